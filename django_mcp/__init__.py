@@ -1,0 +1,83 @@
+"""django_mcp: serve the Model Context Protocol from a Django project.
+
+Names are loaded when first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_mcp.context import Context as Context
+    from django_mcp.protocol.content import Annotations as Annotations
+    from django_mcp.protocol.content import Audio as Audio
+    from django_mcp.protocol.content import BlobContents as BlobContents
+    from django_mcp.protocol.content import EmbeddedResource as EmbeddedResource
+    from django_mcp.protocol.content import File as File
+    from django_mcp.protocol.content import Icon as Icon
+    from django_mcp.protocol.content import Image as Image
+    from django_mcp.protocol.content import ResourceLink as ResourceLink
+    from django_mcp.protocol.content import Text as Text
+    from django_mcp.protocol.content import TextContents as TextContents
+    from django_mcp.protocol.errors import ProtocolError as ProtocolError
+    from django_mcp.protocol.errors import ToolError as ToolError
+    from django_mcp.protocol.headers import McpHeader as McpHeader
+    from django_mcp.protocol.results import CacheHint as CacheHint
+    from django_mcp.protocol.results import Completion as Completion
+    from django_mcp.protocol.results import PromptMessage as PromptMessage
+    from django_mcp.protocol.results import PromptResult as PromptResult
+    from django_mcp.protocol.results import ReadResult as ReadResult
+    from django_mcp.protocol.results import ToolResult as ToolResult
+    from django_mcp.servers import MCPServer as MCPServer
+    from django_mcp.servers import completion as completion
+    from django_mcp.servers import default_server as default_server
+    from django_mcp.servers import prompt as prompt
+    from django_mcp.servers import resource as resource
+    from django_mcp.servers import tool as tool
+
+_HOMES = {
+    "Annotations": "django_mcp.protocol.content",
+    "Audio": "django_mcp.protocol.content",
+    "BlobContents": "django_mcp.protocol.content",
+    "CacheHint": "django_mcp.protocol.results",
+    "Completion": "django_mcp.protocol.results",
+    "Context": "django_mcp.context",
+    "EmbeddedResource": "django_mcp.protocol.content",
+    "File": "django_mcp.protocol.content",
+    "Icon": "django_mcp.protocol.content",
+    "Image": "django_mcp.protocol.content",
+    "MCPServer": "django_mcp.servers",
+    "McpHeader": "django_mcp.protocol.headers",
+    "PromptMessage": "django_mcp.protocol.results",
+    "PromptResult": "django_mcp.protocol.results",
+    "ProtocolError": "django_mcp.protocol.errors",
+    "ReadResult": "django_mcp.protocol.results",
+    "ResourceLink": "django_mcp.protocol.content",
+    "Text": "django_mcp.protocol.content",
+    "TextContents": "django_mcp.protocol.content",
+    "ToolError": "django_mcp.protocol.errors",
+    "ToolResult": "django_mcp.protocol.results",
+    "completion": "django_mcp.servers",
+    "default_server": "django_mcp.servers",
+    "prompt": "django_mcp.servers",
+    "resource": "django_mcp.servers",
+    "tool": "django_mcp.servers",
+}
+
+__all__ = sorted(_HOMES)
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

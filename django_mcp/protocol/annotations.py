@@ -1,0 +1,197 @@
+"""What is said about content: for whom it is, and how it is shown; and the checks for all of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from django_mcp.protocol.names import is_meta_key
+
+__all__ = [
+    "Annotations",
+    "Icon",
+    "Meta",
+    "Role",
+    "check_meta",
+    "check_mime_type",
+    "check_optional_mime_type",
+    "check_uri",
+    "to_tuple",
+]
+
+Role: TypeAlias = Literal["user", "assistant"]
+Meta: TypeAlias = Mapping[str, Any]
+
+_ROLES = ("user", "assistant")
+_THEMES = ("light", "dark")
+_MIME_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:[ \t]*;[ -~]*)?")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20\x7f-\x9f]*")
+_ICON_SIZE = re.compile(r"[1-9][0-9]*x[1-9][0-9]*|any")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Annotations:
+    """Say for whom something is, how much it matters (0 to 1), and when it last changed.
+
+    `last_modified` is a datetime with a time zone, or ISO 8601 text.
+
+    Raises:
+        ValueError: a value is out of its range; the text says what would be right.
+
+    Source: 2026-07-28 server/resources, "Annotations".
+    """
+
+    audience: Sequence[Role] | None = None
+    priority: float | None = None
+    last_modified: str | datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.audience is not None:
+            audience = to_tuple("audience", self.audience)
+            for role in audience:
+                if role not in _ROLES:
+                    raise ValueError(f"audience has {role!r}: use 'user' and 'assistant'")
+            object.__setattr__(self, "audience", audience)
+        if self.priority is not None and not 0 <= self.priority <= 1:
+            raise ValueError(f"priority is {self.priority!r}: use a number from 0 to 1")
+        if self.last_modified is not None:
+            object.__setattr__(self, "last_modified", _to_timestamp(self.last_modified))
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {}
+        if self.audience is not None:
+            wire["audience"] = list(self.audience)
+        if self.priority is not None:
+            wire["priority"] = self.priority
+        if self.last_modified is not None:
+            wire["lastModified"] = self.last_modified
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class Icon:
+    """A picture that clients show beside a name.
+
+    Args:
+        src: an `https:` URL, or a `data:` URI of an image in Base64.
+        sizes: such as `("48x48",)`, or `("any",)` for a picture without a size of its own.
+        theme: the background it is made for, `"light"` or `"dark"`.
+
+    Raises:
+        ValueError: clients would not show it; the text says what would be right.
+
+    Source: 2025-11-25 basic, "Icons".
+    """
+
+    src: str
+    _: KW_ONLY
+    mime_type: str | None = None
+    sizes: Sequence[str] = ()
+    theme: Literal["light", "dark"] | None = None
+
+    def __post_init__(self) -> None:
+        _check_icon_source(self.src)
+        check_optional_mime_type(self.mime_type)
+        sizes = to_tuple("sizes", self.sizes)
+        for size in sizes:
+            if not isinstance(size, str) or not _ICON_SIZE.fullmatch(size):
+                raise ValueError(f"The icon size {size!r} is neither like '48x48' nor 'any'")
+        object.__setattr__(self, "sizes", sizes)
+        if self.theme is not None and self.theme not in _THEMES:
+            raise ValueError(f"The icon theme {self.theme!r} is neither 'light' nor 'dark'")
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {"src": self.src}
+        if self.mime_type is not None:
+            wire["mimeType"] = self.mime_type
+        if self.sizes:
+            wire["sizes"] = list(self.sizes)
+        if self.theme is not None:
+            wire["theme"] = self.theme
+        return wire
+
+
+def check_mime_type(mime_type: str) -> None:
+    """Refuse what has not the form `type/subtype`, parameters allowed.
+
+    Raises:
+        ValueError: with an example of what would be right.
+
+    Source: RFC 6838 section 4.2.
+    """
+    if not _MIME_TYPE.fullmatch(mime_type):
+        raise ValueError(f"{mime_type!r} is no MIME type: write one like 'image/png'")
+
+
+def check_uri(uri: str) -> None:
+    """Refuse what is no absolute URI: no scheme, or blanks and control characters in it.
+
+    Raises:
+        ValueError: with an example of what would be right.
+
+    Source: RFC 3986 section 4.3.
+    """
+    if not _URI.fullmatch(uri):
+        raise ValueError(f"{uri!r} is no absolute URI: write one like 'order://42'")
+
+
+def check_meta(meta: Meta | None) -> None:
+    """Refuse `_meta` whose keys the protocol does not allow.
+
+    Raises:
+        ValueError: naming the key and the form that keys have.
+
+    Source: 2026-07-28 basic, "_meta".
+    """
+    if not meta:
+        return
+    for key in meta:
+        if not is_meta_key(str(key)):
+            raise ValueError(
+                f"{key!r} is no _meta key: write a name of letters, digits and - _ . inside, "
+                "after a prefix if you like, such as 'example.com/order'"
+            )
+
+
+def check_optional_mime_type(mime_type: str | None) -> None:
+    """Refuse a MIME type as `check_mime_type` does; None is right."""
+    if mime_type is not None:
+        check_mime_type(mime_type)
+
+
+def to_tuple(field: str, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values, refusing the string that someone forgot to put into a list."""
+    if isinstance(values, str):
+        raise TypeError(f"{field} is a sequence: write ({values!r},)")
+    return tuple(values)
+
+
+def _check_icon_source(src: str) -> None:
+    if src.startswith("https://"):
+        check_uri(src)
+    elif src.startswith("data:"):
+        head = src[: src.find(",") + 1].lower()
+        if not head.startswith("data:image/") or not head.endswith(";base64,"):
+            raise ValueError("The data: URI of an icon must be like 'data:image/png;base64,...'")
+    else:
+        raise ValueError(
+            f"The icon source {src[:100]!r} is neither https: nor data:, and clients show no "
+            "others. Serve the picture over https, or embed it as 'data:image/png;base64,...'"
+        )
+
+
+def _to_timestamp(moment: str | datetime) -> str:
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ValueError("last_modified has no time zone: use django.utils.timezone.now()")
+        return moment.isoformat().replace("+00:00", "Z")
+    try:
+        datetime.fromisoformat(moment)
+    except ValueError:
+        raise ValueError(
+            f"last_modified is {moment!r}: use a datetime, or text like '2030-01-12T15:00:58Z'"
+        ) from None
+    return moment

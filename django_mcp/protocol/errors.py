@@ -1,0 +1,68 @@
+"""Error codes of JSON-RPC and MCP, and the refusal that carries one to the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002
+"""Sent before 2026-07-28 only; from then on a missing resource is `INVALID_PARAMS`."""
+HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_PROTOCOL_VERSION = -32022
+REQUEST_CANCELLED = -32800
+"""Answer to a cancelled request where the transport must answer something (JSON mode before
+2026-07-28). Outside the reserved range; ours, after common practice."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """Say no to a message: what the JSON-RPC error object will hold.
+
+    `status` is the HTTP status where the rule that refuses fixes one; None leaves it to the
+    revision's table. `headers` go with the HTTP reply (an authorization challenge, say).
+    """
+
+    code: int
+    message: str
+    data: Any = None
+    status: int | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class ProtocolError(Exception):
+    """Raise from a handler to answer the request with a JSON-RPC error of your own.
+
+    Args:
+        message: one sentence for the client's developer; no internals.
+        code: any integer outside the range -32768..-32000, which the protocol reserves
+            (2026-07-28, basic "Error codes"); `INVALID_PARAMS` and `INTERNAL_ERROR` are allowed.
+        data: any JSON value.
+    """
+
+    def __init__(self, message: str, *, code: int = INTERNAL_ERROR, data: Any = None) -> None:
+        if -32768 <= code <= -32000 and code not in (INVALID_PARAMS, INTERNAL_ERROR):
+            raise ValueError(
+                f"Code {code} is reserved by the protocol: use one outside -32768..-32000."
+            )
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.data = data
+
+    def to_refusal(self) -> Refusal:
+        """Return the same error as a value."""
+        return Refusal(code=self.code, message=self.message, data=self.data)
+
+
+class ToolError(Exception):
+    """Raise from a tool to tell the model what went wrong, in words it can act on.
+
+    The text reaches the model as an in-band error (`isError: true`); a transaction the tool
+    wrote in is rolled back.
+    """

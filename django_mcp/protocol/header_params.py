@@ -1,0 +1,216 @@
+"""Read which arguments of a tool its callers repeat in HTTP headers (`x-mcp-header`).
+
+This module judges annotations in schemas; whether a request keeps to them is `headers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from django_mcp.protocol.names import is_token
+
+__all__ = [
+    "ANNOTATION",
+    "PARAM_PREFIX",
+    "HeaderParam",
+    "HeaderParamType",
+    "InvalidHeaderName",
+    "McpHeader",
+    "header_params",
+    "to_pointer",
+]
+
+ANNOTATION = "x-mcp-header"
+"""The schema keyword that names a header."""
+
+PARAM_PREFIX = "Mcp-Param-"
+"""What stands before the annotated name in the header."""
+
+HeaderParamType: TypeAlias = Literal["string", "integer", "boolean"]
+
+_TYPES = get_args(HeaderParamType)
+# Keywords of any dialect that hold schemas. A name that stands under another keyword (`default`,
+# `examples`, `enum`) is data, and annotates nothing.
+_SCHEMA_KEYWORDS = frozenset(
+    [
+        "additionalItems",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "oneOf",
+        "prefixItems",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ]
+)
+_SCHEMA_MAP_KEYWORDS = frozenset(
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
+)
+
+
+class InvalidHeaderName(ValueError):
+    """An `x-mcp-header` annotation that clients would refuse, and the tool with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeaderParam:
+    """One argument that is repeated in a header.
+
+    Attributes:
+        path: the keys that lead to it in the arguments, outermost first.
+        header: the whole header name as published, `"Mcp-Param-Region"`.
+        type: the argument's type in the schema.
+    """
+
+    path: tuple[str, ...]
+    header: str
+    type: HeaderParamType
+
+    @property
+    def pointer(self) -> str:
+        """The place of the argument as a JSON Pointer (RFC 6901)."""
+        return to_pointer(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class McpHeader:
+    """Have clients repeat an argument in a header: `Annotated[str, McpHeader("Region")]`.
+
+    A gateway can then route or count calls by the header without reading the body. Headers end up
+    in access logs, so never annotate a secret.
+
+    The keyword may only stand on a property that is plainly a string, integer or boolean. Hence
+    the hook for pydantic rewrites what pydantic makes of the annotated type:
+
+    - `{"anyOf": [X, {"type": "null"}]}`, which is `Optional[X]`, becomes X, keeping what stood
+      beside `anyOf`. None is then spelled by leaving the argument out; a validator of this schema
+      refuses an explicit null, so whoever validates drops the nulls of optional arguments first.
+    - a reference to a definition, which is an Enum, becomes a copy of the definition.
+    - `x-mcp-header` is added.
+
+    A type that is none of the three even so (a float, a list, a union) keeps its form, and
+    `header_params` refuses it. The annotation belongs outside of the Optional:
+    `Annotated[str | None, McpHeader("Region")]`.
+
+    The name is judged by `header_params` too, where the tool is known.
+
+    Source: 2026-07-28 server/tools, "x-mcp-header".
+    """
+
+    name: str
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """Return the schema of the annotated type with the keyword added."""
+        schema = _without_null(dict(handler(core_schema)))
+        if "$ref" in schema:
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**handler.resolve_ref_schema(schema), **beside}
+        schema[ANNOTATION] = self.name
+        return schema
+
+
+def header_params(schema: object) -> tuple[HeaderParam, ...]:
+    """Return the arguments that an input schema has repeated in headers, in schema order.
+
+    Args:
+        schema: a tool's input schema; total over any JSON value.
+
+    Raises:
+        InvalidHeaderName: an annotation stands where the protocol does not allow it, its name is
+            no header name or taken, or its property's type cannot be written in a header. The text
+            says where, and what to do.
+
+    Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is ours.
+    """
+    found: dict[str, HeaderParam] = {}
+    for path, place, node in _annotated(schema):
+        if path is None:
+            raise InvalidHeaderName(
+                f"{ANNOTATION} at {place} is not on a property of the arguments: it may only be "
+                "reached through `properties`, not through $ref, $defs, items or a combination. "
+                "Write the property's schema in place"
+            )
+        param = _to_param(path, node)
+        other = found.setdefault(param.header.lower(), param)
+        if other is not param:
+            raise InvalidHeaderName(
+                f"{ANNOTATION} {node[ANNOTATION]!r} at {param.pointer} is used at {other.pointer} "
+                "already, and header names do not differ by case. Choose another name"
+            )
+    return tuple(found.values())
+
+
+def to_pointer(path: tuple[str, ...]) -> str:
+    """Return a path of keys as a JSON Pointer (RFC 6901)."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+
+
+def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
+    name = node[ANNOTATION]
+    where = f"{ANNOTATION} {name!r} at {to_pointer(path)}"
+    if not isinstance(name, str) or not is_token(name):
+        raise InvalidHeaderName(
+            f"{where} is not a header name. Use letters, digits and hyphens, such as 'Region'"
+        )
+    if "_" in name:
+        # Web servers drop such headers, or take `_` and `-` for the same.
+        raise InvalidHeaderName(
+            f"{where} has an underscore, and web servers drop such headers. "
+            f"Write {name.replace('_', '-')!r}"
+        )
+    if node.get("type") not in _TYPES:
+        raise InvalidHeaderName(
+            f"{where} is on a property of type {node.get('type')!r}. Only a string, integer or "
+            "boolean fits into a header: give the property that one type (an optional one as "
+            "Annotated[str | None, McpHeader(...)]), or drop the annotation"
+        )
+    return HeaderParam(path=path, header=PARAM_PREFIX + name, type=node["type"])
+
+
+def _annotated(schema: object) -> Iterator[tuple[tuple[str, ...] | None, str, Mapping[str, Any]]]:
+    """Yield every annotated schema: its path in the arguments, if any, and its place."""
+    # A stack, so that a deep schema ends in the refusal of whoever checks depth.
+    waiting: list[tuple[tuple[str, ...] | None, tuple[str, ...], object]] = [((), (), schema)]
+    while waiting:
+        path, place, node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend((None, (*place, str(i)), child) for i, child in enumerate(node))
+        if not isinstance(node, dict):
+            continue
+        if ANNOTATION in node:
+            yield path or None, to_pointer(place) or "the root", node
+        waiting.extend(reversed(list(_children(path, place, node))))
+
+
+def _children(
+    path: tuple[str, ...] | None, place: tuple[str, ...], node: dict[str, Any]
+) -> Iterator[tuple[tuple[str, ...] | None, tuple[str, ...], object]]:
+    for keyword, value in node.items():
+        if keyword in _SCHEMA_KEYWORDS:
+            yield None, (*place, keyword), value
+        elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+            is_reachable = path is not None and keyword == "properties"
+            for key, child in value.items():
+                inner = (*path, key) if is_reachable and path is not None else None
+                yield inner, (*place, keyword, key), child
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    branches = schema.get("anyOf")
+    if not isinstance(branches, list):
+        return schema
+    others = [branch for branch in branches if branch != {"type": "null"}]
+    if len(others) != 1 or len(others) == len(branches):
+        return schema
+    beside = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**others[0], **beside}

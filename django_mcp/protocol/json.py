@@ -1,0 +1,89 @@
+"""The one JSON codec: exact, bounded and fast.
+
+`msgspec` refuses what JSON does not have (NaN, Infinity, bad UTF-8, lone surrogates), keeps whole
+numbers exact and lets the last of duplicate keys win. This module adds the bound on nesting, so
+that nothing behind it has to fear for the stack.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+__all__ = ["JSONDecodeError", "JSONObject", "JSONValue", "Raw", "decode", "encode"]
+
+JSONValue: TypeAlias = Any
+"""None, bool, int, float, str, list or dict: what `decode` returns."""
+
+JSONObject: TypeAlias = dict[str, Any]
+
+Raw = msgspec.Raw
+"""JSON that is encoded already: `encode` writes its bytes as they are."""
+
+MAX_DEPTH = 64
+"""Levels of nesting accepted from a peer. Ours; deeper data is refused as unparsable."""
+
+_decoder = msgspec.json.Decoder()
+
+
+class JSONDecodeError(ValueError):
+    """The bytes are not JSON we accept: malformed, not UTF-8, or nested too deeply."""
+
+
+def decode(data: bytes | str) -> JSONValue:
+    """Return the JSON value written in `data`.
+
+    Raises:
+        JSONDecodeError: not UTF-8, not JSON (NaN counts), or deeper than `MAX_DEPTH`.
+    """
+    try:
+        value = _decoder.decode(data)
+    except RecursionError:
+        raise JSONDecodeError("nested too deeply") from None
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise JSONDecodeError(str(error)) from None
+    # Counting brackets is a scan at memory speed; only suspicious text is walked.
+    if isinstance(data, bytes):
+        brackets = data.count(b"[") + data.count(b"{")
+    else:
+        brackets = data.count("[") + data.count("{")
+    if brackets > MAX_DEPTH and _is_deeper_than(value, MAX_DEPTH):
+        raise JSONDecodeError("nested too deeply")
+    return value
+
+
+def _is_deeper_than(value: JSONValue, limit: int) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    depth = 0
+    while level:
+        depth += 1
+        if depth > limit:
+            return True
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+    return False
+
+
+def _encode_other(value: object) -> JSONValue:
+    # pydantic models are met here without importing pydantic.
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json", by_alias=True)
+    # Lazy translations and other promises of a string.
+    if hasattr(value, "_proxy____args"):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_other)
+encode = _encoder.encode
+"""Write a value as compact JSON bytes on one line.
+
+Dates are ISO 8601, UUID and Decimal strings, Enum members their values; dataclasses, TypedDicts
+and pydantic models are objects. NaN becomes null. Raises TypeError for anything else.
+"""

@@ -1,0 +1,112 @@
+"""Judge the names of the protocol: tools, header tokens, `_meta` keys, extensions, display texts.
+
+Only grammar lives here; whether a name is taken, or may be used by a caller, is for the registry.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = [
+    "MAX_TOOL_NAME_CHARS",
+    "find_hidden_character",
+    "is_extension_id",
+    "is_meta_key",
+    "is_reserved_meta_key",
+    "is_token",
+    "is_tool_name",
+]
+
+MAX_TOOL_NAME_CHARS = 128
+"""The longest tool name (2025-11-25 server/tools, Tool Names)."""
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+_META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
+_RESERVED_LABELS = frozenset({"modelcontextprotocol", "mcp"})
+_W3C_TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
+# Everything that can reach a person or a model without being seen: C0 and C1 controls but tab and
+# line ends, the bidirectional embeddings, overrides and isolates (not the plain LRM and RLM marks,
+# which honest right-to-left text needs), the tag block, and halves of surrogate pairs.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def is_tool_name(name: str) -> bool:
+    """Tell whether a tool may be called this: 1 to 128 of `A-Z a-z 0-9 _ . -`.
+
+    Source: 2025-11-25 server/tools, Tool Names.
+    """
+    return _TOOL_NAME.fullmatch(name) is not None
+
+
+def is_token(text: str) -> bool:
+    """Tell whether the text is a token, the form of an HTTP header name.
+
+    Source: RFC 9110 section 5.6.2.
+    """
+    return _TOKEN.fullmatch(text) is not None
+
+
+def is_meta_key(key: str) -> bool:
+    """Tell whether a `_meta` key is well formed: an optional `label.label/` and a name.
+
+    A label starts with a letter and ends with a letter or digit, with hyphens inside; the name
+    starts and ends with a letter or digit, with `- _ .` inside, or is empty after a prefix.
+
+    Source: 2026-07-28 basic, `_meta`.
+    """
+    prefix, slash, name = key.rpartition("/")
+    if slash and not _is_prefix(prefix):
+        return False
+    return bool(key) and _META_NAME.fullmatch(name) is not None
+
+
+def is_reserved_meta_key(key: str) -> bool:
+    """Tell whether a `_meta` key belongs to the protocol, so that a site may not coin it.
+
+    Reserved are prefixes whose second label is `modelcontextprotocol` or `mcp`
+    (`com.example.mcp/` is free), and the W3C trace keys, which have no prefix.
+
+    Source: 2025-11-25 basic, `_meta`.
+    """
+    prefix, slash, _ = key.rpartition("/")
+    if not slash:
+        return key in _W3C_TRACE_KEYS or key == "progressToken"
+    labels = prefix.split(".")
+    return len(labels) > 1 and labels[1] in _RESERVED_LABELS
+
+
+def is_extension_id(identifier: str) -> bool:
+    """Tell whether an extension may be called this: a `_meta` key with a prefix and a name.
+
+    Source: 2026-07-28 basic, Extensions.
+    """
+    prefix, _, name = identifier.rpartition("/")
+    return bool(name) and _is_prefix(prefix) and _META_NAME.fullmatch(name) is not None
+
+
+def find_hidden_character(text: str) -> str | None:
+    """Return a name for the first character of a display text that would not be seen, or None.
+
+    Titles and descriptions are read by people and by models; control characters, bidirectional
+    overrides and tag characters can make the two read different things.
+
+    Returns:
+        For example `"U+202E RIGHT-TO-LEFT OVERRIDE at character 5"`; the count starts at 0.
+
+    Source: ours, after Unicode UTS 55.
+    """
+    found = _HIDDEN.search(text)
+    if found is None:
+        return None
+    character = found.group()
+    name = unicodedata.name(character, "control character")
+    return f"U+{ord(character):04X} {name} at character {found.start()}"
+
+
+def _is_prefix(prefix: str) -> bool:
+    return all(_LABEL.fullmatch(label) for label in prefix.split("."))

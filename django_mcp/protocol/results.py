@@ -1,0 +1,249 @@
+"""What the handlers of tools, resources, prompts and completions come down to.
+
+`to_wire` writes the newest revision's form without the fields that depend on the peer
+(`resultType`, `ttlMs`, `cacheScope`, `serverInfo`), which the server adds.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from typing import Any, Final, Literal
+
+from django_mcp.protocol.content import (
+    Audio,
+    BlobContents,
+    Content,
+    EmbeddedResource,
+    File,
+    Image,
+    Meta,
+    ResourceContents,
+    ResourceLink,
+    Role,
+    Text,
+    TextContents,
+    check_meta,
+)
+
+__all__ = [
+    "ABSENT",
+    "MAX_COMPLETION_VALUES",
+    "Absent",
+    "CacheHint",
+    "Completion",
+    "PromptMessage",
+    "PromptResult",
+    "ReadResult",
+    "ToolResult",
+]
+
+MAX_COMPLETION_VALUES = 100
+"""The most values one answer may have (all revisions, server/utilities/completion)."""
+
+_BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource)
+
+
+class Absent(enum.Enum):
+    """The type of `ABSENT`."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+"""No structured content at all, which is not the same as null."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheHint:
+    """How long a client may keep a result, in milliseconds, and whether for this caller only.
+
+    Source: 2026-07-28 server/utilities/caching.
+    """
+
+    ttl_ms: int = 0
+    scope: Literal["private", "public"] = "private"
+
+    def __post_init__(self) -> None:
+        if type(self.ttl_ms) is not int or self.ttl_ms < 0:
+            raise ValueError(f"ttl_ms is {self.ttl_ms!r}: use whole milliseconds, 0 or more")
+        if self.scope not in ("private", "public"):
+            raise ValueError(f"scope is {self.scope!r}: use 'private' or 'public'")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's whole answer: blocks for the model, and data for programs.
+
+    Args:
+        content: blocks; a string stands for a Text, a File for the block it becomes.
+        structured: any JSON value; None is JSON's null. Whether a text copy goes with it is for
+            whoever makes the result.
+        is_error: the tool failed, and the content tells the model why.
+        meta: `_meta` of the result.
+
+    Source: 2026-07-28 server/tools, "Tool Result".
+    """
+
+    content: Sequence[Content | File | str] = ()
+    _: KW_ONLY
+    structured: Any = ABSENT
+    is_error: bool = False
+    meta: Meta | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.content, (str, File, *_BLOCKS)):
+            raise TypeError("The content of a ToolResult is a list of blocks: write [block]")
+        object.__setattr__(self, "content", tuple(map(_to_block, self.content)))
+        check_meta(self.meta)
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {"content": [_to_wire(block) for block in self.content]}
+        if self.structured is not ABSENT:
+            wire["structuredContent"] = self.structured
+        if self.is_error:
+            wire["isError"] = True
+        if self.meta:
+            wire["_meta"] = dict(self.meta)
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt: exactly one block, and who says it.
+
+    A string stands for a Text, a File for the block it becomes.
+    """
+
+    content: Content | File | str
+    role: Role = "user"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", _to_block(self.content))
+        if self.role not in ("user", "assistant"):
+            raise ValueError(f"role is {self.role!r}: use 'user' or 'assistant'")
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"role": self.role, "content": _to_wire(self.content)}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResult:
+    """A prompt filled in."""
+
+    messages: Sequence[PromptMessage]
+    _: KW_ONLY
+    description: str | None = None
+    meta: Meta | None = None
+
+    def __post_init__(self) -> None:
+        messages = _all_of(PromptMessage, "messages", self.messages)
+        object.__setattr__(self, "messages", messages)
+        check_meta(self.meta)
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {}
+        if self.description is not None:
+            wire["description"] = str(self.description)
+        wire["messages"] = [message.to_wire() for message in self.messages]
+        if self.meta:
+            wire["_meta"] = dict(self.meta)
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """What reading a resource gave; `cache` is not in `to_wire`, only some revisions have it."""
+
+    contents: Sequence[ResourceContents]
+    _: KW_ONLY
+    meta: Meta | None = None
+    cache: CacheHint | None = None
+
+    def __post_init__(self) -> None:
+        contents = _all_of(TextContents | BlobContents, "contents", self.contents)
+        object.__setattr__(self, "contents", contents)
+        check_meta(self.meta)
+
+    def to_wire(self) -> dict[str, Any]:
+        wire: dict[str, Any] = {"contents": [each.to_wire() for each in self.contents]}
+        if self.meta:
+            wire["_meta"] = dict(self.meta)
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Values to propose for an argument, best first.
+
+    More than 100 values are cut to 100, with `has_more` set and `total` filled in if it was not.
+    """
+
+    values: Sequence[str]
+    _: KW_ONLY
+    total: int | None = None
+    has_more: bool | None = None
+
+    def __post_init__(self) -> None:
+        values = _all_of(str, "values", self.values)
+        if len(values) > MAX_COMPLETION_VALUES:
+            object.__setattr__(self, "has_more", True)
+            if self.total is None:
+                object.__setattr__(self, "total", len(values))
+        object.__setattr__(self, "values", values[:MAX_COMPLETION_VALUES])
+
+    @classmethod
+    def matching(cls, prefix: str, candidates: Iterable[str]) -> Completion:
+        """Return the first 100 candidates that start with `prefix`, in any case, in their order.
+
+        Candidates are taken one by one until it is clear that there are more.
+        """
+        start = prefix.casefold()
+        hits = (each for each in candidates if each.casefold().startswith(start))
+        values = list(islice(hits, MAX_COMPLETION_VALUES + 1))
+        has_more = len(values) > MAX_COMPLETION_VALUES
+        return cls(
+            values[:MAX_COMPLETION_VALUES],
+            total=None if has_more else len(values),
+            has_more=has_more,
+        )
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return what stands under the key `completion` of the result."""
+        wire: dict[str, Any] = {"values": list(self.values)}
+        if self.total is not None:
+            wire["total"] = self.total
+        if self.has_more is not None:
+            wire["hasMore"] = self.has_more
+        return wire
+
+
+def _to_block(value: object) -> Content:
+    if isinstance(value, _BLOCKS):
+        return value
+    if isinstance(value, str):
+        return Text(value)
+    if isinstance(value, File):
+        return value.to_content()
+    raise TypeError(
+        f"Content is made of Text, Image, Audio, ResourceLink, EmbeddedResource, File or str, "
+        f"not of {type(value).__name__}"
+    )
+
+
+def _to_wire(block: Content | File | str) -> dict[str, Any]:
+    # Only blocks are left after __post_init__, which the field's type cannot say.
+    return _to_block(block).to_wire()
+
+
+def _all_of(kind: Any, field: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    if isinstance(values, str | kind):
+        raise TypeError(f"{field} is a sequence: write [{field[:-1]}]")
+    found = tuple(values)
+    for value in found:
+        if not isinstance(value, kind):
+            name = getattr(kind, "__name__", kind)
+            raise TypeError(f"{field} is made of {name}, not of {type(value).__name__}")
+    return found

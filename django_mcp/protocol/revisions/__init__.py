@@ -1,0 +1,108 @@
+"""The protocol revisions, and the one way from the newest form of a result to a peer's.
+
+Handlers write the newest form. Each revision's file says how its form becomes the form of the
+revision before, so an answer to an older peer walks down that chain. A new revision is one new
+file and one row in `REVISIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.revisions.record import Lowering, MethodRule, Revision
+from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
+from django_mcp.protocol.revisions.v2025_03_26 import V2025_03_26
+from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
+from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
+from django_mcp.protocol.revisions.v2026_07_28 import V2026_07_28
+
+__all__ = ["REVISIONS", "MethodRule", "Revision", "RevisionSet", "lower"]
+
+REVISIONS: tuple[Revision, ...] = (
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+)
+"""All revisions, oldest first."""
+
+_BY_NAME = {revision.name: revision for revision in REVISIONS}
+
+UNSTATED_HTTP_REVISION = V2025_03_26
+"""What an HTTP request speaks that says nothing of its version, when no session knows.
+
+Source: 2025-06-18 basic/transports, "Protocol Version Header".
+"""
+
+
+def _chain(kind: str, revision: Revision) -> tuple[Lowering, ...]:
+    newer = REVISIONS[REVISIONS.index(revision) + 1 :]
+    return tuple(each.lowerings[kind] for each in reversed(newer) if kind in each.lowerings)
+
+
+_KINDS = {kind for revision in REVISIONS for kind in revision.lowerings}
+_CHAINS = {
+    (kind, revision.name): _chain(kind, revision) for kind in _KINDS for revision in REVISIONS
+}
+
+
+def lower(kind: str, value: JSONObject, revision: Revision) -> JSONObject:
+    """Return `value`, which is in the newest form, as `revision` writes it.
+
+    Args:
+        kind: the method whose result it is, or `"capabilities"` or `"implementation"`.
+        value: never changed; may be returned as it is.
+        revision: whose form is wanted.
+    """
+    for step in _CHAINS.get((kind, revision.name), ()):
+        value = step(value)
+    return value
+
+
+def find_revision(name: object) -> Revision | None:
+    """Return the revision called `name`, whether or not a server has it switched on."""
+    return _BY_NAME.get(name) if isinstance(name, str) else None
+
+
+class RevisionSet:
+    """The revisions that one server speaks.
+
+    Raises:
+        ValueError: an unknown name, or none at all.
+    """
+
+    __slots__ = ("_by_name", "handshake", "stateless", "stateless_names")
+
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        wanted = set(_BY_NAME) if names is None else set(names)
+        unknown = wanted - set(_BY_NAME)
+        if unknown or not wanted:
+            known = ", ".join(_BY_NAME)
+            raise ValueError(f"Unknown protocol revisions {sorted(unknown)}: choose from {known}.")
+        chosen = [revision for revision in REVISIONS if revision.name in wanted]
+        self._by_name = {revision.name: revision for revision in chosen}
+        self.handshake = tuple(each for each in chosen if not each.is_stateless)
+        """Revisions that open with `initialize`, oldest first."""
+        self.stateless = tuple(each for each in chosen if each.is_stateless)
+        self.stateless_names = [each.name for each in self.stateless]
+
+    def find(self, name: object) -> Revision | None:
+        """Return the revision called `name` if this server speaks it."""
+        return self._by_name.get(name) if isinstance(name, str) else None
+
+    def names(self) -> list[str]:
+        """Return the names of all revisions spoken, oldest first."""
+        return list(self._by_name)
+
+    def negotiate(self, requested: str) -> Revision | None:
+        """Return what to answer an `initialize` that asks for `requested`.
+
+        The requested revision when it opens with a handshake, else the newest that does; None when
+        this server speaks none of these. Source: 2025-11-25 basic/lifecycle "Version Negotiation".
+        """
+        revision = self._by_name.get(requested)
+        if revision is not None and not revision.is_stateless:
+            return revision
+        return self.handshake[-1] if self.handshake else None

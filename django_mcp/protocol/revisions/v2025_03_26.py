@@ -1,0 +1,32 @@
+"""2025-03-26: batches, audio, tool annotations, progress texts, the completions capability."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.revisions.shapes import each, map_blocks, map_prompt_blocks, without
+from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
+
+
+def _audio_to_text(block: JSONObject) -> JSONObject:
+    if block.get("type") != "audio":
+        return block
+    return {"type": "text", "text": f"[audio, {block.get('mimeType', 'unknown type')}]"}
+
+
+V2025_03_26 = replace(
+    V2024_11_05,
+    name="2025-03-26",
+    accepts_batches=True,
+    has_progress_messages=True,
+    lowerings=MappingProxyType(
+        {
+            "tools/list": each("tools", without("annotations")),
+            "tools/call": map_blocks(_audio_to_text),
+            "prompts/get": map_prompt_blocks(_audio_to_text),
+            "capabilities": without("completions"),
+        }
+    ),
+)

@@ -1,0 +1,81 @@
+"""2026-07-28: no handshake and no session; each request stands alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from django_mcp.protocol.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from django_mcp.protocol.json import JSONObject, Raw
+from django_mcp.protocol.revisions.record import MethodRule
+from django_mcp.protocol.revisions.shapes import each, without
+from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
+
+
+def _lower_tool(tool: JSONObject) -> JSONObject:
+    """Keep only schemas that the typed keys of 2025-11-25 and before can hold."""
+    output_schema = tool.get("outputSchema")
+    if output_schema is not None and output_schema.get("type") != "object":
+        tool = without("outputSchema")(tool)
+    properties = tool["inputSchema"].get("properties")
+    if properties and not all(isinstance(schema, dict) for schema in properties.values()):
+        plain = {
+            name: schema if isinstance(schema, dict) else ({} if schema else {"not": {}})
+            for name, schema in properties.items()
+        }
+        tool = {**tool, "inputSchema": {**tool["inputSchema"], "properties": plain}}
+    return tool
+
+
+def _object_structured_content(result: JSONObject) -> JSONObject:
+    # The text block beside it says the same, so nothing is lost.
+    if isinstance(result.get("structuredContent", result), dict):
+        return result
+    return without("structuredContent")(result)
+
+
+V2026_07_28 = replace(
+    V2025_11_25,
+    name="2026-07-28",
+    is_stateless=True,
+    methods=MappingProxyType(
+        {
+            "server/discover": MethodRule(is_cacheable=True),
+            "tools/list": MethodRule(feature="tools", is_cacheable=True),
+            "tools/call": MethodRule(feature="tools", mirrored_param="name"),
+            "resources/list": MethodRule(feature="resources", is_cacheable=True),
+            "resources/templates/list": MethodRule(feature="resources", is_cacheable=True),
+            "resources/read": MethodRule(
+                feature="resources", mirrored_param="uri", is_cacheable=True
+            ),
+            "prompts/list": MethodRule(feature="prompts", is_cacheable=True),
+            "prompts/get": MethodRule(feature="prompts", mirrored_param="name"),
+            "completion/complete": MethodRule(feature="completions"),
+        }
+    ),
+    mirrors_headers=True,
+    disconnect_cancels=True,
+    logs_by_request=True,
+    missing_resource_code=INVALID_PARAMS,
+    statuses=MappingProxyType(
+        {
+            METHOD_NOT_FOUND: 404,
+            HEADER_MISMATCH: 400,
+            MISSING_CLIENT_CAPABILITY: 400,
+            UNSUPPORTED_PROTOCOL_VERSION: 400,
+        }
+    ),
+    result_fields=MappingProxyType({"resultType": Raw(b'"complete"')}),
+    lowerings=MappingProxyType(
+        {
+            "tools/list": each("tools", _lower_tool),
+            "tools/call": _object_structured_content,
+        }
+    ),
+)

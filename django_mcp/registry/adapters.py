@@ -1,0 +1,240 @@
+"""Turn type hints into JSON Schemas and converters: everything that pydantic does for us.
+
+pydantic is imported inside the functions, so that a site without typed handlers never loads it.
+What a converter's complaint looks like to a client is for `reports.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from django_mcp.protocol.header_params import ANNOTATION
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry import hints
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.signatures import EMPTY, Parameter
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+
+__all__ = ["NO_ARGUMENTS", "adapt", "adapt_arguments", "adapt_strings", "input_schema", "schema_of"]
+
+NO_ARGUMENTS: JSONObject = {"type": "object", "additionalProperties": False}
+"""The schema of a tool without arguments (2025-11-25 server/tools "Tool", `inputSchema`)."""
+
+
+def adapt(annotation: Any) -> TypeAdapter[Any]:
+    """Return the converter of one type.
+
+    Raises:
+        TypeError: pydantic knows no such type; the text says what it missed.
+    """
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(hints.replace_old_typed_dicts(annotation))
+    except (
+        pydantic.errors.PydanticUserError,
+        pydantic.errors.PydanticUndefinedAnnotation,
+        NameError,
+        RecursionError,
+        ValueError,
+    ) as error:
+        raise TypeError(str(error).partition("\n\nFor further information")[0]) from error
+
+
+def adapt_arguments(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]:
+    """Return the converter of all arguments of a call: a JSON object to keyword arguments.
+
+    An argument that is left out stays out, so that the function's own default applies. Any name
+    will do: the converter is a TypedDict, whose keys collide with nothing.
+
+    Raises:
+        RegistrationError: a parameter's type has no form in JSON.
+    """
+    from pydantic import ConfigDict
+    from typing_extensions import TypedDict
+
+    fields = {
+        each.name: each.annotation if each.is_required else NotRequired[each.annotation]
+        for each in parameters
+    }
+    make: Any = TypedDict
+    arguments = make(
+        "Arguments", {name: hints.replace_old_typed_dicts(each) for name, each in fields.items()}
+    )
+    arguments.__pydantic_config__ = ConfigDict(extra="forbid")
+    try:
+        return adapt(arguments)
+    except TypeError as error:
+        raise _blame(parameters, source, error) from error
+
+
+def adapt_strings(
+    parameters: Sequence[Parameter], source: str, lists: Collection[str] = ()
+) -> TypeAdapter[Any]:
+    """Return the converter of arguments that arrive as strings: of prompts and URI templates.
+
+    Numbers, dates, choices and the like are read from their text; lists and objects from JSON,
+    except for the parameters named in `lists`, which arrive as lists of strings.
+
+    Raises:
+        RegistrationError: a parameter's type cannot be read from a string.
+    """
+    converted = [
+        each if each.name in lists else replace(each, annotation=_from_string(each.annotation))
+        for each in parameters
+    ]
+    return adapt_arguments(converted, source)
+
+
+def _from_string(annotation: Any) -> Any:
+    import pydantic
+
+    if hints.is_structured(annotation):
+        json: Any = pydantic.Json
+        return json[annotation]
+    choices = hints.find_choices(annotation)
+    if choices is None or all(type(value) is str for value in choices.values()):
+        return annotation
+    return Annotated[annotation, pydantic.BeforeValidator(lambda text: choices.get(text, text))]
+
+
+def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
+    """Return the error that names the parameter whose type is at fault."""
+    for each in parameters:
+        try:
+            adapt(each.annotation)
+        except TypeError as reason:
+            return RegistrationError(
+                f"{source}: the type of the parameter `{each.name}` has no form in JSON: {reason} "
+                f"Use plain types, a dataclass, a TypedDict or a pydantic model."
+            )
+    return RegistrationError(f"{source}: its parameters have no form in JSON: {error}")
+
+
+def input_schema(
+    adapter: TypeAdapter[Any], parameters: Sequence[Parameter], source: str
+) -> JSONObject:
+    """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes.
+
+    Raises:
+        RegistrationError: a parameter's type has no form in JSON.
+    """
+    if not parameters:
+        return dict(NO_ARGUMENTS)
+    try:
+        generated = schema_of(adapter)
+    except TypeError as error:
+        for each in parameters:
+            try:
+                schema_of(adapt(each.annotation))
+            except TypeError as reason:
+                raise _blame_schema(each.name, source, reason) from error
+        raise RegistrationError(f"{source}: {error}") from error
+    schema: JSONObject = {"type": "object", "properties": generated["properties"]}
+    for each in parameters:
+        _complete(schema["properties"][each.name], each)
+    if "required" in generated:
+        schema["required"] = generated["required"]
+    schema["additionalProperties"] = False
+    if "$defs" in generated:
+        schema["$defs"] = generated["$defs"]
+    return schema
+
+
+def _blame_schema(name: str, source: str, reason: TypeError) -> RegistrationError:
+    return RegistrationError(
+        f"{source}: the type of the parameter `{name}` cannot be described in JSON Schema: "
+        f"{reason} Use plain types, a dataclass, a TypedDict or a pydantic model."
+    )
+
+
+def _complete(schema: JSONObject, parameter: Parameter) -> None:
+    if parameter.description is not None:
+        schema["description"] = parameter.description
+    default = parameter.default
+    if default is EMPTY:
+        return
+    if default is None and (ANNOTATION in schema or not hints.is_nullable(parameter.annotation)):
+        return  # `x: int = None`, or a header: to say None, leave it out
+    default = _to_json(default)
+    if default is not EMPTY:
+        schema["default"] = default
+
+
+def _to_json(value: Any) -> Any:
+    """Return a default as JSON; `EMPTY` when it has no such form."""
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(value, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeDecodeError, ValueError):
+        return EMPTY
+
+
+def schema_of(adapter: TypeAdapter[Any], *, is_output: bool = False) -> JSONObject:
+    """Return the JSON Schema (2020-12) of a converter's type, as it is read or as it is written.
+
+    Titles that pydantic makes up from names are left out: they cost a model tokens and say nothing.
+
+    Raises:
+        TypeError: the type has no JSON Schema.
+    """
+    from pydantic.errors import PydanticUserError
+
+    try:
+        return adapter.json_schema(
+            by_alias=True,
+            mode="serialization" if is_output else "validation",
+            schema_generator=_generator(),
+        )
+    except PydanticUserError as error:
+        raise TypeError(str(error).partition("\n\nFor further information")[0]) from error
+
+
+@functools.cache
+def _generator() -> type[GenerateJsonSchema]:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+        def model_schema(self, schema: Any) -> JSONObject:
+            return _untitled(super().model_schema(schema), schema["cls"])
+
+        def dataclass_schema(self, schema: Any) -> JSONObject:
+            return _untitled(super().dataclass_schema(schema), schema["cls"])
+
+        def typed_dict_schema(self, schema: Any) -> JSONObject:
+            return _untitled(super().typed_dict_schema(schema), schema.get("cls"))
+
+        def enum_schema(self, schema: Any) -> JSONObject:
+            return _untitled(super().enum_schema(schema), schema["cls"])
+
+        def decimal_schema(self, schema: Any) -> JSONObject:
+            # pydantic's pattern looks ahead, which validators in linear time cannot do.
+            found = super().decimal_schema(schema)
+            for branch in (found, *found.get("anyOf", ())):
+                if branch.get("type") == "string" and "pattern" in branch:
+                    branch["pattern"] = _DECIMAL
+            return found
+
+        def emit_warning(self, kind: Any, detail: str) -> None:
+            """Say nothing of defaults that have no JSON form: they are not published."""
+
+    return Generator
+
+
+_DECIMAL = r"^[-+]?(\d+\.?\d*|\.\d+)$"
+
+
+def _untitled(schema: JSONObject, cls: Any) -> JSONObject:
+    if schema.get("title") == getattr(cls, "__name__", None):
+        schema.pop("title", None)
+    return schema

@@ -1,0 +1,181 @@
+"""Bind the arguments of a call to a function: read them, convert them, add what is injected.
+
+A tool's arguments are JSON that its schema has judged already; those of a prompt and of a URI
+template are strings.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.injection import Injection
+from django_mcp.registry.problems import ArgumentErrors, Problem, to_pointer
+from django_mcp.registry.reports import describe_conversion, in_order, show
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = [
+    "ArgumentErrors",
+    "Handler",
+    "Problem",
+    "Reader",
+    "Yielded",
+    "is_async_callable",
+    "prepare_function",
+    "read_chosen",
+    "read_nothing",
+    "read_strings",
+    "read_typed",
+    "read_whole",
+]
+
+Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
+"""Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Handler:
+    """A function of the site, ready to be called.
+
+    Attributes:
+        function: called with what `bind` returns; returns an awaitable if `is_async`.
+        is_async: whether it runs on the event loop.
+        injections: the parameters that the server fills.
+        read: turns the arguments of a call into keyword arguments.
+        convert: turns what the function returned into a `ToolResult`, `ReadResult`,
+            `PromptResult` or `Completion`. It may read lazy things, so for a synchronous function
+            it belongs into the same thread.
+        origin: the function as it was registered.
+        source: where it stands, for messages.
+    """
+
+    function: Callable[..., Any]
+    is_async: bool
+    injections: tuple[Injection, ...]
+    read: Reader
+    convert: Callable[..., Any]
+    origin: Callable[..., Any]
+    source: str
+
+    def bind(self, arguments: JSONObject, ctx: Any) -> dict[str, Any]:
+        """Return the keyword arguments of one call.
+
+        Args:
+            arguments: as the client sent them, and the schema allows them.
+            ctx: the context of the request, for what is injected.
+
+        Raises:
+            ArgumentErrors: they cannot be converted.
+            Unavailable: something to be injected is not there.
+        """
+        bound = self.read(arguments)
+        for injection in self.injections:
+            bound[injection.parameter] = injection.provide(ctx)
+        return bound
+
+
+class Yielded(list[Any]):
+    """What an asynchronous generator yielded, which is one answer in parts."""
+
+
+def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return what to call, and whether that is asynchronous.
+
+    An asynchronous generator becomes a coroutine function that returns all it yields.
+    """
+    target = _called(function)
+    if not inspect.isasyncgenfunction(target):
+        return function, is_async_callable(function)
+
+    async def collect(**arguments: Any) -> Yielded:
+        return Yielded([item async for item in function(**arguments)])
+
+    return functools.update_wrapper(collect, function, updated=()), True
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Tell whether calling a function, method, partial or object gives an awaitable."""
+    target = _called(function)
+    # The mark is how asgiref says it before Python 3.12.
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.iscoroutinefunction(target)
+        or getattr(function, "_is_coroutine", None) is not None
+    )
+
+
+def _called(function: Callable[..., Any]) -> Any:
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    return target if inspect.isroutine(target) else type(target).__call__
+
+
+# -- readers
+
+
+def read_nothing(arguments: JSONObject) -> dict[str, Any]:
+    """Read the arguments of a function that takes none."""
+    if arguments:
+        raise ArgumentErrors(
+            in_order(Problem(to_pointer([str(name)]), "is unknown") for name in arguments)
+        )
+    return {}
+
+
+def read_typed(adapter: TypeAdapter[Any]) -> Reader:
+    """Return what reads the arguments of a tool, converted to the types of its parameters."""
+    from pydantic import ValidationError
+
+    validate = adapter.validator.validate_python
+
+    def read(arguments: JSONObject) -> dict[str, Any]:
+        try:
+            bound: dict[str, Any] = validate(arguments)
+        except ValidationError as error:
+            raise ArgumentErrors(describe_conversion(error, arguments)) from None
+        return bound
+
+    return read
+
+
+def read_strings(adapter: TypeAdapter[Any], lists: Collection[str] = ()) -> Reader:
+    """Return what reads arguments that have to be strings, but lists of strings for `lists`."""
+    convert = read_typed(adapter)
+
+    def read(arguments: JSONObject) -> dict[str, Any]:
+        wrong = [
+            Problem(to_pointer([name]), f"must be a string, not {show(value)}")
+            for name, value in arguments.items()
+            if type(value) is not str and name not in lists
+        ]
+        if wrong:
+            raise ArgumentErrors(in_order(wrong))
+        return convert(arguments)
+
+    return read
+
+
+def read_whole(parameter: str) -> Reader:
+    """Return what passes all arguments, unchanged, as one parameter."""
+
+    def read(arguments: JSONObject) -> dict[str, Any]:
+        return {parameter: arguments}
+
+    return read
+
+
+def read_chosen(parameters: Sequence[str]) -> Reader:
+    """Return what passes those arguments, unchanged, that the function takes."""
+    names = tuple(parameters)
+
+    def read(arguments: JSONObject) -> dict[str, Any]:
+        return {name: arguments[name] for name in names}
+
+    return read

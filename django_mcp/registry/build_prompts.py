@@ -1,0 +1,79 @@
+"""Build prompts from functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django_mcp.registry import adapters
+from django_mcp.registry.arguments import Reader, read_nothing, read_strings
+from django_mcp.registry.build_completers import choice_completers
+from django_mcp.registry.building import (
+    Surroundings,
+    common_fields,
+    make_handler,
+    name_of,
+    string_reader,
+    whole_reader,
+)
+from django_mcp.registry.entries import PromptArgument, PromptEntry
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.replies import prompt_converter
+from django_mcp.registry.signatures import Parameter, Signature
+
+__all__ = ["build_prompt"]
+
+
+def build_prompt(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    *,
+    name: str | None = None,
+    arguments: Sequence[PromptArgument] | None = None,
+    **common: Any,
+) -> PromptEntry:
+    """Return a prompt; its arguments are the parameters, unless they are listed.
+
+    With `arguments` the function takes all of them as one dict of strings, as its only parameter.
+    """
+    signature = surroundings.read(function)
+    if arguments is None:
+        listed = tuple(map(_prompt_argument, signature.parameters))
+        read = string_reader(signature)
+        completers = choice_completers(signature)
+    else:
+        listed = tuple(arguments)
+        read = _reader_of(signature, listed)
+        completers = {}
+    return PromptEntry(
+        name=name_of(function, name, signature.source),
+        arguments=listed,
+        handler=make_handler(function, signature, read, prompt_converter(surroundings.converter)),
+        completers=completers,
+        **common_fields(signature, **common),
+    )
+
+
+def _prompt_argument(parameter: Parameter) -> PromptArgument:
+    return PromptArgument(
+        name=parameter.name,
+        title=parameter.title,
+        description=parameter.description,
+        required=parameter.is_required,
+    )
+
+
+def _reader_of(signature: Signature, arguments: Sequence[PromptArgument]) -> Reader:
+    if not all(isinstance(each, PromptArgument) for each in arguments):
+        raise RegistrationError(
+            f"{signature.source}: arguments= takes a list of PromptArgument(name=...)."
+        )
+    as_parameters = [
+        Parameter(name=each.name, annotation=str, is_required=each.required) for each in arguments
+    ]
+    strings: Reader = read_nothing
+    if as_parameters:
+        adapter = adapters.adapt_strings(as_parameters, signature.source)
+        strings = read_strings(adapter)
+    whole = whole_reader(signature)
+    return lambda given: whole(strings(given))

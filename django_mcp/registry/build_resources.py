@@ -1,0 +1,149 @@
+"""Build resources and resource templates from functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django_mcp.protocol.annotations import check_optional_mime_type, check_uri
+from django_mcp.protocol.content import Annotations
+from django_mcp.protocol.results import CacheHint
+from django_mcp.protocol.uri_template import UriTemplate
+from django_mcp.registry import hints
+from django_mcp.registry.arguments import Reader, read_nothing
+from django_mcp.registry.build_completers import choice_completers
+from django_mcp.registry.building import (
+    Surroundings,
+    common_fields,
+    complain,
+    listed,
+    make_handler,
+    name_of,
+    string_reader,
+)
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.replies import guess_mime_type, resource_converter
+from django_mcp.registry.returns import find_output
+from django_mcp.registry.signatures import Signature
+
+__all__ = ["build_resource", "build_template"]
+
+
+def build_resource(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    uri: str,
+    *,
+    name: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    annotations: Annotations | None = None,
+    cache: CacheHint | None = None,
+    **common: Any,
+) -> ResourceEntry:
+    """Return a resource at one URI."""
+    signature = surroundings.read(function)
+    source = signature.source
+    if signature.parameters:
+        given = ", ".join(f"`{each.name}`" for each in signature.parameters)
+        raise RegistrationError(
+            f"{source}: the URI {uri!r} has no variables, so nothing gives {given}. "
+            f"Put {{{signature.parameters[0].name}}} into the URI, or drop the parameter."
+        )
+    with complain(source):
+        check_uri(uri)
+        if not uri.isascii():
+            raise ValueError(f"{uri!r} is no URI: percent-encode what is not ASCII")
+        if size is not None and (type(size) is not int or size < 0):
+            raise ValueError(f"size is {size!r}: use a number of bytes")
+    return ResourceEntry(
+        uri=uri,
+        name=name_of(function, name, source),
+        size=size,
+        **_readable(function, surroundings, signature, read_nothing, mime_type),
+        annotations=_annotations(annotations, source),
+        cache=cache,
+        **common_fields(signature, **common),
+    )
+
+
+def build_template(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    uri_template: str,
+    *,
+    name: str | None = None,
+    mime_type: str | None = None,
+    annotations: Annotations | None = None,
+    cache: CacheHint | None = None,
+    **common: Any,
+) -> TemplateEntry:
+    """Return the resources whose URIs match a template; its variables are the parameters."""
+    signature = surroundings.read(function)
+    source = signature.source
+    with complain(source):
+        template = UriTemplate(uri_template)
+        if template.matching_fault is not None:
+            raise ValueError(f"no URI can be read by {uri_template!r}: {template.matching_fault}")
+        check_uri(template.expand({}))
+    _check_variables(template, signature)
+    read = string_reader(signature, template.list_variables)
+    return TemplateEntry(
+        template=template,
+        name=name_of(function, name, source),
+        **_readable(function, surroundings, signature, read, mime_type),
+        annotations=_annotations(annotations, source),
+        cache=cache,
+        completers=choice_completers(signature),
+        **common_fields(signature, **common),
+    )
+
+
+def _readable(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    signature: Signature,
+    read: Reader,
+    mime_type: str | None,
+) -> dict[str, Any]:
+    with complain(signature.source):
+        check_optional_mime_type(mime_type)
+    converter = surroundings.converter
+    output = find_output(signature.returns, signature.source, converter)
+    convert = resource_converter(converter, mime_type, output)
+    return {
+        "handler": make_handler(function, signature, read, convert),
+        "mime_type": mime_type or guess_mime_type(signature.returns),
+    }
+
+
+def _annotations(given: Annotations | None, source: str) -> Annotations | None:
+    if given is not None and not isinstance(given, Annotations):
+        raise RegistrationError(f"{source}: annotations= takes Annotations(...).")
+    return given
+
+
+def _check_variables(template: UriTemplate, signature: Signature) -> None:
+    source, variables = signature.source, template.variables
+    parameters = {each.name: each for each in signature.parameters}
+    missing = [name for name in variables if name not in parameters]
+    extra = [name for name in parameters if name not in variables]
+    if missing or extra:
+        raise RegistrationError(
+            f"{source}: the variables of {template.text!r} are {listed(variables)}, but its "
+            f"parameters are {listed(parameters)}. Give both the same names."
+        )
+    for name, parameter in parameters.items():
+        if name in template.optional_variables and parameter.is_required:
+            raise RegistrationError(
+                f"{source}: a URI may leave out {{{name}}} of {template.text!r}. "
+                f"Give the parameter `{name}` a default."
+            )
+        is_list = name in template.list_variables
+        annotation = hints.strip(parameter.annotation)
+        if is_list and annotation is not Any and not hints.is_structured(annotation):
+            raise RegistrationError(
+                f"{source}: {{{name}*}} of {template.text!r} is a list of strings. "
+                f"Annotate the parameter as one: `{name}: list[str]`."
+            )

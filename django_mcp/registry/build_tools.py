@@ -1,0 +1,172 @@
+"""Build tools from functions: schemas in and out, hints, headers, and the handler."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from django_mcp.protocol.headers import header_params
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.names import is_tool_name
+from django_mcp.protocol.results import ABSENT
+from django_mcp.registry import adapters
+from django_mcp.registry.arguments import Reader, read_nothing, read_typed
+from django_mcp.registry.building import (
+    Surroundings,
+    common_fields,
+    complain,
+    listed,
+    make_handler,
+    name_of,
+    whole_reader,
+)
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.returns import Output, find_output, tool_converter
+from django_mcp.registry.schemas import has_lazy_texts
+from django_mcp.registry.signatures import Signature
+from django_mcp.registry.validators import Validator, compile_schema
+
+__all__ = ["build_tool"]
+
+_HINTS = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+
+
+def build_tool(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    *,
+    name: str | None = None,
+    input_schema: JSONObject | None = None,
+    output_schema: Any = ABSENT,
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    timeout: float | None = None,
+    required_client_capabilities: JSONObject | None = None,
+    validate_output: bool | None = None,
+    **common: Any,
+) -> ToolEntry:
+    """Return a tool. For what the arguments mean see `Registration.register_tool`."""
+    signature = surroundings.read(function)
+    source = signature.source
+    name = name_of(function, name, source)
+    if not is_tool_name(name):
+        raise RegistrationError(
+            f"{source}: {name!r} is no name for a tool. "
+            f"Use 1 to 128 letters, digits and `_ . -`: name='...'."
+        )
+    if timeout is not None and not timeout > 0:
+        raise RegistrationError(f"{source}: timeout= is {timeout!r}. Give seconds, more than 0.")
+    fields = common_fields(signature, **common)
+    read, published = _input(signature, input_schema)
+    output, published_output = _output(signature, surroundings, output_schema)
+    is_data = published_output is not None
+    convert = tool_converter(surroundings.converter, output, is_data=is_data)
+    input_validator = compile_schema(published, source, is_input=True)
+    with complain(source):
+        headers = header_params(published)
+    given = {
+        "read_only": read_only,
+        "destructive": destructive,
+        "idempotent": idempotent,
+        "open_world": open_world,
+    }
+    return ToolEntry(
+        name=name,
+        handler=make_handler(function, signature, read, convert),
+        input_schema=published,
+        input_validator=input_validator,
+        output_schema=published_output,
+        output_validator=_validator(published_output, source),
+        annotations=_hints(given, source),
+        header_params=headers,
+        timeout_s=timeout,
+        required_client_capabilities=_capabilities(required_client_capabilities, source),
+        validate_output=validate_output,
+        has_lazy_texts=has_lazy_texts([published, published_output]),
+        **fields,
+    )
+
+
+def _input(signature: Signature, schema: JSONObject | None) -> tuple[Reader, JSONObject]:
+    """Return what reads the arguments, and the schema that they are published with."""
+    if schema is not None and not isinstance(schema, dict):
+        raise RegistrationError(f"{signature.source}: input_schema= takes a JSON Schema as a dict.")
+    if schema is not None and not _takes_each(signature, schema):
+        return whole_reader(signature), copy.deepcopy(schema)
+    if not signature.parameters:
+        return read_nothing, dict(adapters.NO_ARGUMENTS if schema is None else schema)
+    adapter = adapters.adapt_arguments(signature.parameters, signature.source)
+    read = read_typed(adapter)
+    if schema is not None:
+        return read, copy.deepcopy(schema)
+    return read, adapters.input_schema(adapter, signature.parameters, signature.source)
+
+
+def _takes_each(signature: Signature, schema: JSONObject) -> bool:
+    """Tell whether a function takes the properties of a schema one by one, not as one dict.
+
+    Raises:
+        RegistrationError: its parameters are not the properties.
+    """
+    names = [each.name for each in signature.parameters]
+    properties = schema.get("properties", {})
+    if len(names) <= 1 and not (names and names[0] in properties):
+        return False
+    if set(names) != set(properties):
+        raise RegistrationError(
+            f"{signature.source}: the properties of its input schema are {listed(properties)}, but "
+            f"its parameters are {listed(names)}. Give both the same names, or take all of them "
+            f"as one dict: `arguments`."
+        )
+    return True
+
+
+def _output(
+    signature: Signature, surroundings: Surroundings, schema: Any
+) -> tuple[Output | None, JSONObject | None]:
+    """Return how values become data, and the schema of the data, both if there is any."""
+    source, converter = signature.source, surroundings.converter
+    if schema is None:
+        return None, None
+    if isinstance(schema, dict):
+        return None, copy.deepcopy(schema)
+    if schema is ABSENT:
+        output = find_output(signature.returns, source, converter)
+        return output, None if output is None else output.schema
+    try:
+        output = Output(schema, adapters.adapt(schema), source, converter)
+    except TypeError as error:
+        raise RegistrationError(
+            f"{source}: output_schema= takes a JSON Schema, or a type that has one: {error}"
+        ) from error
+    return output, output.schema
+
+
+def _validator(schema: JSONObject | None, source: str) -> Validator | None:
+    return None if schema is None else compile_schema(schema, source, is_input=False)
+
+
+def _hints(given: dict[str, bool | None], source: str) -> JSONObject | None:
+    # What was not said stays unsaid: the protocol's defaults are not all harmless.
+    for option, value in given.items():
+        if value is not None and not isinstance(value, bool):
+            raise RegistrationError(f"{source}: {option}= is {value!r}. Say True or False.")
+    return {_HINTS[option]: value for option, value in given.items() if value is not None} or None
+
+
+def _capabilities(given: JSONObject | None, source: str) -> JSONObject:
+    if given is not None and not isinstance(given, dict):
+        raise RegistrationError(
+            f"{source}: required_client_capabilities= takes an object as a client declares it, "
+            f"such as {{'sampling': {{}}}}."
+        )
+    return dict(given or {})

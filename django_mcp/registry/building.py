@@ -1,0 +1,179 @@
+"""What building an entry needs, whatever it is: its name, its texts, its access and its handler.
+
+Whatever a client would refuse or could not use is a `RegistrationError` that names the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.protocol.content import Icon, check_meta
+from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
+from django_mcp.registry import adapters
+from django_mcp.registry.arguments import (
+    Handler,
+    Reader,
+    prepare_function,
+    read_nothing,
+    read_strings,
+    read_whole,
+)
+from django_mcp.registry.entries import Access
+from django_mcp.registry.injection import Injectables
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.returns import ResultConverter
+from django_mcp.registry.signatures import Signature, read_signature
+
+__all__ = [
+    "Surroundings",
+    "common_fields",
+    "complain",
+    "listed",
+    "make_handler",
+    "name_of",
+    "string_reader",
+    "whole_reader",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What a server brings to the functions registered on it."""
+
+    injectables: Injectables
+    converter: ResultConverter
+
+    def read(self, function: Callable[..., Any]) -> Signature:
+        """Return how a function is called on this server."""
+        return read_signature(function, self.injectables)
+
+
+@contextmanager
+def complain(source: str) -> Iterator[None]:
+    """Turn what the protocol layer refuses into an error that names the function."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise RegistrationError(f"{source}: {error}.") from error
+
+
+def name_of(function: Callable[..., Any], given: str | None, source: str) -> str:
+    """Return the name of an entry: the one given, or the function's own."""
+    name = given if given is not None else getattr(function, "__name__", None)
+    if not isinstance(name, str) or not name or name == "<lambda>":
+        raise RegistrationError(f"{source}: it has no name. Give it one: name='...'.")
+    return name
+
+
+def common_fields(
+    signature: Signature,
+    *,
+    title: Any = None,
+    description: Any = None,
+    icons: Sequence[Icon | str] = (),
+    meta: Mapping[str, Any] | None = None,
+    permission: str | Sequence[str] | Callable[..., Any] | None = None,
+    scopes: str | Sequence[str] = (),
+    check: Callable[..., Any] | None = None,
+) -> dict[str, Any]:
+    """Return the fields that every entry has, checked.
+
+    Raises:
+        RegistrationError: a text holds characters that are not seen, or a value is none.
+    """
+    source = signature.source
+    if description is None:
+        description = signature.description
+    for text in (title, description, *(each.description for each in signature.parameters)):
+        _check_text(text, source)
+    with complain(source):
+        check_meta(meta)
+        shown = tuple(icon if isinstance(icon, Icon) else Icon(icon) for icon in icons)
+    for key in meta or ():
+        if is_reserved_meta_key(key):
+            raise RegistrationError(
+                f"{source}: the _meta key {key!r} is the protocol's. "
+                f"Use a prefix of your own, such as 'example.com/'."
+            )
+    if check is not None and not callable(check):
+        raise RegistrationError(f"{source}: check= takes a function.")
+    return {
+        "title": title,
+        "description": description,
+        "icons": shown,
+        "meta": None if meta is None else dict(meta),
+        "source": source,
+        "access": Access(
+            permission=permission
+            if permission is None or callable(permission)
+            else _names(permission, "permission", source),
+            scopes=_names(scopes, "scopes", source),
+            check=check,
+        ),
+    }
+
+
+def _check_text(text: Any, source: str) -> None:
+    found = find_hidden_character(text) if isinstance(text, str) else None
+    if found is not None:
+        raise RegistrationError(
+            f"{source}: a title or description holds {found}, which people do not see. Remove it."
+        )
+
+
+def _names(given: str | Sequence[str], option: str, source: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not all(type(name) is str and name for name in names):
+        raise RegistrationError(f"{source}: {option}= takes a name or a list of names.")
+    return names
+
+
+def make_handler(
+    function: Callable[..., Any],
+    signature: Signature,
+    read: Reader,
+    convert: Callable[..., Any],
+) -> Handler:
+    """Return a function with what reads its arguments and its results."""
+    called, is_async = prepare_function(function)
+    return Handler(
+        function=called,
+        is_async=is_async,
+        injections=signature.injections,
+        read=read,
+        convert=convert,
+        origin=function,
+        source=signature.source,
+    )
+
+
+def string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> Reader:
+    """Return what reads arguments that arrive as strings, but as lists of strings for `lists`."""
+    if not signature.parameters:
+        return read_nothing
+    adapter = adapters.adapt_strings(signature.parameters, signature.source, lists)
+    return read_strings(adapter, lists)
+
+
+def whole_reader(signature: Signature) -> Reader:
+    """Return what passes all arguments as the one parameter of a function, if it has one.
+
+    Raises:
+        RegistrationError: it has several.
+    """
+    if len(signature.parameters) > 1:
+        raise RegistrationError(
+            f"{signature.source}: it takes {listed(each.name for each in signature.parameters)}, "
+            f"but is given all arguments as one dict. Take one parameter: `arguments`."
+        )
+    if not signature.parameters:
+        return lambda _: {}
+    return read_whole(signature.parameters[0].name)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message."""
+    return ", ".join(f"`{name}`" for name in names) or "none"

@@ -1,0 +1,298 @@
+"""Registration: how the functions of a site become a server's tools, resources and prompts.
+
+The decorators return the function as it was, so it can be called and tested as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from django_mcp.protocol.content import Annotations, Icon
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.build_completers import GLOBAL_COMPLETER_PARAMETERS, build_completer
+from django_mcp.registry.build_prompts import build_prompt
+from django_mcp.registry.build_resources import build_resource, build_template
+from django_mcp.registry.build_tools import build_tool
+from django_mcp.registry.building import Surroundings
+from django_mcp.registry.entries import (
+    PromptArgument,
+    PromptEntry,
+    ResourceEntry,
+    TemplateEntry,
+    ToolEntry,
+)
+from django_mcp.registry.injection import Provider
+from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.registry import Registry
+from django_mcp.registry.returns import ResultConverter
+
+__all__ = ["Registration"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class CommonOptions(TypedDict, total=False):
+    """What can be said of every entry.
+
+    name: for programs; by default the function's.
+    title, description: for people and models; may be lazy. By default the description is the
+        docstring's, without its sections on parameters and the result.
+    icons: `Icon`s, or their `https:` URLs.
+    meta: `_meta` as listed.
+    permission: a permission, or several that are all needed, or a function that judges; who lacks
+        them does not see the entry.
+    scopes: OAuth scopes that are all needed.
+    check: a function that judges a call by its arguments.
+    """
+
+    name: str | None
+    title: Any
+    description: Any
+    icons: Sequence[Icon | str]
+    meta: Mapping[str, Any] | None
+    permission: str | Sequence[str] | Callable[..., Any] | None
+    scopes: str | Sequence[str]
+    check: Callable[..., Any] | None
+
+
+class ToolOptions(CommonOptions, total=False):
+    """What can be said of a tool besides.
+
+    input_schema: a JSON Schema, published unchanged; by default made from the parameters. The
+        function takes either all arguments as one dict or each property as a parameter.
+    output_schema: a JSON Schema or a type; by default made from the return annotation where that
+        promises data. None: none.
+    read_only, destructive, idempotent, open_world: hints for clients; unsaid by default.
+    timeout: seconds a call may take; by default the server's.
+    required_client_capabilities: what a client has to offer, as it declares it.
+    validate_output: check results against the output schema; by default the server's.
+    """
+
+    input_schema: JSONObject | None
+    output_schema: Any
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    required_client_capabilities: JSONObject | None
+    validate_output: bool | None
+
+
+class TemplateOptions(CommonOptions, total=False):
+    """What can be said of a resource template besides.
+
+    mime_type: of what is read; by default by the return annotation, and then by the value.
+    annotations: for whom it is, and how much it matters.
+    cache: how long a client may keep what it read, where the revision can tell it.
+    """
+
+    mime_type: str | None
+    annotations: Annotations | None
+    cache: CacheHint | None
+
+
+class ResourceOptions(TemplateOptions, total=False):
+    """What can be said of a resource besides: `size`, in bytes, if it is known."""
+
+    size: int | None
+
+
+class Registration:
+    """The part of a server that functions are registered on.
+
+    Every method that registers raises `RegistrationError` when something is wrong with the
+    function or with what was said of it; the text names the function and the remedy.
+    """
+
+    registry: Registry
+    converter: ResultConverter
+
+    def injectables(self, annotation: Any) -> Provider | None:
+        """Return what provides a parameter of this annotation; None for ordinary arguments."""
+        return None
+
+    # -- decorators
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(
+        self, function: None = None, /, **options: Unpack[ToolOptions]
+    ) -> Callable[[F], F]: ...
+    def tool(self, function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+        """Offer a function as a tool: `@tool`, or `@tool(read_only=True)`; see `ToolOptions`."""
+        if function is not None:
+            self.register_tool(function, **options)
+            return function
+        return _keep(lambda each: self.register_tool(each, **options))
+
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Offer what a function returns as a resource; see `ResourceOptions`.
+
+        A URI with braces is a template (RFC 6570), whose variables are the parameters:
+        `@resource("order://{pk}")`.
+        """
+        if not isinstance(uri, str):
+            raise RegistrationError(
+                f"{describe_source(uri)}: a resource needs a URI. "
+                f"Write @resource('order://{{pk}}')."
+            )
+        given: dict[str, Any] = {**options}
+        if "{" in uri:
+            return _keep(lambda each: self.register_template(uri, each, **given))
+        return _keep(lambda each: self.register_resource(uri, each, **given))
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(
+        self, function: None = None, /, **options: Unpack[CommonOptions]
+    ) -> Callable[[F], F]: ...
+    def prompt(self, function: Any = None, /, **options: Unpack[CommonOptions]) -> Any:
+        """Offer a function as a prompt: `@prompt`, or `@prompt(title=...)`; see `CommonOptions`."""
+        if function is not None:
+            self.register_prompt(function, **options)
+            return function
+        return _keep(lambda each: self.register_prompt(each, **options))
+
+    def completion(self, target: Callable[..., Any] | str, argument: str) -> Callable[[F], F]:
+        """Have a function propose values for an argument of a prompt or a resource template.
+
+        Args:
+            target: the prompt's or template's function, the prompt's name, or the URI template.
+            argument: which of its arguments.
+
+        The function may take `value`, the text so far, and `arguments`, a dict of the others, and
+        returns strings, best first, or a `Completion`.
+        """
+
+        def register(function: F) -> F:
+            handler = build_completer(function, self._surroundings())
+            entry = self._completed(target, handler.source)
+            if argument not in entry.argument_names:
+                raise RegistrationError(
+                    f"{handler.source}: {entry.name!r} has no argument {argument!r}. "
+                    f"It has {', '.join(entry.argument_names) or 'none'}."
+                )
+            self.registry.add_completer(entry, argument, handler)
+            return function
+
+        return register
+
+    # -- the same as plain calls, also while the server runs
+
+    def register_tool(
+        self, handler: Callable[..., Any], **options: Unpack[ToolOptions]
+    ) -> ToolEntry:
+        """Offer a function as a tool, and return its entry; see `ToolOptions`."""
+        entry = build_tool(handler, self._surroundings(), **options)
+        self.registry.add_tool(entry)
+        return entry
+
+    def register_resource(
+        self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> ResourceEntry:
+        """Offer what a function returns as the resource at a URI; see `ResourceOptions`."""
+        entry = build_resource(handler, self._surroundings(), uri, **options)
+        self.registry.add_resource(entry)
+        return entry
+
+    def register_template(
+        self, uri_template: str, handler: Callable[..., Any], **options: Unpack[TemplateOptions]
+    ) -> TemplateEntry:
+        """Offer the resources at all URIs that match a template; see `TemplateOptions`."""
+        entry = build_template(handler, self._surroundings(), uri_template, **options)
+        self.registry.add_template(entry)
+        return entry
+
+    def register_prompt(
+        self,
+        handler: Callable[..., Any],
+        *,
+        arguments: Sequence[PromptArgument] | None = None,
+        **options: Unpack[CommonOptions],
+    ) -> PromptEntry:
+        """Offer a function as a prompt, and return its entry; see `CommonOptions`.
+
+        Args:
+            handler: the function.
+            arguments: what the prompt takes, when that is not what the function takes; it is then
+                given all of them as one dict of strings.
+            options: see `CommonOptions`.
+        """
+        entry = build_prompt(handler, self._surroundings(), arguments=arguments, **options)
+        self.registry.add_prompt(entry)
+        return entry
+
+    def set_completion_handler(self, handler: Callable[..., Any] | None) -> None:
+        """Have a function propose values for every argument that nothing else completes.
+
+        Args:
+            handler: may take `ref` (as the client sent it), `argument` (its name), `value` and
+                `arguments`; None: there is no such function any more.
+        """
+        if handler is None:
+            self.registry.set_completion_handler(None)
+            return
+        completer = build_completer(handler, self._surroundings(), GLOBAL_COMPLETER_PARAMETERS)
+        self.registry.set_completion_handler(completer)
+
+    def remove_tool(self, name: str) -> bool:
+        """Stop offering a tool, and tell whether there was one."""
+        return self.registry.remove_tool(name)
+
+    def remove_resource(self, uri: str) -> bool:
+        """Stop offering a resource, and tell whether there was one."""
+        return self.registry.remove_resource(uri)
+
+    def remove_template(self, uri_template: str) -> bool:
+        """Stop offering a resource template, and tell whether there was one."""
+        return self.registry.remove_template(uri_template)
+
+    def remove_prompt(self, name: str) -> bool:
+        """Stop offering a prompt, and tell whether there was one."""
+        return self.registry.remove_prompt(name)
+
+    def tool_input_schema(self, name: str) -> JSONObject:
+        """Return the input schema of a tool as it is published. Raises KeyError without one."""
+        entry = self.registry.tools[name]
+        return dict(entry.published(entry.input_schema))
+
+    # -- the two things it needs
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(injectables=self.injectables, converter=self.converter)
+
+    def _completed(
+        self, target: Callable[..., Any] | str, source: str
+    ) -> PromptEntry | TemplateEntry:
+        """Return the prompt or template that a completer is for."""
+        registry = self.registry
+        entries: list[PromptEntry | TemplateEntry]
+        if isinstance(target, str):
+            named = registry.prompts.get(target) or registry.templates.get(target)
+            entries = [] if named is None else [named]
+            wanted = repr(target)
+        else:
+            entries = [*registry.prompts.values(), *registry.templates.values()]
+            entries = [each for each in entries if each.handler.origin == target]
+            wanted = describe_source(target)
+        if len(entries) != 1:
+            problem = "is no prompt and no resource template of this server"
+            if entries:
+                problem = "is several of them; say which by its name or URI template"
+            raise RegistrationError(
+                f"{source}: {wanted} {problem}. Register the prompt or template first."
+            )
+        return entries[0]
+
+
+def _keep(register: Callable[[Callable[..., Any]], object]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        register(function)
+        return function
+
+    return decorate

@@ -1,0 +1,250 @@
+"""Read type hints: resolve them, and answer the few questions the registry has about a type.
+
+What a type looks like as JSON is for `adapters.py`; here nothing of pydantic is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from django_mcp.registry.problems import RegistrationError
+
+__all__ = [
+    "find_choices",
+    "find_optional",
+    "is_lazy",
+    "is_nullable",
+    "is_record",
+    "is_structured",
+    "is_typed_dict",
+    "members",
+    "replace_old_typed_dicts",
+    "resolve_hints",
+    "strip",
+    "strip_with_metadata",
+]
+
+_UNIONS = (Union, types.UnionType)
+
+
+def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
+    """Return the type hints of a callable by parameter name, `Annotated` kept.
+
+    Raises:
+        RegistrationError: a name in them does not exist at run time.
+    """
+    target = _hinted(function)
+    try:
+        return typing.get_type_hints(target, localns=_closure(target), include_extras=True)
+    except NameError as error:
+        raise RegistrationError(
+            f"{source}: the name {error.name!r} in its annotations does not exist at run time. "
+            f"Import it outside `if TYPE_CHECKING:`, or define it at the top of the module."
+        ) from error
+    except (AttributeError, SyntaxError, TypeError) as error:
+        raise RegistrationError(
+            f"{source}: its annotations cannot be read: {error}. Correct them."
+        ) from error
+
+
+def _hinted(function: Callable[..., Any]) -> Any:
+    """Return the function whose hints describe how `function` is called."""
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
+        target = type(target).__call__
+    return target
+
+
+def _closure(function: Any) -> dict[str, Any] | None:
+    inner = inspect.unwrap(function)
+    code, cells = getattr(inner, "__code__", None), getattr(inner, "__closure__", None)
+    if not code or not cells:
+        return None
+    known = dict(inner.__globals__)
+    for name, cell in zip(code.co_freevars, cells, strict=True):
+        try:
+            known[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return known
+
+
+def strip_with_metadata(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type without `Annotated` and `type X = ...` around it, and the metadata found."""
+    metadata: tuple[Any, ...] = ()
+    while True:
+        if get_origin(annotation) is Annotated:
+            metadata = (*annotation.__metadata__, *metadata)
+            annotation = annotation.__origin__
+        elif type(annotation).__name__ == "TypeAliasType":
+            annotation = annotation.__value__
+        else:
+            return annotation, metadata
+
+
+def strip(annotation: Any) -> Any:
+    """Return a type without `Annotated` and `type X = ...` around it."""
+    return strip_with_metadata(annotation)[0]
+
+
+def members(annotation: Any) -> tuple[Any, ...]:
+    """Return the alternatives of a union; a type that is none is its own only one."""
+    inner = strip(annotation)
+    if get_origin(inner) in _UNIONS:
+        return tuple(each for arg in get_args(inner) for each in members(arg))
+    return (inner,)
+
+
+def is_nullable(annotation: Any) -> bool:
+    """Tell whether None is a value of a type."""
+    return any(
+        each in (None, types.NoneType, Any, object)
+        or (get_origin(each) is Literal and None in get_args(each))
+        for each in members(annotation)
+    )
+
+
+def find_optional(annotation: Any) -> Any | None:
+    """Return T of `Optional[T]`, with the `Annotated` inside; None when it is no such type."""
+    inner = strip(annotation)
+    if get_origin(inner) not in _UNIONS:
+        return None
+    rest = [arg for arg in get_args(inner) if strip(arg) is not types.NoneType]
+    return rest[0] if len(rest) == 1 and len(get_args(inner)) == 2 else None
+
+
+def is_typed_dict(annotation: Any) -> bool:
+    """Tell whether a type is a TypedDict."""
+    return isinstance(annotation, type) and hasattr(annotation, "__required_keys__")
+
+
+def is_model(annotation: Any) -> bool:
+    """Tell whether a type is a pydantic model, which it can only be once pydantic is imported."""
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is None or not isinstance(annotation, type):
+        return False
+    return issubclass(annotation, pydantic.BaseModel)
+
+
+def is_record(annotation: Any) -> bool:
+    """Tell whether a type has declared fields: a TypedDict, a dataclass or a pydantic model."""
+    if not isinstance(annotation, type):
+        return False
+    return is_typed_dict(annotation) or dataclasses.is_dataclass(annotation) or is_model(annotation)
+
+
+def is_structured(annotation: Any) -> bool:
+    """Tell whether values of a type are JSON objects or arrays."""
+    for each in members(annotation):
+        kind = get_origin(each) or each
+        if is_record(kind):
+            return True
+        if isinstance(kind, type) and issubclass(kind, list | tuple | set | frozenset | Mapping):
+            return True
+        if getattr(kind, "__module__", "") == "collections.abc":
+            return True
+    return False
+
+
+def find_choices(annotation: Any) -> dict[str, Any] | None:
+    """Return the values of a `Literal`, `Enum` or `bool` by their text; None for other types.
+
+    None among the alternatives is left out: it is what a caller gets by giving nothing.
+    """
+    choices: dict[str, Any] = {}
+    for each in members(annotation):
+        if each in (None, types.NoneType):
+            continue
+        if get_origin(each) is Literal:
+            values: list[Any] = [value for value in get_args(each) if value is not None]
+        elif isinstance(each, type) and issubclass(each, enum.Enum):
+            values = [member.value for member in each]
+        elif each is bool:
+            values = [True, False]
+        else:
+            return None
+        choices.update((_text(value), value) for value in values)
+    return choices or None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_lazy(value: Any) -> bool:
+    """Tell whether a value is a text that is translated when it is read.
+
+    Known by the name of its base class, since this layer knows no framework.
+    """
+    return not isinstance(value, str) and any(
+        base.__name__ == "Promise" for base in type(value).__mro__
+    )
+
+
+def replace_old_typed_dicts(annotation: Any) -> Any:
+    """Return a type in which `typing.TypedDict` classes are `typing_extensions` ones.
+
+    pydantic refuses the former before Python 3.12, where they forget `NotRequired`; the site's
+    author should not have to know.
+    """
+    if sys.version_info >= (3, 12):
+        return annotation
+    return _replace(annotation, {})
+
+
+def _replace(annotation: Any, seen: dict[Any, Any]) -> Any:
+    if is_typed_dict(annotation) and type(annotation).__module__ == "typing":
+        return _renewed(annotation, seen)
+    arguments = get_args(annotation)
+    if not arguments or get_origin(annotation) is Literal:
+        return annotation
+    if get_origin(annotation) is Annotated:
+        inner = _replace(annotation.__origin__, seen)
+        return Annotated[(inner, *annotation.__metadata__)]
+    replaced = tuple(_replace(arg, seen) if not isinstance(arg, list) else arg for arg in arguments)
+    if replaced == arguments:
+        return annotation
+    if get_origin(annotation) in _UNIONS:
+        return Union[replaced]  # noqa: UP007
+    if hasattr(annotation, "copy_with"):
+        return annotation.copy_with(replaced)
+    return get_origin(annotation)[replaced]
+
+
+def _renewed(old: Any, seen: dict[Any, Any]) -> Any:
+    import typing_extensions
+
+    if old in seen:
+        return seen[old]
+    seen[old] = old  # one that holds itself cannot be renewed; pydantic says so
+    hints = typing_extensions.get_type_hints(old, include_extras=True)
+    fields = {}
+    for name, hint in hints.items():
+        wrapper: Any = get_origin(hint)
+        inner = _replace(get_args(hint)[0] if wrapper in _REQUIREMENTS else hint, seen)
+        is_required = (
+            name in old.__required_keys__
+            if wrapper not in _REQUIREMENTS
+            else wrapper is typing.Required
+        )
+        fields[name] = inner if is_required else typing.NotRequired[inner]
+    make: Any = typing_extensions.TypedDict
+    new = make(old.__name__, fields)
+    new.__module__, new.__doc__ = old.__module__, old.__doc__
+    seen[old] = new
+    return new
+
+
+_REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)

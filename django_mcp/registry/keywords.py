@@ -1,0 +1,235 @@
+"""Check a value against a schema with `jsonschema`, in bounded time and without quoting the value.
+
+`jsonschema` writes the whole value into each message, matches patterns with `re` and compares
+items pairwise. The keywords for which that matters are ours here; the rest, and the walk over the
+schema, are the library's. What an error is told as is for `reports.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.registry.patterns import compile_pattern
+from django_mcp.registry.walking import REFERENCES
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+__all__ = ["MAX_BRANCH_ERRORS", "TooMuchWork", "budget", "validator_class"]
+
+MAX_BRANCH_ERRORS = 100
+"""Errors kept of each alternative of an `anyOf` or `oneOf`. Ours."""
+
+budget: ContextVar[list[int]] = ContextVar("budget")
+"""Holds one number: how many keywords may still be applied in this check."""
+
+
+_REFERENCE_COST = 5
+"""Steps that resolving a reference counts for. Ours, measured."""
+
+
+class TooMuchWork(Exception):
+    """The budget is spent: the value is too large, or the schema branches too much for it."""
+
+
+@functools.cache
+def validator_class(name: str) -> type[Validator]:
+    """Return the class of `jsonschema` of this name, with the keywords of this module."""
+    import jsonschema
+    from jsonschema import validators
+
+    base = getattr(jsonschema, name)
+    chosen = {**base.VALIDATORS, **{k: v for k, v in _OURS.items() if k in base.VALIDATORS}}
+    extend: Any = validators.extend
+    extended: type[Validator] = extend(
+        base, {keyword: _counted(keyword, function) for keyword, function in chosen.items()}
+    )
+    return extended
+
+
+def _counted(keyword: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    cost = _REFERENCE_COST if keyword in REFERENCES else 1
+
+    def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        left = budget.get()
+        left[0] -= cost
+        if left[0] < 0:
+            raise TooMuchWork
+        return function(validator, value, instance, schema)
+
+    return apply
+
+
+def _error(message: str = "", **where: Any) -> ValidationError:
+    from jsonschema import ValidationError
+
+    return ValidationError(message, **where)
+
+
+def _fails_if(test: Callable[[Any, Any, Any], bool]) -> Callable[..., Any]:
+    """Return a keyword that has one thing to say, which `reports.py` puts into words."""
+
+    def keyword(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+        if test(validator, value, instance):
+            yield _error()
+
+    return keyword
+
+
+def _is_not_of(validator: Any, types: Any, instance: Any) -> bool:
+    names = [types] if isinstance(types, str) else types
+    return not any(validator.is_type(instance, name) for name in names)
+
+
+def _breaks_pattern(_: Any, pattern: str, instance: Any) -> bool:
+    return isinstance(instance, str) and not compile_pattern(pattern)(instance)
+
+
+def _is_no_multiple(validator: Any, step: Any, instance: Any) -> bool:
+    if not validator.is_type(instance, "number"):
+        return False
+    return (_exact(instance) / _exact(step)).denominator != 1
+
+
+def _exact(number: Any) -> Fraction:
+    from fractions import Fraction
+
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def _holds_duplicates(_: Any, wanted: Any, instance: Any) -> bool:
+    if not wanted or not isinstance(instance, list):
+        return False
+    return len({_frozen(item) for item in instance}) < len(instance)
+
+
+def _frozen(value: Any) -> Any:
+    """Return something hashable that is equal exactly for equal JSON values."""
+    if isinstance(value, dict):
+        return frozenset((key, _frozen(each)) for key, each in value.items())
+    if isinstance(value, list):
+        return tuple(_frozen(each) for each in value)
+    if isinstance(value, bool):
+        return (bool, value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and abs(value) >= _COLLIDING:
+        return (int, hex(value))
+    return value
+
+
+_COLLIDING = 2**60
+"""From here on different whole numbers can be found that Python hashes alike."""
+
+
+def _required(_: Any, names: list[str], instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    for name in names if isinstance(instance, dict) else ():
+        if name not in instance:
+            yield _error(path=[name])
+
+
+def _dependent_required(
+    _: Any, dependents: dict[str, list[str]], instance: Any, _schema: Any
+) -> Iterator[ValidationError]:
+    for name, needed in dependents.items() if isinstance(instance, dict) else ():
+        for each in needed if name in instance else ():
+            if each not in instance:
+                yield _error(name, path=[each])
+
+
+def _additional_properties(
+    validator: Any, allowed: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict) or allowed is True:
+        return
+    known = schema.get("properties", {})
+    patterns = [compile_pattern(each) for each in schema.get("patternProperties", {})]
+    for name, value in instance.items():
+        if name in known or any(matches(name) for matches in patterns):
+            continue
+        if allowed is False:
+            yield _error(path=[name])
+        else:
+            yield from validator.descend(value, allowed, path=name)
+
+
+def _pattern_properties(
+    validator: Any, schemas: dict[str, Any], instance: Any, _schema: Any
+) -> Iterator[ValidationError]:
+    for pattern, inner in schemas.items() if isinstance(instance, dict) else ():
+        matches = compile_pattern(pattern)
+        for name, value in instance.items():
+            if matches(name):
+                yield from validator.descend(value, inner, path=name, schema_path=pattern)
+
+
+def _property_names(
+    validator: Any, inner: Any, instance: Any, _schema: Any
+) -> Iterator[ValidationError]:
+    for name in instance if isinstance(instance, dict) else ():
+        yield from validator.descend(name, inner, path=name)
+
+
+def _any_of(
+    validator: Any, branches: list[Any], instance: Any, _schema: Any
+) -> Iterator[ValidationError]:
+    failures: list[ValidationError] = []
+    for index, branch in enumerate(branches):
+        errors = list(
+            islice(validator.descend(instance, branch, schema_path=index), MAX_BRANCH_ERRORS)
+        )
+        if not errors:
+            return
+        failures.extend(errors)
+    yield _error(context=failures)
+
+
+def _one_of(
+    validator: Any, branches: list[Any], instance: Any, _schema: Any
+) -> Iterator[ValidationError]:
+    failures: list[ValidationError] = []
+    fitting = 0
+    for index, branch in enumerate(branches):
+        errors = list(
+            islice(validator.descend(instance, branch, schema_path=index), MAX_BRANCH_ERRORS)
+        )
+        fitting += not errors
+        failures.extend(errors)
+    if fitting != 1:
+        yield _error(context=[] if fitting else failures)
+
+
+def _not(validator: Any, excluded: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if next(validator.descend(instance, excluded), None) is None:
+        yield _error()
+
+
+_OURS: dict[str, Callable[..., Any]] = {
+    "type": _fails_if(_is_not_of),
+    "pattern": _fails_if(_breaks_pattern),
+    "multipleOf": _fails_if(_is_no_multiple),
+    "uniqueItems": _fails_if(_holds_duplicates),
+    "enum": _fails_if(lambda _, choices, value: _frozen(value) not in map(_frozen, choices)),
+    "const": _fails_if(lambda _, constant, value: _frozen(value) != _frozen(constant)),
+    "minLength": _fails_if(lambda _, n, value: isinstance(value, str) and len(value) < n),
+    "maxLength": _fails_if(lambda _, n, value: isinstance(value, str) and len(value) > n),
+    "minItems": _fails_if(lambda _, n, value: isinstance(value, list) and len(value) < n),
+    "maxItems": _fails_if(lambda _, n, value: isinstance(value, list) and len(value) > n),
+    "minProperties": _fails_if(lambda _, n, value: isinstance(value, dict) and len(value) < n),
+    "maxProperties": _fails_if(lambda _, n, value: isinstance(value, dict) and len(value) > n),
+    "required": _required,
+    "dependentRequired": _dependent_required,
+    "additionalProperties": _additional_properties,
+    "patternProperties": _pattern_properties,
+    "propertyNames": _property_names,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+}

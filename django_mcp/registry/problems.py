@@ -1,0 +1,61 @@
+"""What is wrong with a registration, or with the arguments of one call, in words to act on."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ArgumentErrors", "Problem", "RegistrationError", "describe_source", "to_pointer"]
+
+
+class RegistrationError(Exception):
+    """A tool, resource, prompt or completer cannot be registered as it is written.
+
+    The text names the function, with its file and line, and what to write instead.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a value.
+
+    Attributes:
+        pointer: where, as a JSON Pointer (RFC 6901); `""` is the whole value. A missing or an
+            unknown member is pointed at by the name it has or should have.
+        message: what would be right; short, and never more than a part of the value itself.
+    """
+
+    pointer: str
+    message: str
+
+
+class ArgumentErrors(Exception):
+    """The arguments of a call do not fit its handler."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(f"{each.pointer}: {each.message}" for each in problems))
+        self.problems = list(problems)
+
+
+def to_pointer(path: Iterable[str | int]) -> str:
+    """Return the JSON Pointer of a path of member names and indexes (RFC 6901 section 3)."""
+    return "".join(
+        f"/{step}" if isinstance(step, int) else "/" + step.replace("~", "~0").replace("/", "~1")
+        for step in path
+    )
+
+
+def describe_source(function: Callable[..., Any]) -> str:
+    """Return where a function stands: `shop.mcp.find_orders (/srv/shop/mcp.py:12)`."""
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    if not hasattr(target, "__qualname__"):
+        target = type(target)
+    name = f"{getattr(target, '__module__', 'builtins')}.{target.__qualname__}"
+    inner = inspect.unwrap(target)
+    code = getattr(getattr(inner, "__func__", inner), "__code__", None)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name

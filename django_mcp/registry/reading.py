@@ -1,0 +1,170 @@
+"""Read a result by its declared type: fields from attributes, lists from anything iterable.
+
+A tool that declares `-> list[OrderOut]` may return a QuerySet of orders. pydantic reads attributes
+for its own models only, and lists only from lists; what it needs is made here first. The rules are
+compiled once per type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+
+from django_mcp.registry import hints
+
+__all__ = ["Read", "compile_reading"]
+
+Read: TypeAlias = Callable[[Any], Any]
+"""Takes a value and returns it, or a plainer one that pydantic can read as the declared type."""
+
+_SCALARS = (str, bytes, int, float, bool, type(None))
+_LISTS = (list, tuple, set, frozenset)
+
+
+def compile_reading(annotation: Any, unfold: Read) -> Read:
+    """Return what prepares values of a declared type for pydantic.
+
+    Args:
+        annotation: the declared type.
+        unfold: makes something plainer of an object that cannot be iterated where a list is
+            declared; returns others as they are.
+    """
+    return _Compiler(unfold).compile(annotation) or _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _read_text(value: Any) -> Any:
+    return str(value) if hints.is_lazy(value) else value
+
+
+class _Compiler:
+    def __init__(self, unfold: Read) -> None:
+        self._unfold = unfold
+        self._records: dict[Any, _Record] = {}
+
+    def compile(self, annotation: Any) -> Read | None:
+        """Return the rule of a type; None when its values need no preparation."""
+        parts = [part for part in hints.members(annotation) if part is not type(None)]
+        if len(parts) != 1:
+            return self._compile_union(parts)
+        plain = parts[0]
+        if plain is str:
+            return _read_text
+        kind = get_origin(plain) or plain
+        arguments = get_args(plain)
+        if hints.is_record(kind):
+            return self._compile_record(kind)
+        if not isinstance(kind, type):
+            return None
+        if issubclass(kind, Mapping):
+            return self._compile_mapping(arguments[1] if len(arguments) == 2 else Any)
+        if issubclass(kind, Iterable) and not issubclass(kind, str | bytes | bytearray):
+            is_plain_list = len(arguments) == 1 or (len(arguments) == 2 and arguments[1] is ...)
+            return self._compile_list(arguments[0] if is_plain_list else Any)
+        return None
+
+    def _compile_union(self, parts: list[Any]) -> Read | None:
+        records = [part for part in parts if hints.is_record(part) and isinstance(part, type)]
+        if len(records) != 1:
+            return None
+        return self._compile_record(records[0])
+
+    def _compile_list(self, item: Any) -> Read:
+        read_item, unfold = self.compile(item), self._unfold
+
+        def read(value: Any) -> Any:
+            if value is None or isinstance(value, str | bytes | Mapping):
+                return value
+            if not isinstance(value, Iterable):
+                # A manager, of the objects related to another, is no list but knows one.
+                value = value.all() if callable(getattr(value, "all", None)) else unfold(value)
+            if read_item is not None and isinstance(value, Iterable):
+                return [read_item(each) for each in value]
+            return value if isinstance(value, _LISTS) else list(value)
+
+        return read
+
+    def _compile_mapping(self, item: Any) -> Read | None:
+        read_item = self.compile(item)
+        if read_item is None:
+            return None
+
+        def read(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            return {key: read_item(each) for key, each in value.items()}
+
+        return read
+
+    def _compile_record(self, cls: type) -> Read:
+        record = self._records.get(cls)
+        if record is None:
+            # Known before its fields are, since it may hold itself.
+            record = self._records[cls] = _Record(cls)
+            record.fields = {name: self.compile(hint) for name, hint in _field_hints(cls).items()}
+        return record.read
+
+
+class _Record:
+    """How a type with declared fields is read from mappings and from objects."""
+
+    __slots__ = ("_cls", "_is_model", "_is_typed_dict", "fields")
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+        self._is_model = hints.is_model(cls)
+        self._is_typed_dict = hints.is_typed_dict(cls)
+        self.fields: dict[str, Read | None] = {}
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, _SCALARS) or (
+            not self._is_typed_dict and isinstance(value, self._cls)
+        ):
+            return value
+        if isinstance(value, Mapping):
+            return {
+                name: read(each) if (read := self.fields.get(name)) is not None else each
+                for name, each in value.items()
+            }
+        if not self._is_model:
+            return {
+                name: each for name in self.fields if (each := self.get(value, name)) is not _NO
+            }
+        if all(read in (None, _read_text) for read in self.fields.values()):
+            return value  # pydantic reads the attributes itself
+        return _View(value, self)
+
+    def get(self, value: Any, name: str) -> Any:
+        """Return a field of an object, prepared; `_NO` when it has none."""
+        found = getattr(value, name, _NO)
+        read = self.fields.get(name)
+        return found if read is None or found is _NO else read(found)
+
+
+_NO: Any = object()
+
+
+class _View:
+    """An object whose declared attributes are prepared when pydantic asks for them."""
+
+    def __init__(self, value: Any, record: _Record) -> None:
+        self.__value, self.__record = value, record
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__record.get(self.__value, name)
+        if found is _NO:
+            raise AttributeError(name)
+        return found
+
+
+def _field_hints(cls: Any) -> dict[str, Any]:
+    if hints.is_model(cls):
+        return {name: field.annotation for name, field in cls.model_fields.items()}
+    known = get_type_hints(cls, include_extras=True)
+    if hints.is_typed_dict(cls):
+        return known
+    return {field.name: known[field.name] for field in dataclasses.fields(cls) if field.init}

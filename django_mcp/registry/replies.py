@@ -1,0 +1,207 @@
+"""Turn what resources, prompts and completers return into their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from itertools import islice
+from types import GeneratorType
+from typing import Any
+
+from django_mcp.protocol.content import (
+    Audio,
+    BlobContents,
+    EmbeddedResource,
+    File,
+    Image,
+    ResourceContents,
+    Text,
+    TextContents,
+)
+from django_mcp.protocol.json import encode
+from django_mcp.protocol.results import (
+    MAX_COMPLETION_VALUES,
+    Completion,
+    PromptMessage,
+    PromptResult,
+    ReadResult,
+)
+from django_mcp.registry import hints
+from django_mcp.registry.arguments import Yielded
+from django_mcp.registry.returns import (
+    BINARY,
+    BLOCKS,
+    CONTENTS,
+    Output,
+    ResultConverter,
+    ReturnError,
+    promises_data,
+    to_json,
+)
+
+__all__ = ["completion_converter", "guess_mime_type", "prompt_converter", "resource_converter"]
+
+_TEXT = "text/plain"
+_JSON = "application/json"
+_BYTES = "application/octet-stream"
+
+
+def guess_mime_type(returns: Any) -> str | None:
+    """Return the MIME type that a return annotation leads to; None when it leads to none."""
+    plain = hints.strip(returns)
+    if plain is str:
+        return _TEXT
+    if plain is bytes:
+        return _BYTES
+    return _JSON if promises_data(returns) else None
+
+
+# -- resources
+
+
+def resource_converter(
+    converter: ResultConverter, mime_type: str | None, output: Output | None
+) -> Callable[..., ReadResult]:
+    """Return what turns a resource's return values into contents at the URI that was read.
+
+    Args:
+        converter: for the framework's objects.
+        mime_type: of the resource; None: `text/plain` for text, `application/json` for data and
+            `application/octet-stream` for bytes.
+        output: what the return annotation promises, if it promises data.
+    """
+
+    def convert(value: Any, *, uri: str) -> ReadResult:
+        if isinstance(value, ReadResult):
+            return value
+        if output is None or isinstance(value, GeneratorType | Yielded):
+            value = _plainer(value, converter)
+        if value is None:
+            raise ReturnError(
+                "a resource returned None: return its contents, or raise what says that there is "
+                "no such thing (Http404, DoesNotExist)"
+            )
+        if isinstance(value, list | tuple) and any(map(_is_contents, value)):
+            return ReadResult([_to_contents(each, uri, mime_type, as_json) for each in value])
+        to_data = as_json if output is None else output.to_json
+        return ReadResult([_to_contents(value, uri, mime_type, to_data)])
+
+    def as_json(value: Any) -> Any:
+        return to_json(value, converter)
+
+    return convert
+
+
+def _to_contents(
+    value: Any, uri: str, mime_type: str | None, to_data: Callable[[Any], Any]
+) -> ResourceContents:
+    if isinstance(value, BINARY):
+        return BlobContents(uri, bytes(value), mime_type=mime_type or _BYTES)
+    if _is_contents(value):
+        return _at(uri, value, mime_type)
+    data = value if isinstance(value, str) else to_data(value)
+    if isinstance(data, str):
+        return TextContents(uri, data, mime_type=mime_type or _TEXT)
+    return TextContents(uri, encode(data).decode(), mime_type=mime_type or _JSON)
+
+
+def _is_contents(value: Any) -> bool:
+    return isinstance(value, (*CONTENTS, *BLOCKS, *BINARY))
+
+
+def _at(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
+    """Return contents as they are, and a block as contents at the URI that was read."""
+    if isinstance(value, File):
+        # A file says its type itself, and has a URI of its own making.
+        block = value.to_content()
+        if isinstance(block, EmbeddedResource):
+            return replace(block.resource, uri=uri, meta=block.meta)
+        value = block
+    if isinstance(value, EmbeddedResource):
+        return value.resource
+    if isinstance(value, Text):
+        return TextContents(uri, value.text, mime_type=mime_type or _TEXT, meta=value.meta)
+    if isinstance(value, Image | Audio):
+        return BlobContents(uri, value.data, mime_type=value.mime_type, meta=value.meta)
+    if isinstance(value, TextContents | BlobContents):
+        return value
+    raise ReturnError("a resource returned a link: return what it links to")
+
+
+def _plainer(value: Any, converter: ResultConverter) -> Any:
+    """Return a value with what is lazy in it resolved, as far as the outside goes."""
+    if isinstance(value, GeneratorType | Yielded):
+        return list(value)
+    if hints.is_lazy(value):
+        return str(value)
+    if (
+        value is None
+        or isinstance(value, (str, dict, list, tuple, *CONTENTS, *BLOCKS, *BINARY))
+        or hints.is_record(type(value))
+    ):
+        return value
+    return converter.convert(value)
+
+
+# -- prompts
+
+
+def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult]:
+    """Return what turns a prompt's return values into messages; text is what the user says."""
+
+    def message(value: Any) -> PromptMessage:
+        if isinstance(value, PromptMessage):
+            return value
+        if isinstance(value, (str, *BLOCKS)):
+            return PromptMessage(value)
+        if isinstance(value, BINARY):
+            return PromptMessage(File(value))
+        if isinstance(value, Mapping) and value.keys() == {"role", "content"}:
+            return PromptMessage(value["content"], role=value["role"])
+        data = to_json(value, converter)
+        return PromptMessage(data if isinstance(data, str) else encode(data).decode())
+
+    def convert(value: Any) -> PromptResult:
+        if isinstance(value, PromptResult):
+            return value
+        value = _plainer(value, converter)
+        if value is None:
+            raise ReturnError("a prompt returned None: return its text or its messages")
+        if isinstance(value, list | tuple):
+            return PromptResult([message(each) for each in value])
+        return PromptResult([message(value)])
+
+    return convert
+
+
+# -- completions
+
+
+def completion_converter(converter: ResultConverter) -> Callable[[Any], Completion]:
+    """Return what turns a completer's return values into proposals, the first 100 of them."""
+
+    def convert(value: Any) -> Completion:
+        if isinstance(value, Completion):
+            return value
+        if value is None:
+            return Completion([])
+        if not isinstance(value, Iterable):
+            value = converter.convert(value)
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ReturnError(
+                f"a completer returned a {type(value).__name__}: return a list of strings"
+            )
+        total = len(value) if isinstance(value, list | tuple) else None
+        # One more than is sent tells that there are more, and asks a database for no further ones.
+        values = [_proposal(each) for each in islice(value, MAX_COMPLETION_VALUES + 1)]
+        has_more = len(values) > MAX_COMPLETION_VALUES
+        if not has_more:
+            total = len(values)
+        return Completion(values[:MAX_COMPLETION_VALUES], total=total, has_more=has_more)
+
+    return convert
+
+
+def _proposal(value: Any) -> str:
+    return str(value.value if isinstance(value, Enum) else value)

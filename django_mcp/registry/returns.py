@@ -1,0 +1,330 @@
+"""Turn what a tool returns into its result: blocks for the model, data for programs.
+
+The data's schema comes from the return annotation, where that promises data at all.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import Iterator as IteratorABC
+from types import GeneratorType, NoneType
+from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin
+
+from django_mcp.protocol.content import (
+    Audio,
+    BlobContents,
+    Content,
+    EmbeddedResource,
+    File,
+    Image,
+    ResourceLink,
+    Text,
+    TextContents,
+)
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
+from django_mcp.registry import adapters, hints
+from django_mcp.registry.arguments import Yielded
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.reading import compile_reading
+from django_mcp.registry.reports import describe_conversion
+from django_mcp.registry.signatures import EMPTY
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = [
+    "BINARY",
+    "BLOCKS",
+    "CONTENTS",
+    "Output",
+    "PlainConverter",
+    "ResultConverter",
+    "ReturnError",
+    "find_output",
+    "is_block",
+    "promises_data",
+    "to_json",
+    "tool_converter",
+]
+
+BINARY = (bytes, bytearray, memoryview)
+CONTENTS = (TextContents, BlobContents)
+BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource, File)
+_RESULTS = (ToolResult, ReadResult, PromptResult, PromptMessage)
+_FREE = (None, NoneType, Any, object, EMPTY, str)
+_BARE_COLLECTIONS = (list, tuple, set, frozenset)
+_PLAIN = (dict, list, tuple, set, frozenset, bool, int, float)
+
+
+class ReturnError(TypeError):
+    """A handler returned something it did not announce, or that has no form in a result."""
+
+
+class ResultConverter(Protocol):
+    """Knows the objects of a framework that handlers return."""
+
+    def convert(self, value: Any) -> Any:
+        """Return something plainer for a framework's object, such as a list for a QuerySet.
+
+        Called for whatever is neither plain data nor a record. An object returned as it was is
+        unknown; raise, with a text for the handler's author, to say what to return instead.
+        """
+        ...
+
+    def needs_thread(self, value: Any) -> bool:
+        """Tell whether converting a value may block, so that it must not be on the event loop."""
+        ...
+
+
+class PlainConverter:
+    """Know no objects of any framework."""
+
+    def convert(self, value: Any) -> Any:
+        """See `ResultConverter.convert`."""
+        return value
+
+    def needs_thread(self, value: Any) -> bool:
+        """See `ResultConverter.needs_thread`."""
+        return False
+
+
+def to_json(value: Any, converter: ResultConverter) -> Any:
+    """Return a value as plain JSON data; mappings, records, dates, enums and iterables are known.
+
+    Raises:
+        ReturnError: something in it has no such form.
+    """
+    if type(value) in (str, int, bool, NoneType):
+        return value
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(
+            value,
+            bytes_mode="base64",
+            by_alias=True,
+            inf_nan_mode="null",
+            fallback=lambda each: unfold(each, converter),
+        )
+    except (PydanticSerializationError, ValueError) as error:
+        raise ReturnError(f"a {type(value).__name__} cannot be written as JSON: {error}") from error
+
+
+def unfold(value: Any, converter: ResultConverter) -> Any:
+    """Return what the framework makes of an object.
+
+    Raises:
+        ReturnError: it makes nothing of it.
+    """
+    if hints.is_lazy(value):
+        return str(value)
+    converted = converter.convert(value)
+    if converted is not value:
+        return converted
+    if inspect.isawaitable(value):
+        raise ReturnError("returned an awaitable: define the handler with `async def`")
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    raise ReturnError(
+        f"a {name} has no form in JSON: return its fields, or declare them in the return "
+        f"annotation with a dataclass, a TypedDict or a pydantic model"
+    )
+
+
+# -- what the annotation promises
+
+
+class Output:
+    """The declared type of a tool's data: its JSON Schema, and how values become JSON."""
+
+    __slots__ = ("_adapter", "_converter", "_read", "_source", "schema")
+
+    def __init__(
+        self, annotation: Any, adapter: TypeAdapter[Any], source: str, converter: ResultConverter
+    ) -> None:
+        self.schema: JSONObject = adapters.schema_of(adapter, is_output=True)
+        self._adapter = adapter
+        self._source = source
+        self._converter = converter
+        self._read = compile_reading(annotation, converter.convert)
+
+    def to_json(self, value: Any) -> Any:
+        """Return a value as the schema describes it.
+
+        Raises:
+            ReturnError: it does not have the declared fields, or not with those types.
+        """
+        from pydantic import ValidationError
+        from pydantic_core import PydanticSerializationError
+
+        prepared = self._read(value)
+        try:
+            typed = self._adapter.validate_python(prepared, from_attributes=True)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{each.pointer or 'the value'} {each.message}"
+                for each in describe_conversion(error, prepared)
+            )
+            raise ReturnError(
+                f"{self._source} did not return what it declares: {problems}"
+            ) from error
+        try:
+            return self._adapter.dump_python(
+                typed,
+                mode="json",
+                by_alias=True,
+                warnings=False,
+                fallback=lambda each: unfold(each, self._converter),
+            )
+        except (PydanticSerializationError, ValueError) as error:
+            raise ReturnError(f"{self._source} returned what JSON cannot hold: {error}") from error
+
+
+def find_output(annotation: Any, source: str, converter: ResultConverter) -> Output | None:
+    """Return what a return annotation promises; None when that is text, blocks, or unknown.
+
+    Raises:
+        RegistrationError: it declares a type whose fields have no form in JSON.
+    """
+    data = _find_data(annotation)
+    if data is None:
+        return None
+    try:
+        return Output(data, adapters.adapt(data), source, converter)
+    except TypeError as error:
+        if not _declares_fields(data):
+            return None  # a framework's class, for the converter
+        raise RegistrationError(
+            f"{source}: its return type has no form in JSON: {error} "
+            f"Correct it, or say output_schema=None to publish none."
+        ) from error
+
+
+def promises_data(annotation: Any) -> bool:
+    """Tell whether a return annotation promises JSON objects or arrays."""
+    return _find_data(annotation) is not None and hints.is_structured(annotation)
+
+
+def _find_data(annotation: Any) -> Any | None:
+    """Return the type of the data that an annotation promises; None when it promises none."""
+    plain = hints.strip(annotation)
+    if _is_free(plain) or plain in _BARE_COLLECTIONS:
+        return None
+    origin, arguments = get_origin(plain), get_args(plain)
+    if isinstance(origin, type) and arguments:
+        item = arguments[0]
+        if issubclass(origin, IteratorABC | AsyncIterable) or origin is Iterable:
+            # Text that is yielded is an answer in parts.
+            return None if _find_data(item) is None else list[item]  # type: ignore[valid-type]
+        if issubclass(origin, Iterable) and not issubclass(origin, Mapping) and _is_mixed(item):
+            return None
+    if any(_is_free(part) and part is not NoneType for part in hints.members(plain)):
+        return None
+    return annotation
+
+
+def _is_free(plain: Any) -> bool:
+    """Tell whether a type says nothing about data, or says that there is none."""
+    if any(plain is each for each in _FREE):
+        return True
+    return isinstance(plain, type) and issubclass(plain, (*BLOCKS, *CONTENTS, *BINARY, *_RESULTS))
+
+
+def _is_mixed(item: Any) -> bool:
+    """Tell whether items of a type may be blocks."""
+    return any(
+        part is not str and part is not NoneType and _is_free(part) for part in hints.members(item)
+    )
+
+
+def _declares_fields(annotation: Any) -> bool:
+    return hints.is_record(hints.strip(annotation)) or any(
+        _declares_fields(each) for each in get_args(hints.strip(annotation))
+    )
+
+
+# -- what comes back
+
+
+def tool_converter(
+    converter: ResultConverter, output: Output | None, *, is_data: bool
+) -> Callable[[Any], ToolResult]:
+    """Return what turns a tool's return values into results.
+
+    Args:
+        converter: for the framework's objects.
+        output: what the return annotation promises.
+        is_data: whether every value is data, because there is an output schema.
+    """
+
+    def convert(value: Any) -> ToolResult:
+        if isinstance(value, ToolResult):
+            return _complete(value, converter)
+        if output is not None:
+            return _structured(output.to_json(value))
+        if is_data:
+            return _structured(to_json(value, converter))
+        return _by_value(value, converter)
+
+    return convert
+
+
+def is_block(value: Any) -> bool:
+    """Tell whether a value is a content block, or becomes one."""
+    return isinstance(value, (*BLOCKS, *CONTENTS, *BINARY))
+
+
+def _complete(result: ToolResult, converter: ResultConverter) -> ToolResult:
+    if result.structured is ABSENT:
+        return result
+    structured = to_json(result.structured, converter)
+    content = result.content or (Text(_as_text(structured)),)
+    return ToolResult(content, structured=structured, is_error=result.is_error, meta=result.meta)
+
+
+def _structured(data: Any) -> ToolResult:
+    # The text is for clients of before there was structured content, and for models.
+    # Source: 2025-06-18 server/tools "Structured Content".
+    return ToolResult((Text(_as_text(data)),), structured=data)
+
+
+def _as_text(data: Any) -> str:
+    return encode(data).decode()
+
+
+def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
+    if isinstance(value, str):
+        return ToolResult((Text(value),))
+    if value is None:
+        return ToolResult()
+    if is_block(value):
+        return ToolResult((_block(value, converter),))
+    if isinstance(value, GeneratorType | Yielded):
+        parts = list(value)
+        if all(isinstance(part, str) or is_block(part) for part in parts):
+            return ToolResult([_block(part, converter) for part in parts])
+        value = parts
+    if isinstance(value, list | tuple) and any(map(is_block, value)):
+        return ToolResult([_block(part, converter) for part in value])
+    if not isinstance(value, _PLAIN) and not hints.is_record(type(value)):
+        plainer = str(value) if hints.is_lazy(value) else converter.convert(value)
+        if plainer is not value:
+            return _by_value(plainer, converter)
+    data = to_json(value, converter)
+    if isinstance(data, dict | list):
+        return _structured(data)
+    return ToolResult((Text(data if isinstance(data, str) else _as_text(data)),))
+
+
+def _block(value: Any, converter: ResultConverter) -> Content | File:
+    if isinstance(value, BINARY):
+        return File(value)
+    if isinstance(value, CONTENTS):
+        return EmbeddedResource(value)
+    if isinstance(value, BLOCKS):
+        return value
+    if isinstance(value, str):
+        return Text(value)
+    data = to_json(value, converter)
+    return Text(data if isinstance(data, str) else _as_text(data))

@@ -1,0 +1,304 @@
+"""Judge a JSON Schema before it is published: its dialect, its references and its size.
+
+Clients refuse what is wrong here, or the server would suffer from it: a `$ref` to elsewhere is
+never fetched, and no schema may make a small value costly to check. Checking values is for
+`validators.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
+from django_mcp.registry.hints import is_lazy
+from django_mcp.registry.patterns import compile_pattern
+from django_mcp.registry.problems import RegistrationError, to_pointer
+from django_mcp.registry.speedups import find_rust_engine
+from django_mcp.registry.walking import REFERENCES, children
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_EXPANDED",
+    "MAX_SUBSCHEMAS",
+    "CheckedSchema",
+    "Dialect",
+    "check_schema",
+    "has_lazy_texts",
+    "resolve_texts",
+]
+
+MAX_DEPTH = 32
+"""Levels of schemas in schemas. Ours (2026-07-28 server/tools asks for bounds)."""
+MAX_SUBSCHEMAS = 1000
+"""Schemas in one schema. Ours."""
+MAX_EXPANDED = 10_000
+"""Schemas in one schema with every reference written out: what one value may have to be checked
+against. Ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A version of JSON Schema: its URI, and the class of `jsonschema` that implements it."""
+
+    uri: str
+    validator: str
+
+
+_DEFAULT = Dialect("https://json-schema.org/draft/2020-12/schema", "Draft202012Validator")
+DIALECTS = {
+    dialect.uri: dialect
+    for dialect in (
+        _DEFAULT,
+        Dialect("https://json-schema.org/draft/2019-09/schema", "Draft201909Validator"),
+        Dialect("http://json-schema.org/draft-07/schema", "Draft7Validator"),
+        Dialect("http://json-schema.org/draft-06/schema", "Draft6Validator"),
+        Dialect("http://json-schema.org/draft-04/schema", "Draft4Validator"),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedSchema:
+    """A schema that may be published.
+
+    Attributes:
+        schema: plain JSON; lazy texts are left empty.
+        dialect: which version of JSON Schema it is written in.
+        is_recursive: whether it refers to itself, so that a value can be checked without end.
+        keywords: every keyword that occurs in it.
+    """
+
+    schema: JSONObject
+    dialect: Dialect
+    is_recursive: bool
+    keywords: frozenset[str]
+
+
+def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
+    """Return a schema as it may be published.
+
+    Args:
+        schema: of the arguments or of the result of a tool; may hold lazy texts.
+        source: where the tool stands, for messages.
+        is_input: whether it is the schema of the arguments, which must be of type object.
+
+    Raises:
+        RegistrationError: it is not valid in its dialect, is not plain JSON, refers to something
+            outside of itself or to itself without end, holds a pattern that cannot be matched in
+            linear time, or is beyond one of the bounds.
+
+    Source: 2026-07-28 server/tools, "JSON Schema"; the bounds are ours.
+    """
+    what = f"{source}: the {'input' if is_input else 'output'} schema"
+    plain = _plain(schema, what)
+    if is_input and plain.get("type") != "object":
+        raise RegistrationError(
+            f'{what} does not say "type": "object". Arguments are always an object: add it.'
+        )
+    dialect = _dialect(plain, what)
+    nodes = _walk(plain, what)
+    _check_against_dialect(plain, dialect, what)
+    graph = _Graph(plain, dialect, what)
+    keywords = frozenset(key for node in (*nodes, *graph.nodes()) for key in node)
+    if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
+        raise RegistrationError(
+            f"{what} uses unevaluatedProperties together with patternProperties, which cannot be "
+            f"checked in linear time. Use additionalProperties instead."
+        )
+    return CheckedSchema(
+        schema=plain, dialect=dialect, is_recursive=graph.is_recursive, keywords=keywords
+    )
+
+
+def resolve_texts(value: Any, read: Callable[[Any], str] = str) -> Any:
+    """Return a copy of a schema with its lazy texts read, in the language of now."""
+    if isinstance(value, dict):
+        return {key: resolve_texts(each, read) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [resolve_texts(each, read) for each in value]
+    return read(value) if is_lazy(value) else value
+
+
+def has_lazy_texts(value: Any) -> bool:
+    """Tell whether a schema holds texts that are translated when they are read."""
+    if isinstance(value, dict):
+        return any(map(has_lazy_texts, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(has_lazy_texts, value))
+    return is_lazy(value)
+
+
+def _plain(schema: Any, what: str) -> JSONObject:
+    if not isinstance(schema, dict):
+        raise RegistrationError(f"{what} is a {type(schema).__name__}. Write it as a dict.")
+    try:
+        # Texts cannot always be translated yet, and say nothing about values.
+        resolved = resolve_texts(schema, lambda _: "")
+        plain = decode(encode(resolved))
+    except (JSONDecodeError, RecursionError, TypeError, ValueError) as error:
+        raise RegistrationError(f"{what} is not plain JSON: {error}.") from error
+    if plain != resolved:
+        raise RegistrationError(
+            f"{what} is not plain JSON. Use dict, list, str, int, float, bool and None only."
+        )
+    return dict(plain)
+
+
+def _dialect(schema: JSONObject, what: str) -> Dialect:
+    declared = schema.get("$schema", _DEFAULT.uri)
+    dialect = DIALECTS.get(declared.rstrip("#")) if isinstance(declared, str) else None
+    if dialect is None:
+        raise RegistrationError(
+            f"{what} declares the dialect {declared!r}. Supported are {', '.join(DIALECTS)}."
+        )
+    return dialect
+
+
+def _walk(schema: JSONObject, what: str) -> list[JSONObject]:
+    """Return every object schema inside a schema, itself included, within the bounds."""
+    found: list[JSONObject] = []
+    count = 0
+    level: list[tuple[tuple[str | int, ...], Any]] = [((), schema)]
+    for _ in range(MAX_DEPTH):
+        below: list[tuple[tuple[str | int, ...], Any]] = []
+        for path, node in level:
+            if isinstance(node, dict):
+                found.append(node)
+                _check_node(path, node, schema, what)
+                below.extend(((*path, *child.path), child.schema) for child in children(node))
+        count += len(level)
+        if count > MAX_SUBSCHEMAS:
+            raise RegistrationError(
+                f"{what} holds more than {MAX_SUBSCHEMAS} schemas. Make it smaller."
+            )
+        if not below:
+            return found
+        level = below
+    raise RegistrationError(f"{what} is nested more than {MAX_DEPTH} deep. Make it flatter.")
+
+
+def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject, what: str) -> None:
+    where = to_pointer(path) or "its root"
+    if node is not root and node.get("$schema", root.get("$schema")) != root.get("$schema"):
+        raise RegistrationError(f"{what} changes its dialect at {where}. Use one for all of it.")
+    by_name = node.get("patternProperties")
+    patterns = [node["pattern"]] if "pattern" in node else []
+    patterns += by_name if isinstance(by_name, dict) else []
+    for pattern in patterns:
+        if isinstance(pattern, str):
+            try:
+                compile_pattern(pattern)
+            except ValueError as error:
+                raise RegistrationError(
+                    f"{what} holds the pattern {pattern!r} at {where}, which cannot be used: "
+                    f"{error}. Patterns are matched in linear time: write it without look-around "
+                    f"and back-references."
+                ) from error
+
+
+def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> None:
+    rust = find_rust_engine()
+    if rust is not None and rust.meta.is_valid(schema):
+        return
+    import jsonschema
+
+    validator = getattr(jsonschema, dialect.validator)
+    try:
+        validator.check_schema(schema, format_checker=None)
+    except jsonschema.SchemaError as error:
+        where = to_pointer(error.absolute_path) or "its root"
+        raise RegistrationError(
+            f"{what} is not valid in {dialect.uri}: at {where}, {error.message[:300]}. Correct it."
+        ) from error
+
+
+class _Graph:
+    """A schema and its references, followed once: how far they expand, and whether in circles."""
+
+    def __init__(self, schema: JSONObject, dialect: Dialect, what: str) -> None:
+        from referencing import Registry
+        from referencing.jsonschema import specification_with
+
+        self.is_recursive = False
+        self._what = what
+        self._specification = specification_with(dialect.uri)
+        self._sizes: dict[int, int] = {}
+        self._seen: dict[int, JSONObject] = {}
+        self._open: list[int] = []
+        # Where in `_open` the value last changed: what lies behind judges another value.
+        self._same_value_from = 0
+        root = self._specification.create_resource(schema)
+        registry: Registry[Any] = Registry()  # which cannot retrieve anything
+        try:
+            size = self._size(schema, registry.resolver_with_root(root))
+        except RecursionError:
+            raise RegistrationError(
+                f"{what} chains too many references. Make it flatter."
+            ) from None
+        if size > MAX_EXPANDED:
+            raise RegistrationError(
+                f"{what} stands for {size} schemas with its references written out, more than "
+                f"{MAX_EXPANDED}. Make it smaller."
+            )
+
+    def nodes(self) -> Iterator[JSONObject]:
+        """Yield every object schema that was reached, targets of references included."""
+        yield from self._seen.values()
+
+    def _size(self, schema: Any, resolver: Any) -> int:
+        """Return the number of schemas that this one stands for, each reference written out."""
+        if not isinstance(schema, dict):
+            return 1
+        key = id(schema)
+        if key in self._open:
+            self.is_recursive = True
+            if self._open.index(key) >= self._same_value_from:
+                raise RegistrationError(
+                    f"{self._what} refers to itself without going into the value. "
+                    f"Remove the circle of references."
+                )
+            return 1
+        if key in self._sizes:
+            return self._sizes[key]
+        if key not in self._seen:
+            self._seen[key] = schema
+            # A target may stand where no keyword leads; it has not been judged yet.
+            _check_node((), schema, schema, self._what)
+        resolver = resolver.in_subresource(self._specification.create_resource(schema))
+        self._open.append(key)
+        size = 1 + sum(self._size(*self._resolve(schema, k, resolver)) for k in _referring(schema))
+        for child in children(schema):
+            if child.is_applied:
+                size += self._inner_size(child.schema, resolver, is_beside=child.is_beside)
+        self._open.pop()
+        self._sizes[key] = size
+        return size
+
+    def _inner_size(self, schema: Any, resolver: Any, *, is_beside: bool) -> int:
+        if is_beside:
+            return self._size(schema, resolver)
+        before, self._same_value_from = self._same_value_from, len(self._open)
+        size = self._size(schema, resolver)
+        self._same_value_from = before
+        return size
+
+    def _resolve(self, schema: JSONObject, keyword: str, resolver: Any) -> tuple[Any, Any]:
+        from referencing.exceptions import Unresolvable
+
+        if keyword != "$ref":
+            self.is_recursive = True  # where it leads is known per value only
+        reference = schema[keyword]
+        try:
+            resolved = resolver.lookup(reference)
+        except (Unresolvable, ValueError) as error:
+            raise RegistrationError(
+                f"{self._what} refers to {reference!r}, which is not inside of it. Nothing is "
+                f"fetched: copy it into $defs."
+            ) from error
+        return resolved.contents, resolved.resolver
+
+
+def _referring(schema: JSONObject) -> list[str]:
+    return [keyword for keyword in REFERENCES if isinstance(schema.get(keyword), str)]

@@ -1,0 +1,172 @@
+"""Read a handler's signature: what the client passes, what the server fills, what comes back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any
+
+from django_mcp.registry import hints
+from django_mcp.registry.docstrings import read_docs
+from django_mcp.registry.injection import Injectables, Injection, find_provider
+from django_mcp.registry.problems import RegistrationError, describe_source
+
+__all__ = ["EMPTY", "Parameter", "Signature", "read_signature"]
+
+EMPTY: Any = inspect.Parameter.empty
+"""No default, or no annotation."""
+
+_REFUSED_KINDS = {
+    inspect.Parameter.VAR_POSITIONAL: "*{}",
+    inspect.Parameter.VAR_KEYWORD: "**{}",
+    inspect.Parameter.POSITIONAL_ONLY: "{}, /",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One argument that the client passes.
+
+    Attributes:
+        name: as the function has it, and as the client writes it.
+        annotation: its type with everything in `Annotated`; `Any` where there is none.
+        default: the function's own; `EMPTY` when it has none.
+        is_required: whether a call has to give it.
+        title, description: for people and models; may be lazy texts.
+    """
+
+    name: str
+    annotation: Any
+    default: Any = EMPTY
+    is_required: bool = True
+    title: Any = None
+    description: Any = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signature:
+    """How a handler is called.
+
+    Attributes:
+        source: where it stands, for messages.
+        parameters: what the client passes, in order.
+        injections: what the server fills.
+        returns: the annotation of the result; `EMPTY` when there is none.
+        description: what its docstring says.
+    """
+
+    source: str
+    parameters: tuple[Parameter, ...]
+    injections: tuple[Injection, ...]
+    returns: Any
+    description: str | None
+
+
+def read_signature(function: Callable[..., Any], injectables: Injectables) -> Signature:
+    """Return how a function, method, partial or callable object is called.
+
+    Raises:
+        RegistrationError: it cannot be called with named arguments, or its annotations cannot be
+            resolved.
+    """
+    source = describe_source(function)
+    named = _named_parameters(function, source)
+    known = hints.resolve_hints(function, source)
+    docs = read_docs(function)
+    parameters, injections = [], []
+    for each in named:
+        annotation = known.get(each.name, Any)
+        provider = find_provider(annotation, injectables)
+        if provider is not None:
+            injections.append(Injection(each.name, provide=provider))
+        else:
+            parameter = _read_parameter(each.name, annotation, each.default, source)
+            if parameter.description is None and each.name in docs.parameters:
+                parameter = replace(parameter, description=docs.parameters[each.name])
+            parameters.append(parameter)
+    return Signature(
+        source=source,
+        parameters=tuple(parameters),
+        injections=tuple(injections),
+        returns=known.get("return", EMPTY),
+        description=docs.description,
+    )
+
+
+def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect.Parameter]:
+    if isinstance(function, type):
+        raise RegistrationError(f"{source}: a class is no handler. Write a function that uses it.")
+    try:
+        found = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise RegistrationError(
+            f"{source}: its signature cannot be read ({error}). Wrap it in a plain function."
+        ) from error
+    for each in found:
+        if each.kind in _REFUSED_KINDS:
+            written = _REFUSED_KINDS[each.kind].format(each.name)
+            raise RegistrationError(
+                f"{source}: the parameter `{written}` cannot be named by a client. "
+                f"Write out each argument as an ordinary parameter."
+            )
+    _refuse_unbound_method(function, found, source)
+    # What a partial has fixed by name is not the client's to change.
+    fixed = function.keywords if isinstance(function, partial) else {}
+    return [each for each in found if each.name not in fixed]
+
+
+def _refuse_unbound_method(
+    function: Callable[..., Any], found: list[inspect.Parameter], source: str
+) -> None:
+    qualified = getattr(function, "__qualname__", "")
+    is_in_class = "." in qualified and not qualified.rpartition(".")[0].endswith("<locals>")
+    if is_in_class and not inspect.ismethod(function) and found:
+        first = found[0]
+        if first.name in ("self", "cls") and first.annotation is EMPTY:
+            raise RegistrationError(
+                f"{source}: `{first.name}` would be asked of the client. Register the bound "
+                f"method instead: `server.register_tool(instance.{function.__name__})`."
+            )
+
+
+def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Parameter:
+    if _is_field(default):  # `limit: int = Field(20, ge=1)`
+        annotation, default = Annotated[annotation, default], EMPTY
+    title, description, has_default = None, None, default is not EMPTY
+    for each in _metadata(annotation):
+        if isinstance(each, str) or hints.is_lazy(each):
+            description = each
+        elif type(each).__name__ == "Doc" and hasattr(each, "documentation"):
+            description = each.documentation
+        elif _is_field(each):
+            if each.alias is not None or each.validation_alias is not None:
+                raise RegistrationError(
+                    f"{source}: the parameter `{name}` has an alias. "
+                    f"Give the parameter the name that clients are to write."
+                )
+            title = title or each.title
+            description = each.description if description is None else description
+            has_default = has_default or not each.is_required()
+    return Parameter(
+        name=name,
+        annotation=annotation,
+        default=default,
+        is_required=not has_default,
+        title=title,
+        description=inspect.cleandoc(description) if isinstance(description, str) else description,
+    )
+
+
+def _metadata(annotation: Any) -> tuple[Any, ...]:
+    """Return the metadata of a type, and of T where the type is `Optional[T]`."""
+    inner, metadata = hints.strip_with_metadata(annotation)
+    optional = hints.find_optional(inner)
+    return metadata if optional is None else (*hints.strip_with_metadata(optional)[1], *metadata)
+
+
+def _is_field(value: Any) -> bool:
+    """Tell whether a value is a pydantic `Field(...)`, without importing pydantic."""
+    kind = type(value)
+    return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")

@@ -1,0 +1,52 @@
+"""ConnectionState: what is known of the client on the other side, and who owns that knowledge.
+
+Its owner is the request at a stateless revision (built from `_meta` and thrown away), the session
+for a stateful HTTP client, the process on stdio. It is handed along with each request and never
+kept on the server, so that two clients cannot see each other's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import RequestId
+from django_mcp.protocol.revisions import Revision
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+
+class ConnectionState:
+    """The client as this connection knows it.
+
+    `revision` is None until the handshake has settled one. `in_flight` maps the ids of running
+    requests to their contexts, for cancellation; ids are unique within one connection only.
+    """
+
+    __slots__ = (
+        "client_capabilities",
+        "client_info",
+        "in_flight",
+        "is_initialized",
+        "is_transient",
+        "log_level",
+        "revision",
+    )
+
+    def __init__(
+        self,
+        revision: Revision | None = None,
+        *,
+        client_info: JSONObject | None = None,
+        client_capabilities: JSONObject | None = None,
+        log_level: str | None = None,
+        is_transient: bool = False,
+    ) -> None:
+        self.revision = revision
+        self.client_info = client_info
+        self.client_capabilities = client_capabilities if client_capabilities is not None else {}
+        self.log_level = log_level
+        self.is_transient = is_transient
+        self.is_initialized = False
+        self.in_flight: dict[RequestId, Context[Any]] = {}

@@ -1,0 +1,287 @@
+"""Context: one request's life, and what a handler may know and do while it runs.
+
+Methods that talk to the client come in pairs: plain for synchronous handlers, with the prefix `a`
+for asynchronous ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.messages import Request, RequestId, encode_notification
+from django_mcp.protocol.revisions import Revision
+from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+P = TypeVar("P")
+
+
+class Context(Generic[P]):
+    """What a handler holds of the request it answers, generic over the principal's type.
+
+    A context belongs to one request and ends with it: afterwards nothing is sent any more.
+    """
+
+    __slots__ = (
+        "_is_cancelled",
+        "_is_finished",
+        "_last_progress",
+        "_loop",
+        "_loop_thread",
+        "_meta",
+        "_revision",
+        "connection",
+        "exchange",
+        "message",
+        "server",
+        "task",
+    )
+
+    def __init__(
+        self,
+        server: MCPServer,
+        exchange: Exchange,
+        message: Request,
+        connection: ConnectionState,
+    ) -> None:
+        revision = connection.revision
+        if revision is None:
+            raise ValueError("a context needs a connection with a revision")
+        self.server = server
+        self.exchange = exchange
+        self.message = message
+        self.connection = connection
+        self.task: asyncio.Task[Any] | None = None
+        self._revision = revision
+        meta = message.params.get("_meta")
+        self._meta: JSONObject = meta if type(meta) is dict else {}
+        self._is_cancelled = False
+        self._is_finished = False
+        self._last_progress: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
+
+    # -- the request and who sent it
+
+    @property
+    def request_id(self) -> RequestId:
+        """The JSON-RPC id of the request, in the type it came in."""
+        return self.message.id
+
+    @property
+    def method(self) -> str:
+        """The method of the request, such as `"tools/call"`."""
+        return self.message.method
+
+    @property
+    def params(self) -> JSONObject:
+        """The params of the request as they came; treat them as hostile."""
+        return self.message.params
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The `_meta` of the request; empty when it had none."""
+        return self._meta
+
+    @property
+    def revision(self) -> str:
+        """The protocol revision in effect, such as `"2025-11-25"`: for logs, not for branches."""
+        return self._revision.name
+
+    @property
+    def rules(self) -> Revision:
+        """The record of the revision in effect."""
+        return self._revision
+
+    @property
+    def principal(self) -> P:
+        """Who is authenticated."""
+        principal: P = self.exchange.principal
+        return principal
+
+    @property
+    def client_info(self) -> JSONObject | None:
+        """What the client says it is. Never base behaviour or security on it."""
+        return self.connection.client_info
+
+    @property
+    def client_capabilities(self) -> JSONObject:
+        """What the client declared it can do, for this request; `{}` when unknown."""
+        return self.connection.client_capabilities
+
+    @property
+    def url_kwargs(self) -> Mapping[str, Any]:
+        """The keyword arguments of the URL that the endpoint was reached by."""
+        return self.exchange.url_kwargs
+
+    # -- cancellation
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more: cancelled, timed out, or client gone.
+
+        Asynchronous handlers get a `CancelledError` besides. A synchronous handler should look
+        here in long loops and return; what it wrote is then rolled back.
+        """
+        return self._is_cancelled or (
+            self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
+        )
+
+    def cancel(self) -> None:
+        """Mark the request as cancelled and interrupt its handler. On the event loop only."""
+        if self._is_cancelled or self._is_finished:
+            return
+        self._is_cancelled = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def abandon(self) -> None:
+        """Mark the request as cancelled without interrupting anything."""
+        self._is_cancelled = True
+
+    def finish(self) -> None:
+        """Note that the answer is made: nothing is sent ahead of it any more."""
+        self._is_finished = True
+
+    # -- progress
+
+    async def aprogress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the client how far the work is. Does nothing when it did not ask to know.
+
+        Args:
+            progress: done so far, in any unit; only increasing values are sent.
+            total: what `progress` will be at the end, if known.
+            message: a text for people, where the revision has it.
+        """
+        token = self._meta.get(keys.PROGRESS_TOKEN)
+        if token is None or not self._may_send or type(token) not in (str, int):
+            return
+        if self._last_progress is not None and progress <= self._last_progress:
+            return
+        self._last_progress = progress
+        params: JSONObject = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None and self._revision.has_progress_messages:
+            params["message"] = str(message)
+        await self._notify("notifications/progress", params)
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Do as `aprogress` does, from a synchronous handler."""
+        if keys.PROGRESS_TOKEN in self._meta and self._may_send:
+            self._from_thread(self.aprogress(progress, total, message), "aprogress")
+
+    # -- log messages
+
+    async def alog(self, level: str, data: Any, *, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants to hear of that level.
+
+        Args:
+            level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,
+                alert, emergency.
+            data: any JSON value, a text most often. No secrets: it leaves the site.
+            logger: which part of the application speaks.
+
+        Raises:
+            ValueError: an unknown level.
+        """
+        if self._wants(level):
+            params: JSONObject = {"level": level, "data": data}
+            if logger is not None:
+                params["logger"] = logger
+            await self._notify("notifications/message", params)
+
+    def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
+        """Do as `alog` does, from a synchronous handler."""
+        if self._wants(level):
+            self._from_thread(self.alog(level, data, logger=logger), "alog")
+
+    def debug(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level debug."""
+        self.log("debug", data, logger=logger)
+
+    def info(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level info."""
+        self.log("info", data, logger=logger)
+
+    def warning(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level warning."""
+        self.log("warning", data, logger=logger)
+
+    def error(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level error."""
+        self.log("error", data, logger=logger)
+
+    async def adebug(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level debug."""
+        await self.alog("debug", data, logger=logger)
+
+    async def ainfo(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level info."""
+        await self.alog("info", data, logger=logger)
+
+    async def awarning(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level warning."""
+        await self.alog("warning", data, logger=logger)
+
+    async def aerror(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level error."""
+        await self.alog("error", data, logger=logger)
+
+    def _wants(self, level: str) -> bool:
+        if level not in LOG_LEVELS:
+            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
+        if not self._may_send:
+            return False
+        threshold = self.connection.log_level
+        if threshold is None:
+            if self._revision.logs_by_request:
+                return False
+            threshold = self.server.options.log_level
+        return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
+
+    # -- the way to the client
+
+    @property
+    def _may_send(self) -> bool:
+        exchange = self.exchange
+        return not (
+            exchange.sink is None
+            or not exchange.can_stream
+            or self._is_finished
+            or exchange.is_disconnected
+        )
+
+    async def _notify(self, method: str, params: JSONObject) -> None:
+        sink = self.exchange.sink
+        # Encoded before the look at the state, so that a bad value fails whoever listens.
+        message = encode_notification(method, params)
+        if sink is not None and self._may_send and not self._is_cancelled:
+            await sink.send(message)
+
+    def bind_loop(self) -> None:
+        """Remember the running loop, for a synchronous handler's way back to it."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+
+    def _from_thread(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        loop = self._loop
+        if loop is None or threading.get_ident() == self._loop_thread:
+            coroutine.close()
+            raise RuntimeError(
+                f"This would block the event loop: in an async handler write `await ctx.{name}()`."
+            )
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result()

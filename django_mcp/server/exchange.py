@@ -1,0 +1,109 @@
+"""One incoming message on its way through the server: what a transport knows, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from django_mcp.protocol.headers import Headers
+from django_mcp.server.connection import ConnectionState
+
+
+class Sink(Protocol):
+    """The way to the client ahead of the answer.
+
+    One sink belongs to one exchange. `send` may be called many times, from the event loop only,
+    and waits while the client is slow; nothing is sent through it after the answer.
+    """
+
+    async def send(self, message: bytes) -> None:
+        """Send one encoded JSON-RPC message (one line, no newline)."""
+        ...
+
+
+class Anonymous:
+    """The principal of a request that nobody authenticated."""
+
+    key: str | None = None
+    is_authenticated = False
+
+    def __repr__(self) -> str:
+        return "<anonymous>"
+
+
+ANONYMOUS = Anonymous()
+
+
+class Exchange:
+    """What a transport knows of one request: its bytes, its surroundings, and the way back.
+
+    A transport fills it, hands it to the server once, and reads `cancels_on_disconnect` when the
+    client goes away. Mutable on purpose: authentication and middleware add what they find.
+    """
+
+    __slots__ = (
+        "address",
+        "body",
+        "build_request",
+        "can_stream",
+        "cancels_on_disconnect",
+        "connection",
+        "headers",
+        "is_disconnected",
+        "principal",
+        "request_id",
+        "session_id",
+        "sink",
+        "url_kwargs",
+    )
+
+    def __init__(
+        self,
+        *,
+        body: bytes = b"",
+        headers: Headers | None = None,
+        session_id: str | None = None,
+        principal: Any = ANONYMOUS,
+        address: str | None = None,
+        can_stream: bool = False,
+        build_request: Callable[[], Any] | None = None,
+        sink: Sink | None = None,
+        url_kwargs: Mapping[str, Any] | None = None,
+        connection: ConnectionState | None = None,
+    ) -> None:
+        self.body = body
+        self.headers = headers
+        """None where the transport has no headers (stdio, in process): header rules are off."""
+        self.session_id = session_id
+        self.principal = principal
+        self.address = address
+        self.can_stream = can_stream
+        self.build_request = build_request
+        self.sink = sink
+        self.url_kwargs = url_kwargs or {}
+        self.connection = connection
+        """The state of a connection that lives longer than this exchange; None: there is none."""
+        self.request_id: str | None = None
+        self.cancels_on_disconnect = False
+        """Set by the server as soon as the revision is known; read by the transport."""
+        self.is_disconnected = False
+
+    def disconnected(self) -> None:
+        """Note that the client is gone. The transport calls it, once, before it cancels."""
+        self.is_disconnected = True
+
+
+class Reply:
+    """The answer as a transport sends it: `body` is JSON, or None for an empty one."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers

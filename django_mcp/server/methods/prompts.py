@@ -1,0 +1,47 @@
+"""`prompts/get`: fill a prompt in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.protocol.results import PromptResult
+from django_mcp.protocol.revisions import lower
+from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.running import run_handler, short
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+
+async def get(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `prompts/get`. Source: all revisions, server/prompts "Getting a Prompt"."""
+    name = ctx.params.get("name")
+    arguments = ctx.params.get("arguments", {})
+    if type(name) is not str:
+        return Refusal(code=INVALID_PARAMS, message="name must be a string")
+    if type(arguments) is not dict:
+        return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
+    entry = ctx.server.registry.prompts.get(name)
+    if entry is None or not ctx.server.access.is_visible(entry, ctx.principal):
+        return Refusal(code=INVALID_PARAMS, message=f"Unknown prompt: {short(name)}")
+
+    def finish(value: Any) -> bytes | Refusal:
+        return _encode(ctx, entry.convert(value))
+
+    outcome = await run_handler(ctx, entry.handler, arguments, finish, what=f"prompt {entry.name}")
+    if isinstance(outcome, Failure):
+        is_ours = outcome.kind in (FailureKind.TIMEOUT, FailureKind.FAULT)
+        return Refusal(code=INTERNAL_ERROR if is_ours else INVALID_PARAMS, message=outcome.message)
+    return outcome
+
+
+def _encode(ctx: Context[Any], result: PromptResult) -> bytes | Refusal:
+    encoded = ctx.server.encode_result(lower(ctx.method, result.to_wire(), ctx.rules), ctx.rules)
+    limit = ctx.server.options.max_result_bytes
+    if len(encoded) > limit:
+        return Refusal(
+            code=INTERNAL_ERROR,
+            message=f"The prompt is too large: {len(encoded)} bytes, at most {limit} are sent",
+        )
+    return encoded

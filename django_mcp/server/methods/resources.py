@@ -1,0 +1,94 @@
+"""`resources/read`: find the resource or the template that matches, and read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.protocol.results import ReadResult
+from django_mcp.protocol.revisions import lower
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.running import run_handler, short
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+
+async def read(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `resources/read`. Source: all revisions, server/resources "Reading Resources"."""
+    uri = ctx.params.get("uri")
+    if type(uri) is not str:
+        return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+    found = _find(ctx, uri)
+    if found is None:
+        return _missing(ctx, uri)
+    entry, variables = found
+
+    def finish(value: Any) -> bytes | Refusal:
+        return _encode(ctx, entry, uri, entry.convert(value, uri))
+
+    outcome = await run_handler(
+        ctx, entry.handler, dict(variables), finish, what=f"resource {entry.name}"
+    )
+    return _to_refusal(ctx, uri, outcome) if isinstance(outcome, Failure) else outcome
+
+
+_AS_IF_MISSING = (
+    FailureKind.MISSING,
+    # What a principal may not read does not exist for them.
+    FailureKind.DENIED,
+    # A variable that does not convert ("abc" for a number) names nothing that exists.
+    FailureKind.ARGUMENTS,
+)
+
+
+def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
+    if failure.kind in _AS_IF_MISSING:
+        return _missing(ctx, uri)
+    code = INVALID_PARAMS if failure.kind is FailureKind.INVALID else INTERNAL_ERROR
+    return Refusal(code=code, message=failure.message, data={"uri": uri})
+
+
+def _find(
+    ctx: Context[Any], uri: str
+) -> tuple[ResourceEntry | TemplateEntry, Mapping[str, Any]] | None:
+    registry, access = ctx.server.registry, ctx.server.access
+    resource = registry.resources.get(uri)
+    if resource is not None and access.is_visible(resource, ctx.principal):
+        return resource, {}
+    for template in registry.templates.values():
+        if not access.is_visible(template, ctx.principal):
+            continue
+        variables = template.match(uri)
+        if variables is not None:
+            return template, variables
+    return None
+
+
+def _encode(
+    ctx: Context[Any], entry: ResourceEntry | TemplateEntry, uri: str, result: ReadResult
+) -> bytes | Refusal:
+    if not result.contents:
+        # An empty list would read as a resource that exists and says nothing.
+        return _missing(ctx, uri)
+    wire = lower(ctx.method, result.to_wire(), ctx.rules)
+    wire.update(ctx.server.cache_fields(ctx, ctx.method, result.cache or entry.cache))
+    encoded = ctx.server.encode_result(wire, ctx.rules)
+    limit = ctx.server.options.max_result_bytes
+    if len(encoded) > limit:
+        return Refusal(
+            code=INTERNAL_ERROR,
+            message=f"The resource is too large: {len(encoded)} bytes, at most {limit} are sent",
+            data={"uri": uri},
+        )
+    return encoded
+
+
+def _missing(ctx: Context[Any], uri: str) -> Refusal:
+    return Refusal(
+        code=ctx.rules.missing_resource_code,
+        message=f"Resource not found: {short(uri)}",
+        data={"uri": uri},
+    )

@@ -1,0 +1,126 @@
+"""`tools/call`: find the tool, check the arguments, run it, and write its result.
+
+What the caller can mend (unknown tool, wrong headers) is a JSON-RPC error; what the model can mend
+(wrong arguments, a failure in the tool) is a result with `isError`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.content import Text
+from django_mcp.protocol.errors import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
+    Refusal,
+)
+from django_mcp.protocol.headers import check_params
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import ABSENT, ToolResult
+from django_mcp.protocol.revisions import lower
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import Problem
+from django_mcp.server.capabilities import covers
+from django_mcp.server.interfaces import Failure
+from django_mcp.server.running import describe_problems, run_handler, short
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+logger = logging.getLogger("django_mcp")
+
+
+async def call(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `tools/call`. Source: all revisions, server/tools "Calling Tools"."""
+    name = ctx.params.get("name")
+    arguments = ctx.params.get("arguments", {})
+    if type(name) is not str:
+        return Refusal(code=INVALID_PARAMS, message="name must be a string")
+    if type(arguments) is not dict:
+        return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
+    server = ctx.server
+    entry = server.registry.tools.get(name)
+    if entry is None or not server.access.is_visible(entry, ctx.principal):
+        return Refusal(code=INVALID_PARAMS, message=f"Unknown tool: {short(name)}")
+    refusal = _check_headers(ctx, entry, arguments) or _check_capabilities(ctx, entry)
+    if refusal is not None:
+        return refusal
+    if server.options.validate_input and not entry.input_validator.is_valid(arguments):
+        return _in_band(ctx, describe_problems(entry.input_validator.problems(arguments)))
+    return await _run(ctx, entry, arguments)
+
+
+async def _run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+    def finish(value: Any) -> bytes | Refusal:
+        return _encode(ctx, entry, entry.handler.convert(value))
+
+    outcome = await run_handler(
+        ctx,
+        entry.handler,
+        arguments,
+        finish,
+        what=f"tool {entry.name}",
+        timeout_s=entry.timeout_s,
+    )
+    return _in_band(ctx, outcome.message) if isinstance(outcome, Failure) else outcome
+
+
+def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
+    validator = entry.output_validator
+    if validator is not None and not result.is_error and _is_output_validated(ctx, entry):
+        problems = (
+            [Problem(pointer="", message="structured content is missing")]
+            if result.structured is ABSENT
+            else validator.problems(result.structured)
+        )
+        if problems:
+            logger.error(
+                "Tool %s broke its output schema: %s", entry.name, describe_problems(problems)
+            )
+            return Refusal(
+                code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
+            )
+    encoded = ctx.server.encode_result(lower("tools/call", result.to_wire(), ctx.rules), ctx.rules)
+    limit = ctx.server.options.max_result_bytes
+    if len(encoded) > limit:
+        return _in_band(
+            ctx,
+            f"The result is too large: {len(encoded)} bytes, at most {limit} are sent. "
+            "Ask for less.",
+        )
+    return encoded
+
+
+def _is_output_validated(ctx: Context[Any], entry: ToolEntry) -> bool:
+    if entry.validate_output is not None:
+        return entry.validate_output
+    return ctx.server.options.validate_output
+
+
+def _in_band(ctx: Context[Any], text: str) -> bytes:
+    result = ToolResult(content=[Text(text)], is_error=True).to_wire()
+    return ctx.server.encode_result(result, ctx.rules)
+
+
+def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
+    headers = ctx.exchange.headers
+    if not entry.header_params or headers is None or not ctx.rules.mirrors_headers:
+        return None
+    problem = check_params(entry.header_params, arguments, headers)
+    if problem is None:
+        return None
+    return Refusal(code=HEADER_MISMATCH, message=problem, status=400)
+
+
+def _check_capabilities(ctx: Context[Any], entry: ToolEntry) -> Refusal | None:
+    wanted = entry.required_client_capabilities
+    if not wanted or covers(ctx.client_capabilities, wanted):
+        return None
+    return Refusal(
+        code=MISSING_CLIENT_CAPABILITY if ctx.rules.is_stateless else INVALID_PARAMS,
+        message=f"Tool {entry.name} needs client capabilities that were not declared",
+        data={"requiredCapabilities": wanted},
+    )

@@ -1,0 +1,74 @@
+"""Options: what can be set on a server, with the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from django_mcp.protocol.content import Icon
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import CacheHint
+
+
+class Mode(Enum):
+    """How a server treats clients of the revisions that open with a handshake.
+
+    STATELESS: they are served without a session. The newest revision needs none in any mode.
+    """
+
+    STATELESS = "stateless"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """Settings of one server. Texts may be lazy; they are read per request.
+
+    Attributes:
+        revisions: names of the protocol revisions spoken; None: all.
+        page_size: entries of a list per page; 0: one page.
+        call_timeout_s: seconds a handler may take unless its entry says otherwise.
+        max_batch: messages in one batch, where the revision has batches.
+        max_result_bytes: encoded size of one result.
+        max_body_bytes, body_timeout_s: size of a request body, and seconds until it is complete.
+        keepalive_s: seconds of silence after which a stream is kept alive.
+        log_level: lowest level sent to a client that did not choose one itself.
+        list_cache: caching hints by list method, where the revision has them.
+        has_server_info: name the server in every result, where the revision has it.
+    """
+
+    name: str
+    version: str = "1.0.0"
+    title: Any = None
+    description: Any = None
+    website_url: str | None = None
+    icons: Sequence[Icon] = ()
+    instructions: Any = None
+    mode: Mode = Mode.STATELESS
+    revisions: Sequence[str] | None = None
+    page_size: int = 1000
+    validate_input: bool = True
+    validate_output: bool = False
+    call_timeout_s: float = 60.0
+    max_batch: int = 20
+    max_result_bytes: int = 4 * 1024 * 1024
+    max_body_bytes: int = 4 * 1024 * 1024
+    body_timeout_s: float = 30.0
+    keepalive_s: float = 15.0
+    log_level: str = "info"
+    list_cache: dict[str, CacheHint] = field(default_factory=dict)
+    has_server_info: bool = True
+
+    def implementation(self) -> JSONObject:
+        """Return who this server is, as `serverInfo` in the newest form."""
+        found: JSONObject = {"name": self.name, "version": self.version}
+        if self.title is not None:
+            found["title"] = str(self.title)
+        if self.description is not None:
+            found["description"] = str(self.description)
+        if self.website_url is not None:
+            found["websiteUrl"] = self.website_url
+        if self.icons:
+            found["icons"] = [icon.to_wire() for icon in self.icons]
+        return found

@@ -1,0 +1,119 @@
+"""Run a handler: bind its arguments, in the right place, within its time, and name its failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import ProtocolError, Refusal, ToolError
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.arguments import Handler
+from django_mcp.registry.injection import Unavailable
+from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.server.interfaces import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+logger = logging.getLogger("django_mcp")
+
+
+class HandlerTimeout(Exception):
+    """A handler took longer than it may."""
+
+
+async def run_handler(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    *,
+    what: str,
+    timeout_s: float | None = None,
+) -> bytes | Refusal | Failure:
+    """Run a handler and return what `finish` makes of its value, or how it failed.
+
+    An asynchronous handler runs where the request runs. A synchronous one gets a thread, and
+    `finish` with it: a lazy result may still have to ask the database.
+
+    Args:
+        ctx: the request.
+        handler: what to run.
+        arguments: checked against the schema, where there is one; not yet converted.
+        finish: encodes the value; runs where the handler ran.
+        what: names the handler in the log, such as `"tool find_orders"`.
+        timeout_s: seconds it may take; None: the server's.
+    """
+    try:
+        return await _run(ctx, handler, arguments, finish, timeout_s)
+    except ProtocolError as error:
+        return error.to_refusal()
+    except Exception as error:  # noqa: BLE001 - whatever a site's code raises ends here
+        return _describe(ctx, error, what)
+
+
+async def _run(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    timeout_s: float | None,
+) -> bytes | Refusal:
+    server = ctx.server
+    kwargs = handler.bind(arguments, ctx)
+    if timeout_s is None:
+        timeout_s = server.options.call_timeout_s
+    deadline = asyncio.timeout(timeout_s)
+    try:
+        async with deadline:
+            if handler.is_async:
+                value = await handler.function(**kwargs)
+                if not server.converter.needs_thread(value):
+                    return finish(value)
+                return await server.scope.run(lambda: finish(value), ctx)
+            ctx.bind_loop()
+            return await server.scope.run(lambda: finish(handler.function(**kwargs)), ctx)
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        ctx.abandon()
+        raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
+    except asyncio.CancelledError:
+        # Its thread runs on: let it see that nobody waits, and roll back.
+        ctx.abandon()
+        raise
+
+
+def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
+    """Return what may be told of an exception; what was not foreseen is logged.
+
+    The text of an unforeseen failure holds a reference that the log record holds too, and
+    nothing of the exception.
+    """
+    if isinstance(error, ToolError | Unavailable):
+        return Failure(kind=FailureKind.TOLD, message=str(error))
+    if isinstance(error, ArgumentErrors):
+        return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
+    if isinstance(error, HandlerTimeout):
+        logger.warning("%s timed out: %s", what, error)
+        return Failure(kind=FailureKind.TIMEOUT, message=str(error))
+    failure = ctx.server.exceptions.map(error)
+    if failure is not None:
+        return failure
+    reference = secrets.token_hex(6)
+    logger.error("%s failed, reference %s", what, reference, exc_info=error)
+    return Failure(kind=FailureKind.FAULT, message=f"Internal error (reference {reference})")
+
+
+def describe_problems(problems: Sequence[Problem]) -> str:
+    """Return what is wrong with arguments, a line each, for a model that may try again."""
+    lines = [f"- {problem.pointer or '(arguments)'}: {problem.message}" for problem in problems]
+    return "Invalid arguments:\n" + "\n".join(lines)
+
+
+def short(text: str) -> str:
+    """Return a client's text cut to a length fit for an error message."""
+    return text if len(text) <= 200 else text[:200] + "…"

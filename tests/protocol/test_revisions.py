@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.errors import RESOURCE_NOT_FOUND
+from django_mcp.protocol.revisions import REVISIONS, Revision, RevisionSet, find_revision, lower
+
+R1, R2, R3, R4, R5 = REVISIONS
+names = [revision.name for revision in REVISIONS]
+
+TOOL: dict[str, Any] = {
+    "name": "t",
+    "title": "T",
+    "description": "d",
+    "icons": [{"src": "https://x/i.png"}],
+    "annotations": {"readOnlyHint": True},
+    "inputSchema": {"type": "object", "properties": {"a": True, "b": False, "c": {"type": "null"}}},
+    "outputSchema": {"type": "array"},
+    "_meta": {"k": 1},
+}
+CALL: dict[str, Any] = {
+    "content": [
+        {"type": "text", "text": "x", "_meta": {"a": 1}, "annotations": {"lastModified": "2026"}},
+        {"type": "audio", "data": "AA==", "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "a://b", "name": "n", "icons": [{"src": "https://x"}]},
+        {"type": "resource", "resource": {"uri": "a://b", "text": "t", "_meta": {"a": 1}}},
+    ],
+    "structuredContent": {"a": 1},
+}
+
+
+def test_each_revision_is_known_by_its_name() -> None:
+    assert [find_revision(name) for name in names] == list(REVISIONS)
+    assert find_revision("1900-01-01") is None
+    assert find_revision(5) is None
+
+
+def test_revisions_cannot_be_ordered() -> None:
+    with pytest.raises(TypeError):
+        sorted(REVISIONS)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=names)
+def test_only_the_stateless_revision_discovers_and_none_both_discovers_and_shakes_hands(
+    revision: Revision,
+) -> None:
+    assert ("initialize" in revision.methods) is not revision.is_stateless
+    assert ("server/discover" in revision.methods) is revision.is_stateless
+
+
+def test_each_revision_says_only_what_is_new() -> None:
+    for older, newer in zip(REVISIONS, REVISIONS[1:], strict=False):
+        assert newer.lowerings is not older.lowerings
+        shared = set(newer.lowerings.values()) & set(older.lowerings.values())
+        assert not shared
+        assert any(getattr(newer, f.name) != getattr(older, f.name) for f in fields(newer))
+
+
+def test_a_negotiation_never_ends_at_a_stateless_revision() -> None:
+    """VER-02, VER-03, VER-04"""
+    spoken = RevisionSet()
+
+    for revision in (R1, R2, R3, R4):
+        assert spoken.negotiate(revision.name) is revision
+    assert spoken.negotiate(R5.name) is R4
+    assert spoken.negotiate("1900-01-01") is R4
+    assert RevisionSet([R5.name]).negotiate(R4.name) is None
+
+
+def test_an_unknown_revision_cannot_be_switched_on() -> None:
+    with pytest.raises(ValueError, match="2999"):
+        RevisionSet(["2999-01-01"])
+    with pytest.raises(ValueError, match="choose from"):
+        RevisionSet([])
+
+
+@pytest.mark.parametrize(
+    ("revision", "kept"),
+    [
+        (R5, {*TOOL}),
+        (R4, {*TOOL} - {"outputSchema"}),
+        (R3, {*TOOL} - {"outputSchema", "icons"}),
+        (R2, {"name", "description", "inputSchema", "annotations"}),
+        (R1, {"name", "description", "inputSchema"}),
+    ],
+    ids=reversed(names),
+)
+def test_a_tool_loses_what_its_reader_does_not_know(revision: Revision, kept: set[str]) -> None:
+    """TOOL-12, TOOL-15"""
+    before = copy.deepcopy(TOOL)
+
+    lowered = lower("tools/list", {"tools": [TOOL]}, revision)["tools"][0]
+
+    assert set(lowered) == kept
+    assert before == TOOL
+
+
+def test_boolean_schemas_become_objects_before_the_newest_revision() -> None:
+    newest = lower("tools/list", {"tools": [TOOL]}, R5)["tools"][0]
+    older = lower("tools/list", {"tools": [TOOL]}, R4)["tools"][0]
+
+    assert newest["inputSchema"]["properties"]["a"] is True
+    assert older["inputSchema"]["properties"] == {"a": {}, "b": {"not": {}}, "c": {"type": "null"}}
+
+
+@pytest.mark.parametrize("value", [[1], "x", 5, None, True])
+def test_structured_content_is_an_object_before_the_newest_revision(value: Any) -> None:
+    """TOOL-12"""
+    result = {"content": [], "structuredContent": value}
+
+    assert lower("tools/call", result, R5)["structuredContent"] == value
+    assert "structuredContent" not in lower("tools/call", result, R4)
+    assert "structuredContent" not in lower("tools/call", {"content": []}, R4)
+
+
+def test_blocks_that_a_reader_does_not_know_become_text() -> None:
+    kinds = {
+        revision.name: [b["type"] for b in lower("tools/call", CALL, revision)["content"]]
+        for revision in REVISIONS
+    }
+
+    assert kinds[R5.name] == kinds[R4.name] == kinds[R3.name]
+    assert kinds[R3.name] == ["text", "audio", "resource_link", "resource"]
+    assert kinds[R2.name] == ["text", "audio", "text", "resource"]
+    assert kinds[R1.name] == ["text", "text", "text", "resource"]
+
+
+def test_nothing_newer_is_left_in_the_blocks_of_an_older_reader() -> None:
+    for revision in (R1, R2):
+        text = repr(lower("tools/call", CALL, revision))
+        for key in ("_meta", "lastModified", "structuredContent", "icons"):
+            assert key not in text
+    assert "icons" not in repr(lower("tools/call", CALL, R3))
+    assert "a://b" in lower("tools/call", CALL, R1)["content"][2]["text"]
+
+
+def test_prompts_are_lowered_like_results_of_tools() -> None:
+    messages = [{"role": "user", "content": block} for block in CALL["content"]]
+
+    lowered = lower("prompts/get", {"messages": messages}, R1)["messages"]
+
+    assert [each["content"]["type"] for each in lowered] == ["text", "text", "text", "resource"]
+
+
+def test_titles_and_icons_of_lists_are_lowered() -> None:
+    item = {
+        "name": "n",
+        "title": "T",
+        "icons": [],
+        "_meta": {},
+        "annotations": {"priority": 1, "lastModified": "x"},
+    }
+    prompt = {"name": "p", "title": "T", "arguments": [{"name": "a", "title": "A"}]}
+
+    for method, key in (
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ):
+        assert "icons" not in lower(method, {key: [item]}, R3)[key][0]
+        assert lower(method, {key: [item]}, R2)[key] == [
+            {"name": "n", "annotations": {"priority": 1}}
+        ]
+    assert lower("prompts/list", {"prompts": [prompt]}, R2)["prompts"] == [
+        {"name": "p", "arguments": [{"name": "a"}]}
+    ]
+    assert lower("resources/read", {"contents": [{"uri": "a", "text": "b", "_meta": {}}]}, R2) == {
+        "contents": [{"uri": "a", "text": "b"}]
+    }
+
+
+def test_the_server_tells_of_itself_what_its_reader_knows() -> None:
+    whole = {
+        "name": "n",
+        "version": "1",
+        "title": "T",
+        "description": "d",
+        "websiteUrl": "w",
+        "icons": [],
+    }
+
+    assert set(lower("implementation", whole, R4)) == set(whole)
+    assert set(lower("implementation", whole, R3)) == {"name", "version", "title"}
+    assert set(lower("implementation", whole, R2)) == {"name", "version"}
+
+
+def test_the_completions_capability_came_with_the_second_revision() -> None:
+    assert lower("capabilities", {"completions": {}}, R2) == {"completions": {}}
+    assert lower("capabilities", {"completions": {}}, R1) == {}
+
+
+def test_a_missing_resource_has_its_own_code_only_before_the_newest() -> None:
+    """RSC-03, RSC-04, RPC-12"""
+    codes = [revision.missing_resource_code for revision in REVISIONS]
+
+    assert codes == [RESOURCE_NOT_FOUND] * 4 + [-32602]
+
+
+def test_batches_belong_to_one_revision() -> None:
+    """RPC-09, RPC-10"""
+    assert [revision.name for revision in REVISIONS if revision.accepts_batches] == [R2.name]

@@ -1,0 +1,145 @@
+"""Server-sent events, out and in."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.protocol import sse
+from django_mcp.protocol.sse import Event, Parser
+
+LINES = st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def read(stream: bytes) -> list[Event]:
+    return Parser().feed(stream)
+
+
+def test_a_message_is_one_event_of_three_lines():
+    assert sse.event(b'{"id":1}') == b'event: message\ndata: {"id":1}\n\n'
+
+
+def test_the_name_of_an_event_may_be_left_out():
+    assert sse.event(b"{}", event=None) == b"data: {}\n\n"
+
+
+def test_id_and_retry_stand_before_the_data():
+    written = sse.event(b"{}", id="a/7", retry_ms=500)
+
+    assert written == b"id: a/7\nevent: message\nretry: 500\ndata: {}\n\n"
+
+
+def test_line_ends_in_the_data_are_carried():
+    assert sse.event(b"a\r\nb\rc\nd", event=None) == b"data: a\ndata: b\ndata: c\ndata: d\n\n"
+
+
+def test_a_comment_reaches_no_reader():
+    parser = Parser()
+
+    assert parser.feed(sse.comment() + sse.comment("still here")) == []
+    assert parser.comments == 2
+
+
+def test_a_priming_event_has_an_id_and_empty_data():
+    assert sse.priming("s1/0") == b"id: s1/0\ndata:\n\n"
+    assert sse.priming("s1/0", 1000) == b"id: s1/0\nretry: 1000\ndata:\n\n"
+    assert read(sse.priming("s1/0")) == [Event(data="", id="s1/0")]
+
+
+def test_the_endpoint_event_says_where_to_post():
+    """OSE-02."""
+    assert sse.endpoint("/messages?s=1") == b"event: endpoint\ndata: /messages?s=1\n\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\0"])
+def test_no_field_can_be_used_to_forge_another(end):
+    text = f"x{end}data: forged"
+
+    for write in (
+        lambda: sse.event(b"", id=text),
+        lambda: sse.event(b"", event=text),
+        lambda: sse.comment(text),
+        lambda: sse.priming(text),
+        lambda: sse.endpoint(text),
+    ):
+        with pytest.raises(ValueError, match="one line"):
+            write()
+
+
+def test_a_negative_time_is_refused():
+    with pytest.raises(ValueError, match="negative"):
+        sse.event(b"", retry_ms=-1)
+
+
+@given(TEXTS, st.none() | LINES, st.none() | LINES, st.none() | st.integers(0, 10**9 - 1))
+def test_what_is_written_is_read(text, name, id, retry_ms):
+    (found,) = read(sse.event(text.encode(), event=name, id=id, retry_ms=retry_ms))
+
+    assert found.data == text.replace("\r\n", "\n").replace("\r", "\n")
+    assert found.event == (name or "message")
+    assert (found.id, found.retry_ms) == (id, retry_ms)
+
+
+WORDS = (b"data", b"event", b"id", b"retry", b":", b" ", b"7", b"\xc3\xa9", b"\0", b"\xff")
+ENDS = (b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", b"data: x\n\n", b"id: 1\r\rdata:\n\n")
+PIECES = st.sampled_from((*WORDS, *ENDS))
+
+
+@given(st.lists(PIECES), st.data())
+def test_it_does_not_matter_how_a_stream_is_cut(pieces, data):
+    stream = b"".join(pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    whole, parts = Parser(), Parser()
+
+    expected = whole.feed(stream)
+    found = [
+        event
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+        for event in parts.feed(stream[start:end])
+    ]
+
+    assert found == expected
+    assert parts.last_event_id == whole.last_event_id
+    assert (parts.retry_ms, parts.comments) == (whole.retry_ms, whole.comments)
+
+
+@given(st.binary())
+def test_any_bytes_can_be_read_one_by_one(stream):
+    parser = Parser()
+
+    found = [event for byte in stream for event in parser.feed(bytes([byte]))]
+
+    assert found == read(stream)
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (b"data: a\n\n", [Event(data="a")]),
+        (b"data:a\n\n", [Event(data="a")]),
+        (b"data:  a\n\n", [Event(data=" a")]),
+        (b"data\n\n", [Event(data="")]),
+        (b"\xef\xbb\xbfdata: a\n\n", [Event(data="a")]),
+        (b"data: a\ndata: b\n\n", [Event(data="a\nb")]),
+        (b"data: a\r\rdata: b\r\n\r\n", [Event(data="a"), Event(data="b")]),
+        (b"event: x\n\ndata: a\n\n", [Event(data="a")]),
+        (b"event: x\ndata: a\n\n", [Event(data="a", event="x")]),
+        (b"id: 1\nid: \0\ndata: a\n\n", [Event(data="a", id="1")]),
+        (b"retry: 1x\ndata: a\n\n", [Event(data="a")]),
+        (b"unknown: 1\n: comment\ndata: a\n\n", [Event(data="a")]),
+        (b"data: unfinished\n", []),
+    ],
+)
+def test_a_stream_is_read_as_browsers_do(stream, expected):
+    assert read(stream) == expected
+
+
+def test_the_last_id_outlives_its_event():
+    parser = Parser()
+
+    parser.feed(b"id: 5\ndata: a\n\ndata: b\n\nretry: 20\n\n")
+
+    assert parser.last_event_id == "5"
+    assert parser.retry_ms == 20

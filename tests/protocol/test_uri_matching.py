@@ -1,0 +1,261 @@
+"""Matching URIs against templates."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from django_mcp.protocol.uri_matching import MAX_URI_CHARS
+from django_mcp.protocol.uri_template import UriTemplate
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "expected"),
+    [
+        ("order://{pk}", "order://42", {"pk": "42"}),
+        ("order://{pk}", "order://a%20b", {"pk": "a b"}),
+        ("order://{pk}", "order://Gr%C3%BC%C3%9Fe", {"pk": "Grüße"}),
+        ("order://{pk}", "order://Grüße", {"pk": "Grüße"}),
+        ("user://{email}", "user://jane@example.com", {"email": "jane@example.com"}),
+        ("user://{email}", "user://jane%40example.com", {"email": "jane@example.com"}),
+        ("order://{pk}/items/{n}", "order://1/items/2", {"pk": "1", "n": "2"}),
+        ("{scheme}://x", "a://x", {"scheme": "a"}),
+        ("x://{a,b}", "x://1,2", {"a": "1", "b": "2"}),
+        ("x://{a}-{b}", "x://1-2-3", {"a": "1-2", "b": "3"}),
+        ("x://{name}.{ext}", "x://a.tar.gz", {"name": "a.tar", "ext": "gz"}),
+        ("x://{name}.txt", "x://a.txt.txt", {"name": "a.txt"}),
+        ("x://{name}{.ext}", "x://a.b", {"name": "a", "ext": "b"}),
+        ("x://{.a,b}", "x://.1.2", {"a": "1", "b": "2"}),
+        ("x:/{/a,b}", "x://1/2", {"a": "1", "b": "2"}),
+        ("x:/{/a}/c", "x://1/c", {"a": "1"}),
+        ("x:/{/path*}", "x://a/b/c", {"path": ["a", "b", "c"]}),
+        ("x:/{/dir*}{/file}", "x://a/b/c", {"dir": ["a", "b"], "file": "c"}),
+        ("x://{a*}", "x://1,2", {"a": ["1", "2"]}),
+        ("x://{+path}", "x://a/b.txt", {"path": "a/b.txt"}),
+        ("x://{+path}", "x:///a//b", {"path": "/a//b"}),
+        ("x://{+path}/raw", "x://a/raw/b/raw", {"path": "a/raw/b"}),
+        ("x://{+path}/{name}", "x://a/b/c", {"path": "a/b", "name": "c"}),
+        ("x://{owner}/{+path}", "x://me/a/b", {"owner": "me", "path": "a/b"}),
+        ("x://{+url}", "x://https://a.b/?c=d#e", {"url": "https://a.b/?c=d#e"}),
+        ("x://{+path}{?v}", "x://a/b?v=1", {"path": "a/b", "v": "1"}),
+        ("x://a{#part}", "x://a#b/c", {"part": "b/c"}),
+        ("x://a{;p,q}", "x://a;q=1;p", {"q": "1", "p": ""}),
+        ("x://a{;p*}/b", "x://a;p=1;p=2/b", {"p": ["1", "2"]}),
+        ("x://a{;p}{?q}", "x://a", {}),
+        ("x://a{;p}{?q}", "x://a;p=1?q=2", {"p": "1", "q": "2"}),
+        ("x://a{?q,n}", "x://a", {}),
+        ("x://a{?q,n}", "x://a?n=1&q=2", {"q": "2", "n": "1"}),
+        ("x://a{?q}{&n}", "x://a?n=1&q=2", {"q": "2", "n": "1"}),
+        ("x://a{?q}", "x://a?q=", {"q": ""}),
+        ("x://a{?q}", "x://a?q=b/c=d", {"q": "b/c=d"}),
+        ("x://a{?q}", "x://a?q=a+b", {"q": "a+b"}),
+        ("x://a{?tags*}", "x://a?tags=1&tags=2", {"tags": ["1", "2"]}),
+        ("x://a?v=1{&q}", "x://a?v=1&q=2", {"q": "2"}),
+        ("x://a?v={v}&w={w}", "x://a?v=1&w=2", {"v": "1", "w": "2"}),
+        ("x://a{?q}#end", "x://a?q=1#end", {"q": "1"}),
+        ("x://café/{x}", "x://caf%C3%A9/1", {"x": "1"}),
+        ("x://café/{x}", "x://café/1", {"x": "1"}),
+        ("x://fixed", "x://fixed", {}),
+        ("x://{a}", "x://%252e%252e", {"a": "%2e%2e"}),
+        ("x://{a}", "x://...", {"a": "..."}),
+        ("x://{a}", "x://%F0%9F%9A%80", {"a": "🚀"}),
+    ],
+)
+def test_a_uri_gives_its_variables(template, uri, expected):
+    """RSC-14."""
+    assert UriTemplate(template).match(uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "uri"),
+    [
+        ("order://{pk}", "order://"),
+        ("order://{pk}", "order://1/2"),
+        ("order://{pk}", "order://1?x=2"),
+        ("order://{pk}", "order://1#x"),
+        ("order://{pk}", "Order://1"),
+        ("order://{pk}", "order:/"),
+        ("order://{pk}", ""),
+        ("order://{pk}", "order://a b"),
+        ("order://{pk}/", "order://1"),
+        ("order://{pk}", "order://1,2"),
+        ("x://{a,b}", "x://1"),
+        ("x://{a}-{b}", "x://1-"),
+        ("x://aa{b}aa", "x://aaa"),
+        ("x:/{/p*}", "x:/"),
+        ("x:/{/p*}", "x://a//b"),
+        ("x://{a*}", "x://1,,2"),
+        ("x://{+p}", "x://"),
+        ("x://a{?q}", "x://a?"),
+        ("x://a{?q}", "x://a?q=1&"),
+        ("x://a{?q}", "x://a?q=1&q=2"),
+        ("x://a{?q}", "x://a?r=1"),
+        ("x://a{?q}", "x://a?Q=1"),
+        ("x://a{?q}{&n}", "x://a&n=1"),
+        ("x://a{;p}", "x://a;p=1;r=2"),
+        ("x://fixed", "x://fixed/"),
+        ("x://fixed", "x://fixe"),
+        ("x://{a}/", "x://%/"),
+        ("x://{a}", "x://%4"),
+        ("x://{a}", "x://%zz"),
+        ("x://{a}2{b}", "x://%2F"),
+    ],
+)
+def test_other_uris_do_not_match(template, uri):
+    assert UriTemplate(template).match(uri) is None
+
+
+ABSOLUTE = ["/etc/passwd", "%2Fetc%2Fpasswd"]
+CLIMBING = [
+    *ABSOLUTE,
+    *("..", ".", "%2e%2e", "%2E.", ".%2e", "..%2F", "..%2f..%2fetc%2fpasswd"),
+    *("a%2F..", "..%5C", "a%5cb", "..\\", "%00", "a%00.png", "a%0Ab", "%7F", "%C2%85", "\x00"),
+    *("%C0%AE%C0%AE", "%E0%80%AF", "%c0%af", "%FF", "%ED%A0%80", "\ud800", "../x"),
+    *("a/../b", "C:\\x", "\\\\host\\share"),
+]
+
+
+@pytest.mark.parametrize("payload", CLIMBING)
+@pytest.mark.parametrize(
+    "template", ["file:///{name}", "file:///{name}.txt", "file:///x{/name}", "file:///x{.name}"]
+)
+def test_a_single_value_cannot_climb_out_of_its_directory(template, payload):
+    """RSC-06."""
+    uri = template.replace("{name}", payload)
+    uri = uri.replace("{/name}", "/" + payload).replace("{.name}", "." + payload)
+
+    assert UriTemplate(template).match(uri) is None
+
+
+@pytest.mark.parametrize("payload", [each for each in CLIMBING if each not in ABSOLUTE])
+@pytest.mark.parametrize(
+    "template", ["file:///{+path}", "file:///x{?path}", "file:///x{;path}", "file:///x{#path}"]
+)
+@pytest.mark.parametrize("around", ["{}", "a%2F{}", "{}%2Fa"])
+def test_a_path_has_no_dot_segments(template, payload, around):
+    """RSC-06."""
+    value = around.format(payload)
+    uri = template
+    for before, after in [("{+path}", ""), ("{?path}", "?path="), ("{;path}", ";path=")]:
+        uri = uri.replace(before, after + value)
+    uri = uri.replace("{#path}", "#" + value)
+
+    assert UriTemplate(template).match(uri) is None
+
+
+@pytest.mark.parametrize("payload", CLIMBING)
+def test_no_item_of_a_list_climbs(payload):
+    """RSC-06."""
+    assert UriTemplate("file:///x{/path*}").match(f"file:///x/a/{payload}/b") is None
+
+
+@pytest.mark.parametrize("payload", ABSOLUTE)
+def test_a_path_after_a_slash_is_relative(payload):
+    """RSC-06."""
+    assert UriTemplate("file:///{+path}").match("file:///" + payload) is None
+    assert UriTemplate("docs://x/{+path}.md").match(f"docs://x/{payload}.md") is None
+    assert UriTemplate("file://{+path}").match("file:///etc/passwd") == {"path": "/etc/passwd"}
+
+
+def test_what_is_encoded_twice_is_decoded_once():
+    """RSC-06."""
+    assert UriTemplate("file:///{name}").match("file:///..%252fetc") == {"name": "..%2fetc"}
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{a}{b}", "nothing separates 'b'"),
+        ("{+a}{b}", "nothing separates 'b'"),
+        ("{?a}{b}", "nothing separates 'b'"),
+        ("{a}/{a}", "'a' appears twice"),
+        ("{a,a}", "'a' appears twice"),
+        ("{a:3}", "length of 'a'"),
+        ("{+a,b}", "comma"),
+        ("{#a,b}", "comma"),
+        ("{+a*}", "items of 'a'"),
+        ("{.a*}", "items of 'a'"),
+    ],
+)
+def test_a_template_that_leaves_the_way_back_open_says_so(template, reason):
+    parsed = UriTemplate(template)
+
+    assert parsed.matching_fault is not None
+    assert reason in parsed.matching_fault
+    with pytest.raises(ValueError, match="Cannot match"):
+        parsed.match("x")
+
+
+SAFE = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\\/"), min_size=1
+).filter(lambda text: text not in (".", ".."))
+PATHS = st.lists(SAFE, min_size=1).map("/".join)
+TEXTS = PATHS | st.just("")
+
+
+@given(SAFE, SAFE, st.lists(SAFE, min_size=1), st.lists(TEXTS, min_size=1))
+def test_what_is_expanded_is_matched(one, two, many, texts):
+    template = UriTemplate("x://{one}/{two}{/many*}{?text,texts*}")
+    values = {"one": one, "two": two, "many": many, "text": texts[0], "texts": texts}
+
+    uri = template.expand(values)
+    assume(len(uri) <= MAX_URI_CHARS)
+
+    assert template.match(uri) == values
+
+
+@given(SAFE, SAFE, TEXTS, st.lists(SAFE, min_size=1))
+def test_what_is_expanded_is_matched_with_every_operator(one, two, text, items):
+    template = UriTemplate("x:/{/one}{;text}/{items*}{#two}")
+    values = {"one": one, "two": two, "text": text, "items": items}
+    # A fragment keeps what is encoded already, so a value with a percent sign is not itself again.
+    assume("%" not in two and len(template.expand(values)) <= MAX_URI_CHARS)
+
+    assert template.match(template.expand(values)) == values
+
+
+TEMPLATES = [
+    "x:{a}",
+    "x:{a}.{b}",
+    "x:{+a}",
+    "x:{+a}{?b}",
+    "x:{a}{;b,c*}{?d,e*}{&f}{#g}",
+    "x:{/a*}{/b}",
+    "x:{a*}",
+    "x:{.a,b}",
+    "{a}:{b}x{c}x",
+]
+
+
+@given(st.sampled_from(TEMPLATES), st.text("abcdefg.x:/;=?&#,%2eF", max_size=40) | st.text())
+def test_any_uri_matches_or_not_and_what_matches_is_safe(text, uri):
+    template = UriTemplate(text)
+
+    for each in (uri, "x:" + uri):
+        found = template.match(each)
+
+        for value in (found or {}).values():
+            for item in value if isinstance(value, list) else [value]:
+                assert not {".", ".."} & set(item.split("/"))
+                assert "\\" not in item
+                assert "\0" not in item
+
+
+@pytest.mark.parametrize("template", [*TEMPLATES, "x:{a}a{b}a{c}a{d}a{e}", "x:{+a}/{+b}/{+c}/{d}"])
+@pytest.mark.parametrize("unit", ["a", "/", ".", "%", "%2e", ";b=", "&d=", "a/", ",", "x:", "é"])
+def test_a_long_uri_is_judged_in_no_time(template, unit):
+    parsed = UriTemplate(template)
+    start = time.perf_counter()
+
+    parsed.match("x:" + unit * (MAX_URI_CHARS // len(unit)))
+    parsed.match("x:" + unit * 1_000_000)
+
+    assert time.perf_counter() - start < 1
+
+
+def test_a_uri_over_the_bound_matches_nothing():
+    assert UriTemplate("x:{a}").match("x:" + "a" * MAX_URI_CHARS) is None
+    assert UriTemplate("x:{a}").match("x:" + "a" * (MAX_URI_CHARS - 2)) is not None

@@ -1,0 +1,143 @@
+"""Messages as clients of each revision write them, and a client that talks to a server in process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_types.methods import KNOWN_PROTOCOL_VERSIONS, validate_server_result
+
+from django_mcp.protocol.headers import Headers, encode_value
+from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.server import MCPServer
+
+R1, R2, R3, R4, R5 = REVISIONS
+HANDSHAKE = (R1, R2, R3, R4)
+
+META = "io.modelcontextprotocol/"
+MIRRORED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+def message(
+    method: str, params: Mapping[str, Any] | None = None, *, revision: Revision, id: Any = 1
+) -> dict[str, Any]:
+    """Return a request as a client of `revision` writes it."""
+    found: dict[str, Any] = dict(params or {})
+    if revision is R5:
+        found["_meta"] = {
+            META + "protocolVersion": revision.name,
+            META + "clientInfo": {"name": "tests", "version": "1"},
+            META + "clientCapabilities": {},
+            **found.get("_meta", {}),
+        }
+    return {"jsonrpc": "2.0", "id": id, "method": method, **({"params": found} if found else {})}
+
+
+def headers_for(request: Mapping[str, Any], revision: Revision) -> dict[str, str]:
+    """Return the headers that belong to a request of `revision`."""
+    found = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    if request["method"] != "initialize":
+        # 2024-11-05 has no such header; without a session nothing else would tell it apart.
+        found["mcp-protocol-version"] = revision.name
+    if revision is R5:
+        found["mcp-method"] = request["method"]
+        mirrored = request.get("params", {}).get(MIRRORED.get(request["method"], ""))
+        if isinstance(mirrored, str):
+            found["mcp-name"] = encode_value(mirrored)
+    return found
+
+
+class RecordingSink:
+    """Keeps what a handler sent ahead of its answer."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    async def send(self, message: bytes) -> None:
+        self.messages.append(decode(message))
+
+
+class WireClient:
+    """Sends requests of one revision to a server, as HTTP would bring them, without a socket."""
+
+    def __init__(
+        self,
+        server: MCPServer,
+        revision: Revision,
+        *,
+        principal: Any = ANONYMOUS,
+        streams: bool = True,
+    ) -> None:
+        self.server = server
+        self.revision = revision
+        self.principal = principal
+        self.streams = streams
+        self.sink = RecordingSink()
+        self._last_id = 0
+
+    async def post(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+    ) -> Reply:
+        """Return the reply to a body under exactly these headers."""
+        exchange = Exchange(
+            body=body,
+            headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
+            can_stream=self.streams,
+            sink=self.sink if self.streams else None,
+            principal=self.principal,
+        )
+        return await self.server.answer(exchange)
+
+    async def send(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        drop: str = "",
+        **headers: str,
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the HTTP status and the body of the answer to a request.
+
+        `headers` are added to the right ones (with `_` for `-`), `drop` names one to leave out.
+        """
+        self._last_id += 1
+        request = message(method, params, revision=self.revision, id=self._last_id)
+        found = headers_for(request, self.revision)
+        found.update({key.replace("_", "-"): value for key, value in headers.items()})
+        found.pop(drop, None)
+        reply = await self.post(encode(request), found)
+        assert reply.body is not None
+        body = decode(reply.body)
+        assert body["jsonrpc"] == "2.0"
+        assert body["id"] == self._last_id
+        assert ("result" in body) is not ("error" in body)
+        return reply.status, body
+
+    async def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the result of a request that must succeed, checked against the official types."""
+        status, body = await self.send(method, params)
+        assert status == 200, body
+        assert "result" in body, body
+        if self.revision.name in KNOWN_PROTOCOL_VERSIONS:
+            validate_server_result(method, self.revision.name, body["result"])
+        return body["result"]
+
+    async def error(
+        self, method: str, params: Mapping[str, Any] | None = None, **headers: str
+    ) -> tuple[int, dict[str, Any]]:
+        """Return the HTTP status and the error of a request that must be refused."""
+        status, body = await self.send(method, params, **headers)
+        assert "error" in body, body
+        return status, body["error"]
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, **params: Any
+    ) -> dict[str, Any]:
+        """Return the result of calling a tool."""
+        return await self.result(
+            "tools/call", {"name": name, "arguments": arguments or {}, **params}
+        )
