@@ -70,6 +70,9 @@ def _is_deeper_than(value: JSONValue, limit: int) -> bool:
 
 
 def _encode_other(value: object) -> JSONValue:
+    if isinstance(value, str):
+        # msgspec takes no subclasses; Django's SafeString is one.
+        return str.__str__(value)
     # pydantic models are met here without importing pydantic.
     dump = getattr(value, "model_dump", None)
     if callable(dump):

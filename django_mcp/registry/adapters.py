@@ -162,9 +162,9 @@ def _complete(schema: JSONObject, parameter: Parameter) -> None:
         return
     if default is None and (ANNOTATION in schema or not hints.is_nullable(parameter.annotation)):
         return  # `x: int = None`, or a header: to say None, leave it out
-    default = _to_json(default)
-    if default is not EMPTY:
-        schema["default"] = default
+    published = _to_json(default)
+    if published is not EMPTY and (published is not None or default is None):
+        schema["default"] = published
 
 
 def _to_json(value: Any) -> Any:

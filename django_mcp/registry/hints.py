@@ -30,9 +30,11 @@ __all__ = [
     "resolve_hints",
     "strip",
     "strip_with_metadata",
+    "without_requirement",
 ]
 
 _UNIONS = (Union, types.UnionType)
+_REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)
 
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
@@ -121,6 +123,11 @@ def find_optional(annotation: Any) -> Any | None:
         return None
     rest = [arg for arg in get_args(inner) if strip(arg) is not types.NoneType]
     return rest[0] if len(rest) == 1 and len(get_args(inner)) == 2 else None
+
+
+def without_requirement(annotation: Any) -> Any:
+    """Return the type of a TypedDict's field without `Required` or `NotRequired` around it."""
+    return get_args(annotation)[0] if get_origin(annotation) in _REQUIREMENTS else annotation
 
 
 def is_typed_dict(annotation: Any) -> bool:
@@ -233,7 +240,7 @@ def _renewed(old: Any, seen: dict[Any, Any]) -> Any:
     fields = {}
     for name, hint in hints.items():
         wrapper: Any = get_origin(hint)
-        inner = _replace(get_args(hint)[0] if wrapper in _REQUIREMENTS else hint, seen)
+        inner = _replace(without_requirement(hint), seen)
         is_required = (
             name in old.__required_keys__
             if wrapper not in _REQUIREMENTS
@@ -245,6 +252,3 @@ def _renewed(old: Any, seen: dict[Any, Any]) -> Any:
     new.__module__, new.__doc__ = old.__module__, old.__doc__
     seen[old] = new
     return new
-
-
-_REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)

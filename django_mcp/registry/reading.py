@@ -82,7 +82,9 @@ class _Compiler:
             if not isinstance(value, Iterable):
                 # A manager, of the objects related to another, is no list but knows one.
                 value = value.all() if callable(getattr(value, "all", None)) else unfold(value)
-            if read_item is not None and isinstance(value, Iterable):
+            if not isinstance(value, Iterable):
+                return value
+            if read_item is not None:
                 return [read_item(each) for each in value]
             return value if isinstance(value, _LISTS) else list(value)
 
@@ -166,5 +168,5 @@ def _field_hints(cls: Any) -> dict[str, Any]:
         return {name: field.annotation for name, field in cls.model_fields.items()}
     known = get_type_hints(cls, include_extras=True)
     if hints.is_typed_dict(cls):
-        return known
+        return {name: hints.without_requirement(hint) for name, hint in known.items()}
     return {field.name: known[field.name] for field in dataclasses.fields(cls) if field.init}

@@ -212,7 +212,7 @@ def _distance(errors: Sequence[ValidationError]) -> tuple[int, int]:
 def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
     """Return what an error of pydantic means for the value it was given."""
     found = [
-        Problem(to_pointer(_path(each["loc"], value)), _clip(_words(each)))
+        Problem(to_pointer(_path(each, value)), _clip(_words(each)))
         for each in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     return in_order(found)
@@ -226,13 +226,24 @@ def _words(error: Any) -> str:
     return _WORDS.get(error["type"], message.replace("Input should", "should", 1))
 
 
-def _path(location: Sequence[str | int], value: Any) -> Iterator[str | int]:
+def _path(error: Any, value: Any) -> Iterator[str | int]:
     """Yield the steps of a location that are in the value; the others name alternatives."""
-    last = len(location) - 1
+    location = error["loc"]
+    absent = len(location) - 1 if error["type"] == "missing" else None
     for index, step in enumerate(location):
-        if isinstance(value, dict) and (step in value or index == last):
+        found = _step(value, step)
+        if found is not _NOTHING or index == absent:
             yield step
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
-            yield step
-            value = value[step]
+            value = found
+
+
+_NOTHING: Any = object()
+
+
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(step, _NOTHING)
+    if isinstance(value, list):
+        return value[step] if isinstance(step, int) and 0 <= step < len(value) else _NOTHING
+    # What a handler returned may be an object whose attributes are read.
+    return getattr(value, step, _NOTHING) if isinstance(step, str) else _NOTHING

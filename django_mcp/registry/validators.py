@@ -78,7 +78,8 @@ class Validator:
             for error in islice(self._slow.iter_errors(value), limit):
                 problems.extend(describe_errors([error]))
             has_more = len(problems) >= limit > 1
-        except (TooMuchWork, RecursionError):
+        except (TooMuchWork, RecursionError, ValueError):
+            # A ValueError: Python writes no number of thousands of digits into a message.
             if not problems:
                 return [_TOO_COMPLEX]
             has_more = True

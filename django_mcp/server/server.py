@@ -18,7 +18,7 @@ from django_mcp.protocol.errors import (
     REQUEST_CANCELLED,
     Refusal,
 )
-from django_mcp.protocol.json import JSONObject, Raw, decode, encode
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.messages import (
     Batch,
     Malformed,
@@ -309,26 +309,29 @@ class MCPServer(Registration):
         return lower("implementation", self.options.implementation(), revision)
 
     def encode_result(self, result: JSONObject, revision: Revision) -> bytes:
-        """Return a result as JSON, with the fields a revision adds to every result.
+        """Return a result as JSON, with the fields a revision adds to every result."""
+        if not revision.is_stateless:
+            return encode(result)
+        fields = self._result_fields(revision)
+        meta = result.get("_meta")
+        if meta is not None:
+            # The handler's own keys stand beside ours.
+            return encode({**result, **fields.parsed, "_meta": {**meta, **fields.meta}})
+        encoded = encode(result)
+        return b"{%b" % fields.encoded if not result else b"%b,%b" % (encoded[:-1], fields.encoded)
 
-        Changes `result`, which must be the caller's own.
-        """
-        if revision.is_stateless:
-            result.update(revision.result_fields)
-            if self.options.has_server_info:
-                meta = result.get("_meta")
-                info = self._server_info(revision)
-                result["_meta"] = (
-                    {SERVER_INFO: info} if meta is None else {**meta, SERVER_INFO: info}
-                )
-        return encode(result)
-
-    def _server_info(self, revision: Revision) -> Raw:
-        cache = self._derive().server_info
-        key = (revision.name, self.language.current())
-        found = cache.get(key)
+    def _result_fields(self, revision: Revision) -> _ResultFields:
+        derived = self._derive()
+        language = self.language.current() if derived.has_lazy_identity else None
+        key = (revision.name, language)
+        found = derived.result_fields.get(key)
         if found is None:
-            found = cache[key] = Raw(encode(self.implementation(revision)))
+            meta = (
+                {SERVER_INFO: self.implementation(revision)}
+                if derived.options.has_server_info
+                else {}
+            )
+            found = derived.result_fields[key] = _ResultFields(revision.result_fields, meta)
         return found
 
     def cache_fields(
@@ -381,10 +384,11 @@ class _Derived:
     __slots__ = (
         "features",
         "features_if_streaming",
+        "has_lazy_identity",
         "lists",
         "options",
+        "result_fields",
         "revisions",
-        "server_info",
         "version",
     )
 
@@ -395,7 +399,23 @@ class _Derived:
         self.features = offered_features(registry, can_stream=False)
         self.features_if_streaming = offered_features(registry, can_stream=True)
         self.lists = BoundedCache(256)
-        self.server_info: dict[tuple[str, str | None], Raw] = {}
+        self.has_lazy_identity = not all(
+            text is None or isinstance(text, str) for text in (options.title, options.description)
+        )
+        self.result_fields: dict[tuple[str, str | None], _ResultFields] = {}
+
+
+class _ResultFields:
+    """What a stateless revision adds to every result, in the forms it is needed in."""
+
+    __slots__ = ("encoded", "meta", "parsed")
+
+    def __init__(self, parsed: Mapping[str, Any], meta: JSONObject) -> None:
+        self.parsed = parsed
+        self.meta = meta
+        whole = encode({**parsed, "_meta": meta} if meta else dict(parsed))
+        self.encoded = whole[1:]
+        """All of them with the closing brace of the result they are put at the end of."""
 
 
 _NO_CACHING = CacheHint()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from django_mcp.protocol.json import JSONObject, Raw
+from django_mcp.protocol.json import JSONObject
 
 Lowering: TypeAlias = Callable[[JSONObject], JSONObject]
 """Rewrite an object from a revision's form into the form of the revision before it.
@@ -50,7 +50,7 @@ class Revision:
         missing_resource_code: the error code for a resource that is not there.
         cancelled_is_silent: a cancelled request gets no answer on any transport.
         statuses: JSON-RPC error code to HTTP status; 200 where it is not listed.
-        result_fields: added to every result (`resultType`), JSON already.
+        result_fields: added to every result, such as `resultType`.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to
             the one before.
     """
@@ -65,7 +65,7 @@ class Revision:
     has_progress_messages: bool
     missing_resource_code: int
     statuses: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    result_fields: Mapping[str, Raw] = field(default_factory=lambda: MappingProxyType({}))
+    result_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     lowerings: Mapping[str, Lowering]
 
     def status(self, code: int) -> int:

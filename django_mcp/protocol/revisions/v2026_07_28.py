@@ -12,7 +12,7 @@ from django_mcp.protocol.errors import (
     MISSING_CLIENT_CAPABILITY,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from django_mcp.protocol.json import JSONObject, Raw
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions.record import MethodRule
 from django_mcp.protocol.revisions.shapes import each, without
 from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
@@ -71,7 +71,7 @@ V2026_07_28 = replace(
             UNSUPPORTED_PROTOCOL_VERSION: 400,
         }
     ),
-    result_fields=MappingProxyType({"resultType": Raw(b'"complete"')}),
+    result_fields=MappingProxyType({"resultType": "complete"}),
     lowerings=MappingProxyType(
         {
             "tools/list": each("tools", _lower_tool),

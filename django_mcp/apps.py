@@ -1,0 +1,50 @@
+"""The app: when Django starts, find what its apps offer and put the checks in place."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import module_has_submodule
+from django.utils.translation import gettext_lazy as _
+
+__all__ = ["DjangoMCPConfig"]
+
+
+class DjangoMCPConfig(AppConfig):
+    """Configure `django_mcp`."""
+
+    name = "django_mcp"
+    label = "django_mcp"
+    verbose_name = _("Model Context Protocol")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Import each app's `mcp` module, so that its tools are registered."""
+        import_module("django_mcp.checks")
+        discover()
+
+
+def discover() -> None:
+    """Import the module named `AUTODISCOVER_MODULE` of every installed app that has one.
+
+    Raises:
+        ImproperlyConfigured: something in it cannot be registered; the text says where and why.
+        Exception: whatever else importing it raises, with its traceback.
+    """
+    from django_mcp.conf import settings
+    from django_mcp.registry.problems import RegistrationError
+
+    module = settings.AUTODISCOVER_MODULE
+    if module is None:
+        return
+    for config in apps.get_app_configs():
+        # A module that is not there is no error; one that cannot be imported is.
+        if not module_has_submodule(config.module, module):
+            continue
+        name = f"{config.name}.{module}"
+        try:
+            import_module(name)
+        except RegistrationError as error:
+            raise ImproperlyConfigured(f"{name} cannot be registered: {error}") from error

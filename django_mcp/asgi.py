@@ -1,0 +1,73 @@
+"""The ASGI door: the consumer takes the endpoints out of the URLconf, the site keeps the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["ASGIApp", "django_mcp_application", "standalone_application"]
+
+ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+"""Takes the scope, receive and send."""
+
+
+def django_mcp_application(application: ASGIApp) -> ASGIApp:
+    """Return an ASGI application that serves MCP where the URLconf says so, else `application`.
+
+    Args:
+        application: the site's, as `get_asgi_application()` returns it; it gets everything that is
+            not a request for an endpoint of ours, lifespan and WebSocket included.
+    """
+    from django.core.handlers.asgi import get_script_prefix
+    from django.urls import set_script_prefix
+
+    from django_mcp.mounting import announce, find_match
+
+    announce()
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        prefix = get_script_prefix(scope)
+        path: str = scope["path"]
+        match = find_match(path.removeprefix(prefix) if prefix else path)
+        if match is None:
+            await application(scope, receive, send)
+            return
+        if prefix:
+            # For handlers that reverse URLs, as Django does for views.
+            set_script_prefix(prefix)
+        if match.kwargs:
+            scope = {**scope, "url_route": {"args": (), "kwargs": match.kwargs}}
+        await match.application(scope, receive, send)
+
+    return serve
+
+
+def standalone_application(server: MCPServer) -> ASGIApp:
+    """Return an ASGI application that serves one server at `/mcp`, its health, and nothing else."""
+    from django_mcp.health import serve_health
+    from django_mcp.mounting import announce_server, consumer_of
+
+    consumer = consumer_of(server)
+    announce_server(server, "/mcp")
+    applications = {"/mcp": consumer, "/mcp/health": serve_health}
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"Only http is served here, not {scope['type']}")
+        found = applications.get(scope["path"].removesuffix("/"))
+        if found is not None:
+            await found(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 404, "headers": _NO_CONTENT})
+        await send({"type": "http.response.body", "body": b""})
+
+    return serve
+
+
+_NO_CONTENT = [(b"content-length", b"0")]

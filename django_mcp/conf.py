@@ -1,0 +1,249 @@
+"""Settings: the one dict `DJANGO_MCP`, typed, with defaults, read again when tests change it.
+
+`settings.PAGE_SIZE` is all that other modules need. What is wrong in the dict is found by
+`find_problems`: the system checks report all of it, and reading a wrong value raises.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from django.conf import settings as site_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.utils.functional import Promise
+
+from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.revisions import REVISIONS
+
+__all__ = ["Problem", "Settings", "find_problems", "settings"]
+
+MiB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Every key of `DJANGO_MCP` with its default; `docs/settings.md` says what each means."""
+
+    NAME: str = "django-mcp"
+    TITLE: str | None = None
+    VERSION: str = "1.0.0"
+    DESCRIPTION: str | None = None
+    WEBSITE_URL: str | None = None
+    ICONS: Sequence[Any] = ()
+    INSTRUCTIONS: str | None = None
+    MODE: str = "stateless"
+    REVISIONS: Sequence[str] | None = None
+    PAGE_SIZE: int = 1000
+    VALIDATE_INPUT: bool = True
+    VALIDATE_OUTPUT: bool = False
+    CALL_TIMEOUT_S: float | None = 60
+    MAX_BODY_BYTES: int = 4 * MiB
+    BODY_TIMEOUT_S: float = 30
+    MAX_RESULT_BYTES: int = 4 * MiB
+    KEEPALIVE_S: float = 15
+    MAX_BATCH: int = 20
+    SYNC_THREADS: int = 32
+    ALLOWED_ORIGINS: Sequence[str] = ()
+    CORS_ALLOW_CREDENTIALS: bool = False
+    MIDDLEWARE: Sequence[str] = ("django_mcp.middleware.LocaleMiddleware",)
+    LOG_LEVEL: str = "info"
+    LIST_TTL_MS: int = 0
+    AUTODISCOVER_MODULE: str | None = "mcp"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One thing that is wrong in `DJANGO_MCP`: with which key (None: the whole), what, and what would be right."""
+
+    key: str | None
+    is_unknown: bool = False
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rule:
+    accepts: Callable[[Any], bool]
+    wanted: str
+
+
+def _is_text(value: object) -> bool:
+    # Lazy translations are text as well.
+    return isinstance(value, str | Promise)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
+
+
+def _is_list_of(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(accepts, value))
+
+
+def _or_none(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or accepts(value)
+
+
+def _is_origin(value: object) -> bool:
+    if value == "*":
+        return True
+    if not isinstance(value, str):
+        return False
+    try:
+        parts = urlsplit(value)
+        return bool(parts.scheme and parts.hostname) and value == f"{parts.scheme}://{parts.netloc}"
+    except ValueError:
+        return False
+
+
+def _is_dotted(value: object) -> bool:
+    return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
+
+
+def _is_icon(value: Any) -> bool:
+    source = value.get("src") if isinstance(value, Mapping) else getattr(value, "src", None)
+    return isinstance(source, str)
+
+
+_REVISION_NAMES = tuple(revision.name for revision in REVISIONS)
+
+_TEXT = _Rule(accepts=_is_text, wanted="a string")
+_NAME = _Rule(
+    accepts=lambda value: isinstance(value, str) and bool(value),
+    wanted="a string that is not empty",
+)
+_TEXT_OR_NONE = _Rule(accepts=_or_none(_is_text), wanted="a string or None")
+_BOOL = _Rule(accepts=lambda value: isinstance(value, bool), wanted="True or False")
+_COUNT = _Rule(
+    accepts=lambda value: _is_whole(value) and value > 0, wanted="a whole number above 0"
+)
+_COUNT_OR_0 = _Rule(
+    accepts=lambda value: _is_whole(value) and value >= 0, wanted="a whole number, 0 or more"
+)
+_SECONDS = _Rule(accepts=_is_seconds, wanted="a number of seconds above 0")
+
+_RULES: Mapping[str, _Rule] = {
+    "NAME": _NAME,
+    "TITLE": _TEXT_OR_NONE,
+    "VERSION": _NAME,
+    "DESCRIPTION": _TEXT_OR_NONE,
+    "WEBSITE_URL": _TEXT_OR_NONE,
+    "ICONS": _Rule(
+        accepts=_is_list_of(_is_icon), wanted="a list of Icon values, or of dicts with a 'src'"
+    ),
+    "INSTRUCTIONS": _TEXT_OR_NONE,
+    "MODE": _Rule(accepts=lambda value: value == "stateless", wanted="'stateless'"),
+    "REVISIONS": _Rule(
+        accepts=_or_none(_is_list_of(lambda value: value in _REVISION_NAMES)),
+        wanted=f"None (all) or a list out of {', '.join(_REVISION_NAMES)}",
+    ),
+    "PAGE_SIZE": _COUNT,
+    "VALIDATE_INPUT": _BOOL,
+    "VALIDATE_OUTPUT": _BOOL,
+    "CALL_TIMEOUT_S": _Rule(
+        accepts=_or_none(_is_seconds), wanted="a number of seconds above 0, or None for no deadline"
+    ),
+    "MAX_BODY_BYTES": _COUNT,
+    "BODY_TIMEOUT_S": _SECONDS,
+    "MAX_RESULT_BYTES": _COUNT,
+    "KEEPALIVE_S": _SECONDS,
+    "MAX_BATCH": _COUNT,
+    "SYNC_THREADS": _COUNT_OR_0,
+    "ALLOWED_ORIGINS": _Rule(
+        accepts=_is_list_of(_is_origin),
+        wanted="a list of origins such as 'https://app.example.com' (no path, no slash at the end), or ['*']",
+    ),
+    "CORS_ALLOW_CREDENTIALS": _BOOL,
+    "MIDDLEWARE": _Rule(accepts=_is_list_of(_is_dotted), wanted="a list of dotted paths"),
+    "LOG_LEVEL": _Rule(
+        accepts=lambda value: isinstance(value, str) and value in LOG_LEVELS,
+        wanted=f"one of {', '.join(LOG_LEVELS)}",
+    ),
+    "LIST_TTL_MS": _COUNT_OR_0,
+    "AUTODISCOVER_MODULE": _Rule(
+        accepts=_or_none(_is_dotted), wanted="the name of a module, or None to look for none"
+    ),
+}
+
+
+def find_problems(raw: object) -> Iterator[Problem]:
+    """Yield everything that is wrong with `raw`, the value of `settings.DJANGO_MCP`."""
+    if not isinstance(raw, Mapping):
+        yield Problem(
+            key=None,
+            message=f"DJANGO_MCP is {type(raw).__name__}, not a dict.",
+            hint="Write DJANGO_MCP = {...} in your settings.",
+        )
+        return
+    for key, value in raw.items():
+        rule = _RULES.get(key)
+        if rule is None:
+            yield _unknown_key(key)
+        elif not rule.accepts(value):
+            yield _wrong_value(key, value, rule)
+
+
+def _unknown_key(key: object) -> Problem:
+    near = difflib.get_close_matches(str(key).upper(), _RULES, n=1, cutoff=0.5)
+    return Problem(
+        key=str(key),
+        is_unknown=True,
+        message=f"DJANGO_MCP has no setting {key!r}.",
+        hint=f"Did you mean {near[0]!r}?" if near else f"Settings are: {', '.join(_RULES)}.",
+    )
+
+
+def _wrong_value(key: str, value: object, rule: _Rule) -> Problem:
+    return Problem(
+        key=key,
+        message=f"DJANGO_MCP[{key!r}] is {value!r}, which it cannot be.",
+        hint=f"It must be {rule.wanted}.",
+    )
+
+
+class _Live:
+    """Stand in for a `Settings`: look each value up once and forget all of them on a change."""
+
+    def __getattr__(self, key: str) -> Any:
+        # Reached only for what is not in __dict__ yet.
+        if key not in _RULES:
+            raise AttributeError(f"DJANGO_MCP has no setting {key!r}")
+        value = _read(key)
+        vars(self)[key] = value
+        return value
+
+
+def _read(key: str) -> Any:
+    raw = getattr(site_settings, "DJANGO_MCP", {})
+    if not isinstance(raw, Mapping):
+        raise ImproperlyConfigured(f"DJANGO_MCP is {type(raw).__name__}, not a dict.")
+    if key not in raw:
+        return _DEFAULTS[key]
+    value = raw[key]
+    if not _RULES[key].accepts(value):
+        problem = _wrong_value(key, value, _RULES[key])
+        raise ImproperlyConfigured(f"{problem.message} {problem.hint}")
+    return value
+
+
+_DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(Settings)}
+
+settings = cast(Settings, _Live())
+"""The settings in force. Reading a wrong value raises ImproperlyConfigured."""
+
+
+def _forget(*, setting: str, **_kwargs: Any) -> None:
+    if setting == "DJANGO_MCP":
+        vars(settings).clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.conf")

@@ -1,0 +1,106 @@
+"""Where synchronous handlers run: a bounded pool of threads that all servers of a process share.
+
+A handler sees the context variables of its request: the language, the time zone, a tenant.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from asgiref.sync import sync_to_async
+from django.core.signals import setting_changed
+
+from django_mcp.conf import settings
+from django_mcp.server.context import Context
+
+__all__ = ["ThreadScope", "run_in_pool"]
+
+T = TypeVar("T")
+
+_is_in_handler: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "django_mcp_is_in_handler", default=False
+)
+
+
+class ThreadScope:
+    """Run synchronous handlers in threads, with usable connections and in transactions.
+
+    `DJANGO_MCP["SYNC_THREADS"]` threads at most; the others wait for one of them. With 0 they run
+    on Django's thread-sensitive thread, one after the other, and so inside of a test case's
+    transaction.
+    """
+
+    async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
+        """See `HandlerScope.run`."""
+        lanes = _lanes or _open_lanes()
+        # A handler that calls another waits in its own thread, which can run it; were it to wait
+        # for a second one of the pool, all of them could wait for each other.
+        lane = lanes.nested if _is_in_handler.get() else lanes.pooled
+        return cast(T, await lane(function, ctx))
+
+
+async def run_in_pool(function: Callable[[], T]) -> T:
+    """Run `function`, which is no handler of a user's, in the pool; with usable connections."""
+    lanes = _lanes or _open_lanes()
+    return cast(T, await lanes.pooled(function, None))
+
+
+class _Lanes:
+    """The ways into a thread, opened when first used: after a fork, and after settings are read."""
+
+    def __init__(self, max_threads: int) -> None:
+        # Loads the models' machinery, which importing a server must not.
+        from django_mcp.handlers.connections import run_with_connections
+
+        def work(function: Callable[[], Any], ctx: Context[Any] | None) -> Any:
+            token = _is_in_handler.set(True)
+            try:
+                return run_with_connections(function, lambda: ctx is not None and ctx.is_cancelled)
+            finally:
+                _is_in_handler.reset(token)
+
+        self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
+        self.pooled = self.nested
+        self.pool: ThreadPoolExecutor | None = None
+        if max_threads:
+            self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="django-mcp")
+            self.pooled = sync_to_async(work, thread_sensitive=False, executor=self.pool)
+
+
+_lanes: _Lanes | None = None
+
+
+_opening = threading.Lock()
+
+
+def _open_lanes() -> _Lanes:
+    global _lanes
+    # Under WSGI each request has an event loop of its own, in a thread of its own.
+    with _opening:
+        if _lanes is None:
+            _lanes = _Lanes(settings.SYNC_THREADS)
+        return _lanes
+
+
+def _close_lanes(*, setting: str, **_kwargs: Any) -> None:
+    global _lanes
+    if setting == "DJANGO_MCP" and _lanes is not None:
+        if _lanes.pool is not None:
+            _lanes.pool.shutdown(wait=False)
+        _lanes = None
+
+
+def _forget_lanes() -> None:
+    # The threads stayed behind in the parent process.
+    global _lanes, _opening
+    _lanes, _opening = None, threading.Lock()
+
+
+setting_changed.connect(_close_lanes, dispatch_uid="django_mcp.handlers.threads")
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lanes)

@@ -1,0 +1,172 @@
+"""Middleware of an exchange: what runs around the server's answer, on every road that leads to it.
+
+`DJANGO_MCP["MIDDLEWARE"]` lists factories by dotted path, outermost first. A factory takes the next
+step (an async callable from exchange to reply) and returns one of the same kind:
+
+    def middleware(get_reply):
+        async def answer(exchange):
+            return await get_reply(exchange)
+        return answer
+
+The site's own `MIDDLEWARE` runs around the plain view only.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from functools import lru_cache
+from logging import Filter, LogRecord
+from typing import Any, TypeAlias
+
+from django.conf import settings as site_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.utils import translation
+from django.utils.module_loading import import_string
+from django.utils.translation.trans_real import parse_accept_lang_header
+
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.messages import encode_error
+from django_mcp.server.exchange import Exchange, Reply
+
+__all__ = [
+    "GetReply",
+    "LocaleMiddleware",
+    "RequestIDFilter",
+    "RequestIDMiddleware",
+    "TenantMiddleware",
+    "load_middleware",
+]
+
+GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
+"""One step on the way of an exchange."""
+
+
+def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
+    """Return `get_reply` with the middleware named in `paths` around it, the first outermost.
+
+    Raises:
+        ImproperlyConfigured: a path leads to nothing that can be called.
+    """
+    for path in reversed(list(paths)):
+        try:
+            factory = import_string(path)
+        except ImportError as error:
+            raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {error}") from error
+        if not callable(factory):
+            raise ImproperlyConfigured(f"DJANGO_MCP['MIDDLEWARE']: {path} cannot be called.")
+        get_reply = factory(get_reply)
+    return get_reply
+
+
+class LocaleMiddleware:
+    """Answer in the language that `Accept-Language` asks for.
+
+    Out of `LANGUAGES`; a request without the header, or a site without `USE_I18N`, keeps the
+    language there is.
+    """
+
+    def __init__(self, get_reply: GetReply) -> None:
+        self.get_reply = get_reply
+
+    def __call__(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        headers = exchange.headers
+        header = headers.get("accept-language") if headers is not None else None
+        language = find_language(header) if header else None
+        if language is None or language == translation.get_language():
+            return self.get_reply(exchange)
+        return self._reply_in(language, exchange)
+
+    async def _reply_in(self, language: str, exchange: Exchange) -> Reply:
+        with translation.override(language):
+            return await self.get_reply(exchange)
+
+
+@lru_cache(maxsize=256)
+def find_language(header: str) -> str | None:
+    """Return the site's language that suits an `Accept-Language` header best; None: none does.
+
+    Source: RFC 9110, 12.5.4. `*` asks for nothing in particular.
+    """
+    if not site_settings.USE_I18N:
+        return None
+    for code, _quality in parse_accept_lang_header(header):
+        if code == "*":
+            return None
+        try:
+            return translation.get_supported_language_variant(code)
+        except LookupError:
+            continue
+    return None
+
+
+def _forget_languages(*, setting: str, **_kwargs: Any) -> None:
+    if setting in ("LANGUAGES", "LANGUAGE_CODE", "USE_I18N"):
+        find_language.cache_clear()
+
+
+setting_changed.connect(_forget_languages, dispatch_uid="django_mcp.middleware")
+
+
+_request_id: ContextVar[str] = ContextVar("django_mcp_request_id", default="-")
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+class RequestIDMiddleware:
+    """Give each exchange an id for the logs, the caller's own (`X-Request-ID`) if it is a sane one.
+
+    The reply carries it back; `RequestIDFilter` puts it into log records.
+    """
+
+    def __init__(self, get_reply: GetReply) -> None:
+        self.get_reply = get_reply
+
+    async def __call__(self, exchange: Exchange) -> Reply:
+        given = exchange.headers.get("x-request-id") if exchange.headers is not None else None
+        request_id = given if given and _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+        exchange.request_id = request_id
+        token = _request_id.set(request_id)
+        try:
+            reply = await self.get_reply(exchange)
+        finally:
+            _request_id.reset(token)
+        header = (b"x-request-id", request_id.encode())
+        return Reply(reply.status, reply.body, (*reply.headers, header))
+
+
+class RequestIDFilter(Filter):
+    """Give log records the attribute `request_id`: that of the exchange they belong to, or `-`."""
+
+    def filter(self, record: LogRecord) -> bool:
+        """Let every record pass."""
+        record.request_id = _request_id.get()
+        return True
+
+
+class TenantMiddleware:
+    """Let a tenant be in force while an exchange lasts: derive from it, and say which and how.
+
+    Handlers run within it, those in threads as well: set context variables, not thread locals.
+    """
+
+    def __init__(self, get_reply: GetReply) -> None:
+        self.get_reply = get_reply
+
+    def enter(self, exchange: Exchange) -> AbstractContextManager[object] | None:
+        """Return what puts the exchange's tenant in force; None when it has none: answered 404.
+
+        Called on the event loop, so it must not ask the database.
+        """
+        raise NotImplementedError
+
+    async def __call__(self, exchange: Exchange) -> Reply:
+        tenant = self.enter(exchange)
+        if tenant is None:
+            refusal = Refusal(code=INVALID_REQUEST, message="There is no such tenant")
+            return Reply(404, encode_error(None, refusal))
+        with tenant:
+            return await self.get_reply(exchange)

@@ -1,0 +1,37 @@
+"""Routes for sites that mount the servers in a Channels `URLRouter` themselves.
+
+    URLRouter([*mcp_routes(), *mcp_routes(staff_server, "staff/"), re_path("", django_application)])
+
+The URLconf then has to name the servers at the same paths, for `reverse()` and the checks.
+`django_mcp_application` needs none of this: it reads the URLconf.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from django.urls import URLPattern, re_path
+
+from django_mcp.health import serve_health
+from django_mcp.mounting import consumer_of
+from django_mcp.servers import default_server
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["mcp_routes"]
+
+
+def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[URLPattern]:
+    """Return the routes of one server: its endpoint and its health.
+
+    Args:
+        server: the default server when left out.
+        prefix: what is in front of `mcp` in the path, such as `"staff/"`.
+    """
+    start = re.escape(prefix)
+    return [
+        re_path(f"^{start}mcp/?$", consumer_of(server or default_server)),  # type: ignore[arg-type]
+        re_path(f"^{start}mcp/health/?$", serve_health),  # type: ignore[arg-type]
+    ]

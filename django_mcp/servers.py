@@ -1,0 +1,202 @@
+"""Servers of a Django site: the core's, wired to Django, set up by `DJANGO_MCP`.
+
+This is the one file that joins the two. Importing it loads no models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from django.core.signals import setting_changed
+
+from django_mcp.conf import settings
+from django_mcp.context import Context
+from django_mcp.handlers.converter import DjangoConverter
+from django_mcp.handlers.exceptions import DjangoExceptions
+from django_mcp.handlers.injectables import find_django_provider
+from django_mcp.handlers.languages import ActiveLanguage
+from django_mcp.handlers.sealing import SiteSealer
+from django_mcp.handlers.threads import ThreadScope
+from django_mcp.middleware import GetReply, load_middleware
+from django_mcp.protocol.content import Icon
+from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.injection import Provider
+from django_mcp.server import server as core
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.options import Mode, Options
+
+if TYPE_CHECKING:
+    from django.urls import URLPattern
+
+__all__ = ["MCPServer", "all_servers", "completion", "default_server", "prompt", "resource", "tool"]
+
+_SHARED = {
+    "version": "VERSION",
+    "revisions": "REVISIONS",
+    "page_size": "PAGE_SIZE",
+    "validate_input": "VALIDATE_INPUT",
+    "validate_output": "VALIDATE_OUTPUT",
+    "call_timeout_s": "CALL_TIMEOUT_S",
+    "max_batch": "MAX_BATCH",
+    "max_result_bytes": "MAX_RESULT_BYTES",
+    "max_body_bytes": "MAX_BODY_BYTES",
+    "body_timeout_s": "BODY_TIMEOUT_S",
+    "keepalive_s": "KEEPALIVE_S",
+    "log_level": "LOG_LEVEL",
+}
+"""Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
+
+_OF_DEFAULT_SERVER = {
+    "title": "TITLE",
+    "description": "DESCRIPTION",
+    "website_url": "WEBSITE_URL",
+    "instructions": "INSTRUCTIONS",
+}
+"""Options that say who the default server is, and so are no other's."""
+
+_servers: WeakSet[MCPServer] = WeakSet()
+
+
+class MCPServer(core.MCPServer):
+    """A server of this site, with tools, resources and prompts of its own.
+
+    Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
+    `/staff/mcp`.
+
+    Args:
+        name: who this server is to clients, unique in the site; without one it is what `DJANGO_MCP`
+            describes, as the default server is.
+        options: title, description, instructions and the like, and whatever of `DJANGO_MCP` is to
+            be different here, in lower case (`call_timeout_s=5`).
+
+    Raises:
+        TypeError: there is no such option.
+    """
+
+    context_class = Context
+
+    def __init__(self, name: str | None = None, **options: Any) -> None:
+        # Tells of an unknown option now; the options in force are made when first asked for.
+        super().__init__(name or "", **options)
+        self._given_name = name
+        self._given = options
+        self._hints: dict[str, CacheHint] = dict(options.get("list_cache", {}))
+        self._current: Options | None = None
+        self._get_reply: GetReply | None = None
+        self.scope = ThreadScope()
+        self.exceptions = DjangoExceptions()
+        self.sealer = SiteSealer()
+        self.language = ActiveLanguage()
+        self.converter = DjangoConverter()
+        _servers.add(self)
+
+    def __repr__(self) -> str:
+        return f"<MCPServer {self._given_name or '(default)'}>"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether this server is the one that `DJANGO_MCP` describes."""
+        return self._given_name is None
+
+    @property
+    def public_name(self) -> str:
+        """Who this server is to clients and on the command line."""
+        return self._given_name or settings.NAME
+
+    @property
+    def options(self) -> Options:
+        """The settings in force now: given to the server, else from `DJANGO_MCP`."""
+        current = self._current
+        if current is None:
+            current = self._current = self._read_options()
+            self.name = current.name
+        return current
+
+    def _read_options(self) -> Options:
+        keys = {**_SHARED, **_OF_DEFAULT_SERVER} if self.is_default else _SHARED
+        found: dict[str, Any] = {option: getattr(settings, key) for option, key in keys.items()}
+        found["name"] = self.public_name
+        found["mode"] = Mode(settings.MODE)
+        if self.is_default:
+            found["icons"] = settings.ICONS
+        found.update(self._given)
+        found["icons"] = _read_icons(found.get("icons", ()))
+        found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
+        return Options(**found)
+
+    def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
+        """Say how long one of the lists stays fresh, where the revision can tell it.
+
+        Raises:
+            ValueError: `method` is none of the four list methods or `server/discover`.
+        """
+        super().set_list_cache_hint(method, hint)
+        self._hints[method] = hint
+
+    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """Answer what one POST, or one line, holds; `DJANGO_MCP["MIDDLEWARE"]` runs around it."""
+        get_reply = self._get_reply
+        if get_reply is None:
+            get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, super().answer)
+            if exchange.headers is not None:
+                # Where only the view serves, nothing of ours runs before the first request.
+                import_module("django_mcp.mounting").announce()
+        return get_reply(exchange)
+
+    def injectables(self, annotation: Any) -> Provider | None:
+        """Return what provides a parameter: the context, the HTTP request, the user."""
+        return super().injectables(annotation) or find_django_provider(annotation)
+
+    @property
+    def urls(self) -> tuple[list[URLPattern], str, str]:
+        """What `path()` takes, as of an admin site: `mcp` and `mcp/health` below its prefix."""
+        from django_mcp.mounting import patterns_of
+
+        return patterns_of(self), "django_mcp", self._given_name or "django_mcp"
+
+    def forget_settings(self) -> None:
+        """Read the settings again when they are next needed; registrations stay."""
+        self._current = None
+        self._get_reply = None
+
+
+def _read_icons(icons: Sequence[Any]) -> tuple[Icon, ...]:
+    return tuple(icon if isinstance(icon, Icon) else _read_icon(icon) for icon in icons)
+
+
+def _read_icon(icon: Mapping[str, Any]) -> Icon:
+    return Icon(
+        icon["src"],
+        mime_type=icon.get("mime_type"),
+        sizes=tuple(icon.get("sizes", ())),
+        theme=icon.get("theme"),
+    )
+
+
+def _list_hints(ttl_ms: int) -> dict[str, CacheHint]:
+    return {method: CacheHint(ttl_ms=ttl_ms) for method in core.LIST_METHODS} if ttl_ms else {}
+
+
+def all_servers() -> list[MCPServer]:
+    """Return the servers of this process, the default one first, the others by name."""
+    return sorted(_servers, key=lambda server: server._given_name or "")
+
+
+def _forget_settings(*, setting: str, **_kwargs: Any) -> None:
+    if setting == "DJANGO_MCP":
+        for server in _servers:
+            server.forget_settings()
+
+
+setting_changed.connect(_forget_settings, dispatch_uid="django_mcp.servers")
+
+default_server = MCPServer()
+"""The server that `include("django_mcp.urls")` serves at `/mcp`."""
+
+tool = default_server.tool
+resource = default_server.resource
+prompt = default_server.prompt
+completion = default_server.completion

@@ -1,0 +1,1 @@
+"""The drivers: bytes in, one call to the server, bytes out. No protocol rule stands here."""

@@ -1,0 +1,63 @@
+"""Read a request's body: within its cap, before its deadline, whatever order messages come in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from django_mcp.server.exchange import Reply
+from django_mcp.transports.http.interrupt import Interrupt, LazyTimer
+from django_mcp.transports.http.replies import refuse
+
+__all__ = ["Receive", "read_body", "too_large"]
+
+
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+"""The ASGI callable that gives the next message from the client."""
+
+
+async def read_body(
+    receive: Receive, limit_bytes: int, timeout_s: float, interrupt: Interrupt
+) -> bytes | Reply | None:
+    """Return the whole body, or the refusal of it, or None when the client has gone.
+
+    What is held in memory stays within `limit_bytes` and one message: what is over the cap is
+    refused when it is seen (413), and a body that is not complete after `timeout_s` too (408),
+    whether it stalls or trickles.
+    """
+    timer = LazyTimer(timeout_s, interrupt.fire)
+    try:
+        message = await receive()
+        # A body is one message nearly always.
+        if message["type"] == "http.request" and not message.get("more_body"):
+            body: bytes = message.get("body") or b""
+            return body if len(body) <= limit_bytes else too_large(limit_bytes)
+        return await _read_parts(receive, message, limit_bytes)
+    except asyncio.CancelledError:
+        if not interrupt.is_ours():
+            raise
+        # The rest may still come, so the connection cannot be used again (RFC 9110, 15.5.9).
+        return refuse(
+            408, f"The body was not complete after {timeout_s:g} s", ((b"connection", b"close"),)
+        )
+    finally:
+        timer.cancel()
+
+
+async def _read_parts(receive: Receive, message: Any, limit_bytes: int) -> bytes | Reply | None:
+    body = bytearray()
+    while message["type"] == "http.request":
+        body += message.get("body") or b""
+        if len(body) > limit_bytes:
+            return too_large(limit_bytes)
+        if not message.get("more_body"):
+            return bytes(body)
+        message = await receive()
+    # `http.disconnect`; anything else is nothing that can follow, and ends the request as well.
+    return None
+
+
+def too_large(limit_bytes: int) -> Reply:
+    """Return the refusal of a body over the cap (RFC 9110, 15.5.14)."""
+    return refuse(413, f"The body may have at most {limit_bytes} bytes")

@@ -1,0 +1,246 @@
+"""The guard: what the headers of a request alone decide, before its first body byte is read.
+
+Host, origin, preflight, verb, media types, content coding and declared size, in this order; the
+first that fails answers, with a JSON-RPC error that has no id. Which message is inside is not
+looked at, and no protocol rule stands here. What GET and DELETE mean is the server's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.core.signals import setting_changed
+from django.http.request import split_domain_port
+
+from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
+from django_mcp.server.exchange import Reply
+from django_mcp.transports.http.body import too_large
+from django_mcp.transports.http.cors import VARY, cors_headers, preflight
+from django_mcp.transports.http.replies import RawHeaders, refuse
+from django_mcp.transports.http.sites import SETTINGS_READ, SiteRules, read_rules
+
+__all__ = ["Clearance", "Guard", "current_guard"]
+
+MAX_HEADERS = 128
+"""Header lines of one request, ours: a tool call mirrors its arguments in some of them."""
+
+MAX_HEADER_BYTES = 32 * 1024
+"""Names and values of all headers of one request together; nginx takes as much."""
+
+MAX_KNOWN = 512
+"""Combinations of headers remembered."""
+
+MAX_KNOWN_BYTES = 1024
+"""Longer combinations are judged each time, so that what is remembered stays small."""
+
+MAX_LENGTH_DIGITS = 15
+"""A `Content-Length` of more digits is too large for any cap, and not worth reading."""
+
+_ALLOW: RawHeaders = ((b"allow", b"POST, OPTIONS"),)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clearance:
+    """The guard's verdict on a request.
+
+    Attributes:
+        reply: the answer, when the request goes no further: a refusal, or a preflight's.
+        may_stream: the client takes server-sent events.
+        must_stream: it takes nothing else.
+        headers: what each response to this request needs for its origin.
+    """
+
+    reply: Reply | None = None
+    may_stream: bool = False
+    must_stream: bool = False
+    headers: RawHeaders = ()
+
+
+class _Facts(NamedTuple):
+    """What a verdict rests on, decoded: equal facts, equal verdict."""
+
+    method: str
+    scheme: str
+    host: str | None
+    origin: str | None
+    content_type: str | None
+    accept: str | None
+    encoding: str | None
+
+
+_NAMES = (b"host", b"origin", b"content-type", b"accept", b"content-encoding")
+
+
+class Guard:
+    """Judges requests by one state of the site's settings; see `current_guard`.
+
+    Clients send the same headers again and again, so verdicts are remembered, within bounds.
+    """
+
+    def __init__(self, rules: SiteRules) -> None:
+        self._rules = rules
+        self._known: dict[tuple[object, ...], Clearance] = {}
+        self._names: tuple[bytes, ...] = _NAMES
+        for name in (rules.host_header, rules.scheme_header):
+            if name is not None:
+                self._names = (*self._names, name.encode("latin-1"))
+
+    def examine(
+        self,
+        method: str,
+        scheme: str,
+        raw_headers: Sequence[tuple[bytes, bytes]],
+        max_body_bytes: int,
+    ) -> Clearance:
+        """Return the verdict on a request.
+
+        Args:
+            method: the verb, in upper case.
+            scheme: `http` or `https`, as the server sees it.
+            raw_headers: all of them as ASGI has them, names in lower case.
+            max_body_bytes: the cap on the body, held against `Content-Length`.
+        """
+        # This is on the way of every request, and works on bytes for that reason.
+        values = dict(raw_headers)
+        if len(values) != len(raw_headers):
+            values = _join(raw_headers)
+        size = sum(map(len, values)) + sum(map(len, values.values()))
+        if len(raw_headers) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+            return _TOO_MANY_HEADERS
+        key = (method, scheme, *map(values.get, self._names))
+        found = self._known.get(key)
+        if found is None:
+            found = _judge(self._read_facts(method, scheme, values), self._rules)
+            self._remember(key, found)
+        if found.reply is None and method == "POST":
+            length = values.get(b"content-length")
+            refusal = None if length is None else _refuse_length(length, max_body_bytes)
+            if refusal is not None:
+                return Clearance(reply=refusal, headers=found.headers)
+        elif found.reply is None and method == "OPTIONS":
+            asked = values.get(b"access-control-request-headers", b"").decode("latin-1")
+            return Clearance(reply=preflight(asked, found.headers), headers=found.headers)
+        return found
+
+    def _read_facts(self, method: str, scheme: str, values: dict[bytes, bytes]) -> _Facts:
+        def get(name: str) -> str | None:
+            value = values.get(name.encode("latin-1"))
+            return None if value is None else value.strip(b" \t").decode("latin-1")
+
+        rules = self._rules
+        host = get(rules.host_header) if rules.host_header is not None else None
+        told = get(rules.scheme_header) if rules.scheme_header is not None else None
+        return _Facts(
+            method=method,
+            scheme=scheme if told is None else rules.read_scheme(told),
+            host=get("host") if host is None else host,
+            origin=get("origin"),
+            content_type=get("content-type"),
+            accept=get("accept"),
+            encoding=get("content-encoding"),
+        )
+
+    def _remember(self, key: tuple[object, ...], found: Clearance) -> None:
+        if sum(len(value) for value in key if isinstance(value, bytes | str)) > MAX_KNOWN_BYTES:
+            return
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[key] = found
+
+
+def _join(raw_headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return headers by name, repeated ones joined: right for lists, malformed for the others."""
+    lines: dict[bytes, list[bytes]] = {}
+    for name, value in raw_headers:
+        lines.setdefault(name, []).append(value)
+    return {name: b", ".join(values) for name, values in lines.items()}
+
+
+def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
+    refusal = _refuse_host(facts.host, rules)
+    if refusal is not None:
+        return Clearance(reply=refusal)
+    headers: RawHeaders = ()
+    if facts.origin is not None:
+        # A host was found, or it would have been refused.
+        if not rules.is_origin(facts.origin, facts.host or "", facts.scheme):
+            return Clearance(reply=_refuse_origin(facts.origin), headers=VARY)
+        headers = cors_headers(facts.origin, with_credentials=rules.may_send_cookies(facts.origin))
+    refusal = _refuse_kind(facts)
+    if refusal is not None:
+        return Clearance(reply=refusal, headers=headers)
+    may_stream = admits_event_stream(facts.accept)
+    return Clearance(
+        may_stream=may_stream,
+        must_stream=may_stream and not admits_json(facts.accept),
+        headers=headers,
+    )
+
+
+def _refuse_host(host: str | None, rules: SiteRules) -> Reply | None:
+    # Two Host headers come joined by a comma, which none may have in it.
+    domain = split_domain_port(host)[0] if host is not None else ""
+    if not domain:
+        return refuse(400, "One well-formed Host header is needed")
+    if not rules.is_host(domain):
+        return refuse(403, f"This site is not {domain[:200]}: see ALLOWED_HOSTS")
+    return None
+
+
+def _refuse_origin(origin: str) -> Reply:
+    return refuse(
+        403, f"Pages of the origin {origin[:200]} may not call this server: see ALLOWED_ORIGINS"
+    )
+
+
+def _refuse_kind(facts: _Facts) -> Reply | None:
+    if facts.method in ("GET", "DELETE", "OPTIONS"):
+        return None
+    if facts.method != "POST":
+        return refuse(405, f"{facts.method[:20]} is not a verb of this endpoint", _ALLOW)
+    if not is_json(facts.content_type):
+        return refuse(415, "Content-Type must be application/json, in UTF-8")
+    if facts.encoding is not None and facts.encoding.lower() != "identity":
+        # A few bytes can unfold to any size, so nothing compressed is read.
+        return refuse(
+            415, "Content-Encoding must be left out", ((b"accept-encoding", b"identity"),)
+        )
+    if not (admits_json(facts.accept) or admits_event_stream(facts.accept)):
+        return refuse(406, "Accept must admit application/json or text/event-stream")
+    return None
+
+
+def _refuse_length(length: bytes, max_body_bytes: int) -> Reply | None:
+    if not length.isdigit():
+        return refuse(400, "Content-Length must be one whole number")
+    if len(length) > MAX_LENGTH_DIGITS or int(length) > max_body_bytes:
+        return too_large(max_body_bytes)
+    return None
+
+
+_TOO_MANY_HEADERS = Clearance(
+    reply=refuse(
+        431, f"At most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES} bytes together, are read"
+    )
+)
+
+_current: Guard | None = None
+
+
+def current_guard() -> Guard:
+    """Return the guard for the settings as they are."""
+    global _current
+    if _current is None:
+        _current = Guard(read_rules())
+    return _current
+
+
+def _forget(*, setting: str, **_kwargs: Any) -> None:
+    global _current
+    if setting in SETTINGS_READ:
+        _current = None
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.transports.http.guard")

@@ -1,0 +1,67 @@
+"""A `Sink` that hands its messages over to whoever iterates: the plain view's way to stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from django_mcp.protocol import sse
+from django_mcp.server.exchange import Reply
+
+__all__ = ["QueueSink"]
+
+MAX_QUEUED = 16
+"""Messages that wait for a slow client before the handler has to wait with them."""
+
+
+class QueueSink:
+    """Carry the messages of one exchange, and at last its reply, to the response that is written.
+
+    One side sends, the other takes. Once `close` was called, what is sent is dropped in silence.
+    """
+
+    __slots__ = ("_has_room", "_is_closed", "_items")
+
+    def __init__(self) -> None:
+        self._items: asyncio.Queue[bytes | Reply] = asyncio.Queue()
+        self._has_room = asyncio.Event()
+        self._is_closed = False
+
+    async def send(self, message: bytes) -> None:
+        """See `Sink.send`."""
+        while self._items.qsize() >= MAX_QUEUED and not self._is_closed:
+            self._has_room.clear()
+            await self._has_room.wait()
+        if not self._is_closed:
+            self._items.put_nowait(message)
+
+    def finish(self, reply: Reply) -> None:
+        """Hand the reply over, behind everything sent before it; never waits."""
+        if not self._is_closed:
+            self._items.put_nowait(reply)
+
+    def close(self) -> None:
+        """Let go of everything: nobody takes it any more."""
+        self._is_closed = True
+        self._has_room.set()
+
+    async def take(self, timeout_s: float | None) -> bytes | Reply | None:
+        """Return the next message, at last the reply; None when nothing came for `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                item = await self._items.get()
+        except TimeoutError:
+            return None
+        self._has_room.set()
+        return item
+
+    async def frames(
+        self, first: bytes | Reply | None, keepalive_s: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield server-sent events from `first` on, comments in long silences, to the reply's."""
+        item = first
+        while not isinstance(item, Reply):
+            yield sse.comment() if item is None else sse.event(item)
+            item = await self.take(keepalive_s)
+        if item.body is not None:
+            yield sse.event(item.body)

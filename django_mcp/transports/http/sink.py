@@ -1,0 +1,78 @@
+"""The server-sent events of one exchange, opened by the first thing there is to send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from django_mcp.protocol import sse
+from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
+
+__all__ = ["Send", "StreamSink"]
+
+
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+"""The ASGI callable that takes the next message; it waits while the client is slow, if it can."""
+
+
+class StreamSink:
+    """A `Sink` that writes events to an ASGI `send`.
+
+    Until something is sent, nothing is: the answer may still become plain JSON with a status of
+    its own. After `finish`, and once the client has gone, what is sent is dropped in silence.
+    Several tasks may send at once; each message arrives whole, and in the order of the calls.
+    """
+
+    __slots__ = ("_headers", "_is_finished", "_lock", "_send", "has_started", "last_sent_s")
+
+    def __init__(self, send: Send, headers: RawHeaders) -> None:
+        self._send = send
+        self._headers = headers
+        self._is_finished = False
+        self._lock: asyncio.Lock | None = None
+        self.has_started = False
+        self.last_sent_s = 0.0
+        """When something was sent last, by the loop's clock."""
+
+    async def send(self, message: bytes) -> None:
+        """See `Sink.send`."""
+        await self._write(sse.event(message))
+
+    async def keep_alive(self) -> None:
+        """Send a comment, so that nobody on the way takes the connection for a dead one."""
+        await self._write(sse.comment())
+
+    async def finish(self, message: bytes | None) -> None:
+        """Send the last message, if there is one, and end the stream."""
+        await self._write(b"" if message is None else sse.event(message), is_last=True)
+
+    def close(self) -> None:
+        """Drop what is still to come: the answer goes another way, or nowhere."""
+        self._is_finished = True
+
+    async def _write(self, data: bytes, *, is_last: bool = False) -> None:
+        lock = self._lock
+        if lock is None:
+            lock = self._lock = asyncio.Lock()
+        async with lock:
+            if self._is_finished:
+                return
+            self._is_finished = is_last
+            try:
+                if not self.has_started:
+                    await self._send(
+                        {
+                            "type": "http.response.start",
+                            "status": 200,
+                            "headers": [*STREAM_HEADERS, *self._headers],
+                        }
+                    )
+                    self.has_started = True
+                await self._send(
+                    {"type": "http.response.body", "body": data, "more_body": not is_last}
+                )
+            except OSError:
+                # How servers of ASGI 2.4 may say that the client has gone.
+                self._is_finished = True
+            self.last_sent_s = asyncio.get_running_loop().time()

@@ -1,0 +1,225 @@
+"""The plain Django view: the same exchange for sites without ASGI routing, and under WSGI.
+
+Everything is decided by the code the consumer uses; this file reads a Django request and writes a
+Django response. Django has read the body before an ASGI view is called, and under WSGI nothing can
+be streamed nor a client be seen leaving: both are for the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Container, Iterable
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import markcoroutinefunction
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.request import UnreadablePostError
+from django.http.response import HttpResponseBase
+
+from django_mcp.protocol.headers import SESSION_ID, Headers
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.transports.http.body import too_large
+from django_mcp.transports.http.entries import Entry, find_entry
+from django_mcp.transports.http.guard import Clearance, current_guard
+from django_mcp.transports.http.queue_sink import QueueSink
+from django_mcp.transports.http.replies import (
+    STREAM_HEADERS,
+    RawHeaders,
+    fault,
+    json_headers,
+    noted,
+    refuse,
+)
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["MCPView", "make_view"]
+
+logger = logging.getLogger("django_mcp")
+
+
+def make_view(server: MCPServer) -> MCPView:
+    """Return a view that serves `server`, to be named in a URLconf."""
+    return MCPView(server)
+
+
+class _EveryAlias(Container[object]):
+    """The database aliases whose ATOMIC_REQUESTS a view is exempt from: all there will ever be."""
+
+    def __contains__(self, alias: object) -> bool:
+        return True
+
+
+class MCPView:
+    """An asynchronous view that serves one MCP server.
+
+    What the site does to its other views is kept from it, as far as a view can say so: the CSRF
+    check (the guard has its own rule for origins), the login page, the transaction per request
+    (tools open their own).
+    """
+
+    csrf_exempt = True
+    login_required = False
+    _non_atomic_requests = _EveryAlias()
+
+    def __init__(self, server: MCPServer) -> None:
+        self.server = server
+        markcoroutinefunction(self)
+
+    async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
+        """Answer a request; never with HTML, and never with a redirect."""
+        try:
+            return await self._serve(request, url_kwargs)
+        except Exception:
+            logger.exception("Could not serve a request")
+            return _respond(fault())
+
+    async def _serve(self, request: HttpRequest, url_kwargs: dict[str, Any]) -> HttpResponseBase:
+        headers, clearance = self._examine(request)
+        if clearance.reply is not None:
+            return _respond(noted(clearance.reply), clearance.headers)
+        exchange = Exchange(
+            headers=headers,
+            session_id=headers.get(SESSION_ID),
+            address=request.META.get("REMOTE_ADDR"),
+            can_stream=clearance.may_stream and isinstance(request, ASGIRequest),
+            build_request=lambda: request,
+            url_kwargs=url_kwargs,
+        )
+        refusal = await self._prepare(request, exchange)
+        if refusal is not None:
+            return _respond(refusal, clearance.headers)
+        entry = find_entry(self.server, request.method)
+        if isinstance(request, ASGIRequest):
+            return await self._call_apart(entry, exchange, clearance)
+        return _respond(await entry(exchange), clearance.headers)
+
+    def _examine(self, request: HttpRequest) -> tuple[Headers, Clearance]:
+        scope = getattr(request, "scope", None)
+        raw_headers = scope["headers"] if scope is not None else _read_headers(request)
+        clearance = current_guard().examine(
+            request.method or "",
+            request.scheme or "http",
+            raw_headers,
+            self.server.options.max_body_bytes,
+        )
+        return Headers(raw_headers), clearance
+
+    async def _prepare(self, request: HttpRequest, exchange: Exchange) -> Reply | None:
+        """Authenticate, then read the body; return the refusal, if any."""
+        if self.server.authenticate is not None:
+            challenge: Reply | None = await self.server.authenticate(exchange)
+            if challenge is not None:
+                return challenge
+        if request.method == "POST":
+            body = _read_body(request, self.server.options.max_body_bytes)
+            if isinstance(body, Reply):
+                return noted(body)
+            exchange.body = body
+        return None
+
+    async def _call_apart(
+        self, entry: Entry, exchange: Exchange, clearance: Clearance
+    ) -> HttpResponseBase:
+        """Run the call in a task of its own, as it may outlive the view, or even its client."""
+        sink = QueueSink()
+        timeout_s = None
+        if clearance.may_stream:
+            exchange.sink = sink
+            timeout_s = self.server.options.keepalive_s
+        task = asyncio.create_task(_run(entry, exchange, sink))
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+        try:
+            first = await sink.take(timeout_s)
+        except asyncio.CancelledError:
+            _leave(task, exchange, sink)
+            raise
+        if isinstance(first, Reply):
+            is_result = first.status == 200 and first.body is not None
+            if not (is_result and clearance.must_stream):
+                return _respond(first, clearance.headers)
+        frames = sink.frames(first, self.server.options.keepalive_s)
+        return _stream(_until_left(frames, task, exchange, sink), clearance.headers)
+
+
+_running: set[asyncio.Task[None]] = set()
+"""Keeps the tasks of calls from being collected while nobody waits for them."""
+
+
+async def _run(entry: Entry, exchange: Exchange, sink: QueueSink) -> None:
+    try:
+        reply = await entry(exchange)
+    except Exception:
+        logger.exception("Could not serve a request")
+        reply = fault()
+    sink.finish(reply)
+
+
+async def _until_left(
+    frames: AsyncGenerator[bytes, None],
+    task: asyncio.Task[None],
+    exchange: Exchange,
+    sink: QueueSink,
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async for frame in frames:
+            yield frame
+    finally:
+        _leave(task, exchange, sink)
+
+
+def _leave(task: asyncio.Task[None], exchange: Exchange, sink: QueueSink) -> None:
+    """Take note that nobody reads any more, and stop the call if that means it."""
+    if task.done():
+        return
+    exchange.disconnected()
+    sink.close()
+    if exchange.cancels_on_disconnect:
+        task.cancel()
+
+
+def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
+    return [
+        (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in request.headers.items()
+    ]
+
+
+def _read_body(request: HttpRequest, limit_bytes: int) -> bytes | Reply:
+    # Some middleware may have read it before us, which is then Django's to bound.
+    body: bytes | None = getattr(request, "_body", None)
+    if body is None:
+        try:
+            # `request.body` would apply another limit, and trust the declared length for it.
+            body = request.read(limit_bytes + 1)
+        except UnreadablePostError:
+            return refuse(400, "The body could not be read")
+        # A handler that is given the request finds the body where it looks for it.
+        request._body = body
+    return body if len(body) <= limit_bytes else too_large(limit_bytes)
+
+
+def _respond(reply: Reply, extra: RawHeaders = ()) -> HttpResponse:
+    response = HttpResponse(reply.body or b"", status=reply.status)
+    del response["Content-Type"]
+    _add_headers(response, json_headers(reply, extra))
+    return response
+
+
+def _stream(frames: AsyncGenerator[bytes, None], extra: RawHeaders) -> StreamingHttpResponse:
+    response = StreamingHttpResponse(frames)
+    _add_headers(response, (*STREAM_HEADERS, *extra))
+    # Keeps GZipMiddleware away, whose stream of compressed pieces many clients cannot read.
+    response["Content-Encoding"] = "identity"
+    return response
+
+
+def _add_headers(response: HttpResponseBase, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").title(), raw_value.decode("latin-1")
+        is_more = name in response and name != "Content-Type"
+        response[name] = f"{response[name]}, {value}" if is_more else value

@@ -1,0 +1,22 @@
+from typing import Any
+
+from django.core.management import BaseCommand, CommandParser, call_command
+
+from example_project.shop import sample
+
+
+class Command(BaseCommand):
+    help = "Migrate, add the sample data that is missing, and serve the shop."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("address", nargs="?", default="127.0.0.1:8000")
+        parser.add_argument("--prepare", action="store_true", help="do all that but serve")
+
+    def handle(self, *, address: str, prepare: bool, **options: Any) -> None:
+        call_command("migrate", verbosity=0)
+        sample.load()
+        if prepare:
+            return
+        self.stdout.write(f"The example shop answers at http://{address}/mcp")
+        self.stdout.write(f"The admin is at http://{address}/admin/ (sam, password: shop)")
+        call_command("runserver", address, use_reloader=False)

@@ -1,0 +1,291 @@
+"""What the shop offers to MCP clients at /mcp; found by itself, as admin.py is."""
+
+import csv
+import io
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypedDict
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from pydantic import BaseModel, Field
+
+from django_mcp import (
+    Annotations,
+    CacheHint,
+    Completion,
+    Context,
+    File,
+    Icon,
+    Image,
+    PromptMessage,
+    ResourceLink,
+    ToolError,
+    ToolResult,
+    completion,
+    default_server,
+    prompt,
+    resource,
+    tool,
+)
+from example_project.shop import sales
+from example_project.shop.models import Category, Order, Product
+
+EUROS = {"EUR": Decimal(1), "GBP": Decimal("0.86"), "USD": Decimal("1.09")}
+
+
+# What goes in and out: a dataclass, a pydantic model, a TypedDict.
+
+
+@dataclass
+class ProductOut:
+    sku: str
+    name: str
+    category: str
+    price: Decimal
+    stock: int
+
+    @classmethod
+    def of(cls, product: Product) -> "ProductOut":
+        return cls(product.sku, product.name, product.category, product.price, product.stock)
+
+
+class OrderOut(BaseModel):
+    number: str
+    customer: str | None = Field(description="The customer's username; null for a guest.")
+    status: str
+    total: Decimal = Field(description="In euros.")
+    placed_at: datetime
+
+    @classmethod
+    def of(cls, order: Order) -> "OrderOut":
+        return cls(
+            number=order.number,
+            customer=order.customer.get_username() if order.customer else None,
+            status=order.status,
+            total=order.total,
+            placed_at=order.placed_at,
+        )
+
+
+class LineIn(TypedDict):
+    sku: Annotated[str, Field(description="As find_products gives it.")]
+    quantity: Annotated[int, Field(ge=1, le=1000)]
+
+
+Limit = Annotated[int, Field(ge=1, le=100)]
+
+
+# Tools
+
+
+@tool(
+    title=gettext_lazy("Find products"),
+    read_only=True,
+    icons=[Icon("https://example.com/icons/search.png", mime_type="image/png", sizes=("48x48",))],
+)
+def find_products(
+    query: str = "",
+    category: Category | None = None,
+    max_price: Decimal | None = None,
+    limit: Limit = 20,
+) -> list[ProductOut]:
+    """Search what the shop sells.
+
+    Args:
+        query: part of a name or SKU; empty finds everything.
+        category: only products of this category.
+        max_price: only products that cost at most this many euros.
+        limit: how many products to return.
+    """
+    products = Product.objects.search(query)
+    if category is not None:
+        products = products.filter(category=category)
+    if max_price is not None:
+        products = products.filter(price__lte=max_price)
+    return [ProductOut.of(product) for product in products[:limit]]
+
+
+@tool(title=gettext_lazy("Find orders"), read_only=True)
+def find_orders(
+    ctx: Context,
+    query: str = "",
+    status: Literal["placed", "shipped", "cancelled"] | None = None,
+    limit: Limit = 20,
+) -> list[OrderOut]:
+    """Search the orders you may see by number, customer or product."""
+    orders = Order.objects.visible_to(ctx.user).search(query).with_lines()
+    if status is not None:
+        orders = orders.filter(status=status)
+    ctx.debug({"query": query, "found": orders.count()})
+    return [OrderOut.of(order) for order in orders[:limit]]
+
+
+@tool(title=gettext_lazy("Place an order"), destructive=False)
+def place_order(
+    user: AbstractBaseUser | AnonymousUser,
+    lines: Annotated[list[LineIn], Field(min_length=1)],
+    note: str = "",
+) -> OrderOut:
+    """Order products. Either every line is ordered or none is."""
+    try:
+        order = sales.place(user, [(line["sku"], line["quantity"]) for line in lines], note)
+    except sales.OutOfStockError as error:
+        raise ToolError(str(error)) from error  # what was written so far is rolled back
+    return OrderOut.of(order)
+
+
+@tool(title=gettext_lazy("Cancel an order"), destructive=True, idempotent=True)
+def cancel_order(ctx: Context, number: str) -> OrderOut:
+    """Cancel an order that has not been shipped, and put its goods back into stock."""
+    order = Order.objects.visible_to(ctx.user).get(number=number)  # DoesNotExist is told in words
+    if order.status == Order.Status.SHIPPED:
+        raise ToolError(_("Order %s has been shipped already.") % number)
+    sales.cancel(order)
+    return OrderOut.of(order)
+
+
+@tool(read_only=True, open_world=False)
+async def convert_price(euros: Decimal, currency: Literal["EUR", "GBP", "USD"]) -> str:
+    """Convert a price in euros at this morning's rate."""
+    return f"{euros * EUROS[currency]:.2f} {currency}"
+
+
+@tool(read_only=True, timeout=30)
+async def export_orders(ctx: Context) -> ToolResult:
+    """Export the orders you may see as a CSV file, telling how far it is."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["number", "customer", "status", "total"])
+    orders = Order.objects.visible_to(ctx.user).with_lines()
+    total = await orders.acount()
+    done = 0
+    async for order in orders:
+        out = OrderOut.of(order)
+        writer.writerow([out.number, out.customer or "", out.status, out.total])
+        done += 1
+        await ctx.aprogress(done, total, message=order.number)
+    file = File(text.getvalue().encode(), name="orders.csv", mime_type="text/csv")
+    return ToolResult(content=[file], structured={"rows": done})
+
+
+@tool(read_only=True)
+def product_link(request: HttpRequest, sku: str) -> ResourceLink:
+    """Link to a product's page in the shop."""
+    product = Product.objects.get(sku=sku)
+    return ResourceLink(
+        uri=request.build_absolute_uri(product.get_absolute_url()),
+        name=product.sku,
+        title=product.name,
+        mime_type="text/html",
+    )
+
+
+@tool(read_only=True)
+def product_photo(sku: str) -> Image:
+    """Show a product's photo."""
+    return Image(bytes(Product.objects.get(sku=sku).photo), mime_type="image/png")
+
+
+# A tool whose JSON Schema is written by hand; the region also travels as the header Mcp-Param-Region.
+
+
+async def quote_shipping(region: str, weight_kg: float, express: bool = False) -> dict[str, Any]:
+    base = Decimal("4.90") if region == "eu" else Decimal("19.90")
+    price = base + Decimal(str(weight_kg)) * (2 if express else 1)
+    return {"price": f"{price:.2f}", "days": 1 if express else 4}
+
+
+default_server.register_tool(
+    quote_shipping,
+    name="quote_shipping",
+    description="Quote the price of sending a parcel.",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "enum": ["eu", "world"], "x-mcp-header": "Region"},
+            "weight_kg": {"type": "number", "exclusiveMinimum": 0, "maximum": 30},
+            "express": {"type": "boolean"},
+        },
+        "required": ["region", "weight_kg"],
+        "if": {"properties": {"region": {"const": "world"}}},
+        "then": {"properties": {"express": {"const": False}}},
+    },
+    read_only=True,
+)
+
+
+# Resources
+
+
+@resource("shop://terms", title=gettext_lazy("Terms of sale"), mime_type="text/markdown")
+def terms() -> str:
+    """What the shop promises its customers."""
+    return _("# Terms\n\nReturns within 30 days. Shipping takes four working days.\n")
+
+
+@resource("shop://categories", cache=CacheHint(ttl_ms=60_000, scope="public"))
+def categories() -> dict[str, str]:
+    """The categories, with their names in the caller's language."""
+    return {category.value: str(category.label) for category in Category}
+
+
+@resource("product://{sku}/stock", annotations=Annotations(audience=("assistant",), priority=0.8))
+def stock(sku: str) -> dict[str, Any]:
+    """How much of a product is in stock now."""
+    product = Product.objects.get(sku=sku)
+    return {"sku": product.sku, "stock": product.stock}
+
+
+@resource("product://{sku}/photo", mime_type="image/png")
+def photo(sku: str) -> bytes:
+    """A product's photo."""
+    return bytes(Product.objects.get(sku=sku).photo)
+
+
+@resource("order://{number}", mime_type="application/json")
+def order(ctx: Context, number: str) -> OrderOut:
+    """An order you may see."""
+    return OrderOut.of(Order.objects.visible_to(ctx.user).with_lines().get(number=number))
+
+
+# Prompts, and what completes their arguments
+
+
+@prompt(title=gettext_lazy("Apologise for a late order"))
+def apology(ctx: Context, order_number: str, tone: str = "warm") -> str:
+    """A letter to the customer of a late order."""
+    order = Order.objects.visible_to(ctx.user).get(number=order_number)
+    return f"Write a {tone} apology to {order.customer or 'our guest'}: order {order} is late."
+
+
+@prompt
+def restock_review(category: str) -> list[PromptMessage]:
+    """A look at what should be bought again."""
+    rows = Product.objects.filter(category=category).values_list("sku", "stock")
+    listed = "\n".join(f"{sku}: {stock}" for sku, stock in rows)
+    return [
+        PromptMessage(f"Our stock in {category}:\n{listed}"),
+        PromptMessage("Which of these sell fastest?", role="assistant"),
+        PromptMessage("Assume ten a week of each. What do we buy?"),
+    ]
+
+
+@completion(apology, "order_number")
+def complete_order_number(value: str, ctx: Context) -> list[str]:
+    orders = Order.objects.visible_to(ctx.user).filter(number__startswith=value)
+    return list(orders.values_list("number", flat=True)[:100])
+
+
+@completion(apology, "tone")
+async def complete_tone(value: str) -> Completion:
+    return Completion.matching(value, ["formal", "short", "warm"])
+
+
+@completion("product://{sku}/stock", "sku")
+def complete_sku(value: str) -> list[str]:
+    return list(Product.objects.filter(sku__startswith=value).values_list("sku", flat=True)[:100])

@@ -1,0 +1,57 @@
+"""What the shop does with orders; it knows nothing of MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from example_project.shop.models import Order, Product
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
+
+
+class OutOfStockError(Exception):
+    """There is less of a product than was ordered."""
+
+    def __init__(self, product: Product, wanted: int) -> None:
+        super().__init__(f"Only {product.stock} of {product.sku} left, {wanted} were ordered.")
+
+
+def place(
+    customer: AbstractBaseUser | AnonymousUser, lines: Iterable[tuple[str, int]], note: str = ""
+) -> Order:
+    """Write an order and take its goods out of stock, line by line.
+
+    Raises:
+        Product.DoesNotExist: for an unknown SKU.
+        OutOfStockError: after earlier lines were written; the caller's transaction undoes them.
+    """
+    order = Order.objects.create(
+        customer_id=customer.pk,
+        note=note,
+        placed_at=timezone.now(),
+    )
+    for sku, quantity in lines:
+        product = Product.objects.get(sku=sku)
+        taken = Product.objects.filter(pk=product.pk, stock__gte=quantity)
+        if not taken.update(stock=F("stock") - quantity):
+            raise OutOfStockError(product, quantity)
+        order.lines.create(product=product, quantity=quantity, unit_price=product.price)
+    return order
+
+
+def cancel(order: Order) -> None:
+    """Cancel an order that has not been shipped and put its goods back; again is no change."""
+    if order.status == Order.Status.CANCELLED:
+        return
+    with transaction.atomic():
+        order.status = Order.Status.CANCELLED
+        order.save(update_fields=["status"])
+        for line in order.lines.all():
+            Product.objects.filter(pk=line.product_id).update(stock=F("stock") + line.quantity)

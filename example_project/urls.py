@@ -1,0 +1,12 @@
+from django.contrib import admin
+from django.urls import include, path
+
+from example_project.backoffice.mcp import staff_server
+from example_project.shop.views import product_page
+
+urlpatterns = [
+    path("", include("django_mcp.urls")),  # /mcp
+    path("staff/", staff_server.urls),  # /staff/mcp
+    path("products/<slug:sku>/", product_page, name="product"),
+    path("admin/", admin.site.urls),
+]

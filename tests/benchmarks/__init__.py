@@ -1,0 +1,1 @@
+"""The benchmark site and its runner."""

@@ -1,0 +1,127 @@
+"""Serve the benchmark site, or measure it.
+
+    python -m tests.benchmarks serve --server uvicorn --port 8000 [--tools 100] [--view]
+    python -m tests.benchmarks run [--server uvicorn] [--tools 100] [--seconds 2] [--rounds 3] [--pin]
+    python -m tests.benchmarks prepare
+
+`run` starts the site on both roads (the consumer and the plain view) and a bare ASGI floor, measures each
+case in turn and goes through all of them `--rounds` times, so that noise falls on all alike. `prepare`
+makes the tables that `db_get` needs; the other two do it themselves. The settings module says which
+environment variables choose the database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests import sites
+from tests.benchmarks import database, load, table
+from tests.benchmarks.cases import CASES, CONSUMER, FLOOR, VIEW, Figures, check, import_ms, measure
+
+PACKAGE = "tests.benchmarks"
+ASGI_SERVERS = ("uvicorn", "daphne")
+IMPORTS = {
+    "import django_mcp": ["import django_mcp"],
+    "every name of django_mcp": [
+        "import django_mcp",
+        "for name in django_mcp.__all__: getattr(django_mcp, name)",
+    ],
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    if options.verb == "prepare":
+        database.prepare()
+        return 0
+    _prepare()
+    extra = {"BENCH_TOOLS": str(options.tools)} if options.tools is not None else {}
+    if options.verb == "serve":
+        extra["BENCH_ROAD"] = VIEW if options.view else CONSUMER
+        sites.serve(PACKAGE, options.server, host=options.host, port=options.port, extra=extra)
+    try:
+        return _run(options, extra)
+    except RuntimeError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    serve = verbs.add_parser("serve", help="serve the tools at /mcp until stopped")
+    serve.add_argument("--server", choices=sites.SERVERS, default="uvicorn")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, required=True)
+    serve.add_argument("--tools", type=int, help="offer so many tools in all")
+    serve.add_argument("--view", action="store_true", help="let the plain view take the endpoint")
+    run = verbs.add_parser("run", help="start the sites, measure them and print a table")
+    run.add_argument("--server", choices=ASGI_SERVERS, default="uvicorn")
+    run.add_argument("--tools", type=int, default=100)
+    run.add_argument("--seconds", type=int, default=2, help="of each load")
+    run.add_argument("--rounds", type=int, default=3)
+    run.add_argument(
+        "--only", default="", help="the cases with this text, and what they are held to"
+    )
+    run.add_argument("--pin", action="store_true", help="servers on core 0, load on core 1")
+    verbs.add_parser("prepare", help="make the tables")
+    return parser
+
+
+def _prepare() -> None:
+    """Make the tables in a process of its own: this one never loads Django."""
+    subprocess.run([sys.executable, "-m", PACKAGE, "prepare"], cwd=sites.ROOT, check=True)
+
+
+def _run(options: argparse.Namespace, extra: Mapping[str, str]) -> int:
+    server_core, load_core = (0, 1) if options.pin and _may_pin() else (None, None)
+    chosen = [case for case in CASES if options.only in case.name]
+    needed = {case.against for case in chosen}
+    chosen = [case for case in CASES if case in chosen or case.name in needed]
+    found: dict[str, list[Figures]] = {case.name: [] for case in chosen}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmarks-")))
+        running = {
+            name: stack.enter_context(
+                sites.running(
+                    PACKAGE,
+                    options.server,
+                    module="floor" if name == FLOOR else None,
+                    log=folder / f"{name}.log",
+                    extra={**extra, "BENCH_ROAD": name},
+                    wrapper=["taskset", "-c", str(server_core)] if server_core is not None else [],
+                )
+            )
+            for name in dict.fromkeys(case.site for case in chosen)
+        }
+        for case in chosen:
+            check(case, running[case.site])
+        load.pin(load_core)
+        for number in range(options.rounds):
+            for case in chosen:
+                print(f"round {number + 1}: {case.name}", file=sys.stderr)
+                site = running[case.site]
+                figures = measure(case, site, seconds=options.seconds, core=load_core)
+                found[case.name].append(figures)
+    print(table.conditions(options.server, options.tools, pinned=load_core is not None))
+    print(table.of_cases(chosen, found))
+    if not options.only:
+        rows = {name: import_ms(lines, rounds=options.rounds) for name, lines in IMPORTS.items()}
+        print(table.of_imports(rows))
+    return 1 if any(figures.errors for each in found.values() for figures in each) else 0
+
+
+def _may_pin() -> bool:
+    return shutil.which("taskset") is not None and {0, 1} <= os.sched_getaffinity(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

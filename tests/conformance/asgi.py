@@ -1,0 +1,12 @@
+"""The fixtures site under ASGI: the consumer takes the endpoint."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+from django_mcp.asgi import django_mcp_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.conformance.settings")
+application = django_mcp_application(get_asgi_application())

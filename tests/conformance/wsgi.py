@@ -1,0 +1,10 @@
+"""The fixtures site under WSGI: the plain view serves the endpoint."""
+
+from __future__ import annotations
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.conformance.settings")
+application = get_wsgi_application()

@@ -1,0 +1,204 @@
+"""Reading signatures: what the client passes, what the server fills, what is refused."""
+
+import functools
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import pytest
+from pydantic import Field
+from typing_extensions import Doc
+
+from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.signatures import EMPTY, read_signature
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+def read(function: Any) -> Any:
+    return read_signature(function, lambda annotation: None)
+
+
+def names(function: Any) -> list[str]:
+    return [parameter.name for parameter in read(function).parameters]
+
+
+def only(function: Any) -> Any:
+    (parameter,) = read(function).parameters
+    return parameter
+
+
+def find(query: str, limit: int = 20) -> list[str]:
+    """Find things."""
+    return [query] * limit
+
+
+def test_parameters_keep_order_hints_and_defaults():
+    query, limit = read(find).parameters
+
+    assert (query.name, query.annotation, query.is_required) == ("query", str, True)
+    assert (limit.name, limit.annotation, limit.default) == ("limit", int, 20)
+    assert not limit.is_required
+
+
+def test_the_source_says_where_a_function_stands():
+    line = find.__code__.co_firstlineno
+
+    assert read(find).source == f"{__name__}.find ({__file__}:{line})"
+    assert describe_source(functools.partial(find, "x")) == read(find).source
+
+
+def test_the_source_of_an_object_is_its_class():
+    class Finder:
+        def __call__(self) -> None: ...
+
+    assert "Finder" in describe_source(Finder())
+
+
+def test_an_unannotated_parameter_takes_any_json_value():
+    assert only(lambda value: value).annotation is Any
+
+
+def test_what_is_not_declared_to_return_is_unknown():
+    assert read(lambda: None).returns is EMPTY
+
+
+def test_a_name_that_only_type_checkers_know_is_refused_with_the_remedy():
+    def pay(amount: "Decimal") -> None: ...
+
+    with pytest.raises(RegistrationError) as refusal:
+        read(pay)
+
+    assert "test_signatures" in str(refusal.value)
+    assert "'Decimal'" in str(refusal.value)
+    assert "TYPE_CHECKING" in str(refusal.value)
+
+
+def test_a_hint_that_is_no_type_is_refused():
+    def pay(amount: "1 +") -> None: ...  # noqa: F722
+
+    with pytest.raises(RegistrationError, match="annotations cannot be read"):
+        read(pay)
+
+
+def test_hints_may_name_what_the_function_closes_over():
+    class Local: ...
+
+    def handle(value: "Local") -> None:
+        assert Local
+
+    assert only(handle).annotation is Local
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (lambda *args: None, r"\*args"),
+        (lambda **kwargs: None, r"\*\*kwargs"),
+        (lambda a, /: None, "a, /"),
+    ],
+)
+def test_what_a_client_cannot_name_is_refused(function: Any, written: str):
+    with pytest.raises(RegistrationError, match=f"`{written}` cannot be named by a client"):
+        read(function)
+
+
+def test_a_class_is_no_handler():
+    with pytest.raises(RegistrationError, match="a class is no handler"):
+        read(dict)
+
+
+def test_a_builtin_without_a_signature_is_refused():
+    with pytest.raises(RegistrationError, match="Wrap it in a plain function"):
+        read(max)
+
+
+def test_a_method_without_its_object_is_refused():
+    class Orders:
+        def find(self, query: str) -> None: ...
+
+    with pytest.raises(RegistrationError, match="bound method"):
+        read(Orders.find)
+
+
+def test_bound_methods_class_methods_and_objects_are_handlers():
+    class Orders:
+        def find(self, query: str) -> None: ...
+
+        @classmethod
+        def count(cls, since: int) -> None: ...
+
+        @staticmethod
+        def ping(word: str) -> None: ...
+
+        def __call__(self, pk: int) -> None: ...
+
+    assert names(Orders().find) == ["query"]
+    assert names(Orders.count) == ["since"]
+    assert names(Orders.ping) == ["word"]
+    assert names(Orders()) == ["pk"]
+    assert only(Orders()).annotation is int
+
+
+def test_what_a_partial_fixes_is_not_the_clients_to_change():
+    def find_of(tenant: str, query: str, limit: int = 20) -> None: ...
+
+    assert names(functools.partial(find_of, "acme")) == ["query", "limit"]
+    assert names(functools.partial(find_of, query="x")) == ["tenant", "limit"]
+
+
+def test_what_cannot_be_called_is_refused():
+    with pytest.raises(RegistrationError, match="signature cannot be read"):
+        read(5)
+
+
+def test_a_decorated_function_has_the_signature_of_the_inner_one():
+    @functools.wraps(find)
+    def wrapper(*args: Any, **kwargs: Any) -> Any: ...
+
+    assert names(wrapper) == ["query", "limit"]
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Annotated[int, "How many."],
+        Annotated[int, Doc("How many.")],
+        Annotated[int, Field(description="How many.")],
+        Optional[Annotated[int, "How many."]],
+        Annotated[int, Field(description="Not this."), "How many."],
+    ],
+)
+def test_descriptions_come_from_the_hint(annotation: Any):
+    def handle(limit) -> None:
+        """Handle.
+
+        Args:
+            limit: Not from here.
+        """
+
+    handle.__annotations__["limit"] = annotation
+
+    assert only(handle).description == "How many."
+
+
+def test_a_pydantic_field_may_be_the_default():
+    def handle(limit: int = Field(20, ge=1, title="Limit")) -> None: ...
+
+    parameter = only(handle)
+
+    assert not parameter.is_required
+    assert parameter.title == "Limit"
+    assert parameter.default is EMPTY
+
+
+def test_a_pydantic_field_without_a_default_is_required():
+    def handle(limit: int = Field(ge=1)) -> None: ...
+
+    assert only(handle).is_required
+
+
+def test_an_alias_is_refused():
+    def handle(limit: Annotated[int, Field(alias="max")]) -> None: ...
+
+    with pytest.raises(RegistrationError, match="has an alias"):
+        read(handle)

@@ -1,0 +1,313 @@
+"""Verdicts and reports: complete, ordered, short, and in bounded time."""
+
+import time
+from typing import Any
+
+import pytest
+
+from django_mcp.registry import speedups, validators
+from django_mcp.registry.problems import Problem
+from django_mcp.registry.reports import MAX_PROBLEMS
+from django_mcp.registry.validators import compile_schema
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 2},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        "status": {"enum": ["placed", "shipped"]},
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"sku": {"type": "string"}},
+                "required": ["sku"],
+            },
+        },
+    },
+    "required": ["query", "status"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(params=["with jsonschema-rs", "without"], autouse=True)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "without":
+        monkeypatch.setattr(validators, "find_rust_engine", lambda: None)
+    elif speedups.find_rust_engine() is None:
+        pytest.skip("jsonschema-rs is not installed")
+
+
+def problems(schema: Any, value: Any) -> list[tuple[str, str]]:
+    validator = compile_schema(schema, "a test", is_input=False)
+    found = validator.problems(value)
+    assert validator.is_valid(value) is (found == [])
+    return [(problem.pointer, problem.message) for problem in found]
+
+
+def messages(schema: Any, value: Any) -> list[str]:
+    return [message for _, message in problems(schema, value)]
+
+
+def test_a_valid_value_has_no_problems():
+    assert problems(SCHEMA, {"query": "ab", "status": "placed", "lines": [{"sku": "1"}]}) == []
+
+
+def test_all_problems_are_told_at_once_by_pointer():
+    """TOOL-08"""
+    value = {"query": "a", "limit": "ten", "lines": [{"sku": "1"}, {}, 3], "lmit": 1}
+
+    assert problems(SCHEMA, value) == [
+        ("/limit", 'must be an integer, not the string "ten"'),
+        ("/lines/1/sku", "is required"),
+        ("/lines/2", "must be an object, not 3"),
+        ("/lmit", 'is unknown; did you mean "limit"?'),
+        ("/query", "must have at least 2 characters, not 1"),
+        ("/status", "is required"),
+    ]
+
+
+def test_pointers_are_escaped():
+    """RFC 6901 section 3"""
+    schema = {"properties": {"a/b": {"properties": {"m~n": {"type": "string"}}}}}
+
+    assert problems(schema, {"a/b": {"m~n": 1}})[0][0] == "/a~1b/m~0n"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "string"}, 1, "must be a string, not 1"),
+        ({"type": ["string", "null"]}, {}, "must be a string or null, not an object"),
+        ({"type": "boolean"}, [], "must be true or false, not an array"),
+        ({"type": "integer"}, 1.5, "must be an integer, not 1.5"),
+        ({"enum": ["a", 1, None]}, "b", 'must be one of "a", 1, null; not "b"'),
+        ({"const": True}, 1, "must be true, not 1"),
+        ({"minimum": 3}, 1, "must be at least 3, not 1"),
+        ({"maximum": 3}, 4, "must be at most 3, not 4"),
+        ({"exclusiveMinimum": 3}, 3, "must be more than 3, not 3"),
+        ({"exclusiveMaximum": 3}, 3, "must be less than 3, not 3"),
+        ({"multipleOf": 0.5}, 0.7, "must be a multiple of 0.5, not 0.7"),
+        ({"minLength": 2}, "a", "must have at least 2 characters, not 1"),
+        ({"maxLength": 2}, "abc", "must have at most 2 characters, not 3"),
+        ({"minItems": 1}, [], "must have at least 1 items, not 0"),
+        ({"maxItems": 1}, [1, 2], "must have at most 1 items, not 2"),
+        ({"minProperties": 1}, {}, "must have at least 1 members, not 0"),
+        ({"maxProperties": 0}, {"a": 1}, "must have at most 0 members, not 1"),
+        ({"pattern": "^a"}, "b", 'must match the pattern "^a", not "b"'),
+        ({"uniqueItems": True}, [1, 1.0], "must not hold an item twice"),
+        ({"not": {"type": "string"}}, "a", "is of a form that is excluded"),
+        ({"contains": {"const": 1}}, [2], "holds too few items of the kind it must hold"),
+        ({"contains": {}, "maxContains": 1}, [2, 3], "holds too many items of one kind"),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, 'is required together with "a"'),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "must have at most 1 characters, not 2"),
+        ({"properties": {"a": False}}, {"a": 1}, "is not allowed"),
+        ({"additionalProperties": False}, {"a": 1}, "is unknown; there are no members here"),
+        (
+            {"additionalProperties": False, "properties": {"limit": {}}},
+            {"query": 1},
+            'is unknown; known are "limit"',
+        ),
+        (
+            {"additionalProperties": False, "patternProperties": {"^x": {"type": "null"}}},
+            {"x": 1},
+            "must be null, not 1",
+        ),
+        ({"additionalProperties": {"type": "string"}}, {"a": 1}, "must be a string, not 1"),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "is required"),
+        (
+            {"if": {"required": ["a"]}, "then": {"required": ["b"]}},
+            {"a": 1},
+            "is required",
+        ),
+    ],
+)
+def test_a_message_says_what_would_be_right(schema: Any, value: Any, message: str):
+    assert messages(schema, value) == [message]
+
+
+def test_unevaluated_members_are_named():
+    schema = {"properties": {"a": {}}, "unevaluatedProperties": False}
+
+    assert "'b'" in messages(schema, {"a": 1, "b": 2})[0]
+
+
+def test_an_optional_value_is_judged_by_what_it_is_if_it_is_there():
+    schema = {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]}
+
+    assert problems(schema, {}) == [("/a", "is required")]
+    assert problems(schema, 1) == [("", "must be an object or null, not 1")]
+
+
+def test_of_alternatives_the_nearest_is_explained():
+    def form(kind: str, *names: str) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"kind": {"const": kind}},
+            "required": ["kind", *names],
+        }
+
+    schema = {"oneOf": [form("card", "number"), form("bank", "iban", "name"), {"type": "null"}]}
+
+    assert problems(schema, {"kind": "bank"}) == [
+        ("", "fits none of the 3 allowed forms; the nearest fails"),
+        ("/iban", "is required"),
+        ("/name", "is required"),
+    ]
+
+
+def test_fitting_two_of_one_is_told():
+    schema = {"oneOf": [{"type": "integer"}, {"minimum": 2}]}
+
+    assert messages(schema, 3) == ["fits more than one of the allowed forms, and must fit one"]
+
+
+def test_problems_are_capped_and_the_rest_counted():
+    schema = {"type": "array", "items": {"type": "integer"}}
+
+    found = messages(schema, ["x"] * 70)
+
+    assert len(found) == MAX_PROBLEMS + 1
+    assert "and 20 further problems" in found
+
+
+def test_there_may_be_more_problems_than_are_looked_for():
+    schema = {"type": "array", "items": {"type": "integer"}}
+
+    assert "and 950 or more further problems" in messages(schema, ["x"] * 5000)
+
+
+def test_values_are_never_quoted_at_length():
+    long = "x" * 100_000
+    schema = {
+        "properties": {
+            "a": {"enum": ["b"]},
+            "b": {"type": "integer"},
+            "c": {"pattern": "^y"},
+        },
+        "unevaluatedProperties": False,
+    }
+
+    for message in messages(schema, {"a": long, "b": long, "c": long, long: 1}):
+        assert len(message) < 400
+        assert "x" * 201 not in message
+
+
+@pytest.mark.parametrize("value", ["\x00\x1b[31m\r\n", "\u2028", "😀" * 90, "\ud800"])
+def test_odd_text_in_a_value_does_no_harm(value: str):
+    (message,) = messages({"type": "integer"}, value)
+
+    assert message.isprintable() or "\u2028" in message
+    message.encode()
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e308])
+def test_large_numbers_are_judged_exactly(value: float):
+    assert problems({"type": "number"}, value) == []
+    assert problems({"type": "number", "multipleOf": 0.01}, value) == []
+    assert len(messages({"minimum": 0, "maximum": 1}, value)) == 1
+
+
+def test_numbers_that_cannot_be_written_do_no_harm():
+    schema = {"type": "number", "minimum": 0, "maximum": 1}
+
+    assert len(compile_schema(schema, "a test", is_input=False).problems(10**5000)) == 1
+
+
+def test_multiples_are_those_of_the_decimal_fraction():
+    assert problems({"multipleOf": 0.1}, 0.3) == []
+    assert problems({"multipleOf": 0.01}, 4.35) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(1, True), (0, False), ("1", 1), ([], {}), ([1], [True]), ("", None)]
+)
+def test_what_json_tells_apart_is_not_equal(one: Any, other: Any):
+    assert problems({"uniqueItems": True}, [one, other]) == []
+    assert problems({"const": one}, other) != []
+    assert problems({"enum": [one]}, other) != []
+
+
+def test_digits_and_words_are_ascii_as_in_ecmascript():
+    """JSON Schema 2020-12 core, section 6.4"""
+    assert problems({"pattern": r"^[\d-]+$"}, "12-3") == []
+    assert problems({"pattern": r"^\d+$"}, "٣") != []
+    assert problems({"pattern": r"^\w+$"}, "é") != []
+    assert problems({"pattern": r"^\D\W$"}, "é-") == []
+    assert problems({"pattern": "^a$"}, "a\n") != []
+
+
+def test_formats_and_encodings_are_hints_only():
+    old = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+    assert problems({"format": "date"}, "never") == []
+    assert problems({**old, "format": "date"}, "never") == []
+    assert problems({**old, "contentEncoding": "base64"}, "%%%") == []
+
+
+def within(seconds: float, schema: Any, value: Any) -> list[tuple[str, str]]:
+    validator = compile_schema(schema, "a test", is_input=False)
+    started = time.perf_counter()
+    validator.is_valid(value)
+    found = validator.problems(value)
+    assert time.perf_counter() - started < seconds
+    return [(problem.pointer, problem.message) for problem in found]
+
+
+def test_patterns_take_linear_time():
+    """The text is the client's; `re` would need exponential time."""
+    assert within(2, {"pattern": "^(a+)+$"}, "a" * 50_000 + "!")
+    assert within(2, {"patternProperties": {"^(a+)+$": False}}, {"a" * 50_000 + "!": 1}) == []
+    schema = {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
+    assert within(2, schema, {"a" * 50_000 + "!": 1})
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"a": number} for number in range(30_000)],
+        [number * (2**61 - 1) for number in range(1, 30_000)],  # Python hashes these alike
+        [[number] for number in range(30_000)],
+    ],
+)
+def test_unique_items_take_linear_time(items: list[Any]):
+    assert within(3, {"uniqueItems": True}, items) == []
+    assert within(3, {"uniqueItems": True}, [*items, items[0]])
+
+
+def test_branching_recursion_is_stopped():
+    node = {"properties": {"next": {"$ref": "#/$defs/node"}, "end": False}}
+    schema = {"$ref": "#/$defs/node", "$defs": {"node": {"anyOf": [node, node]}}}
+    value: Any = {"end": 1}
+    for _ in range(60):
+        value = {"next": value}
+
+    assert within(20, schema, value) == [
+        ("", "is too large or too deep to be checked; send less at once")
+    ]
+
+
+def test_deep_values_are_refused_not_crashed_on():
+    value: Any = {}
+    for _ in range(50_000):
+        value = {"next": value}
+    schema = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+
+    assert within(20, schema, value) == [
+        ("", "is too large or too deep to be checked; send less at once")
+    ]
+
+
+def test_a_large_value_is_reported_on_in_bounded_time():
+    found = within(20, {"type": "array", "items": {"type": "integer"}}, [1] * 1_000_000 + ["x"])
+
+    assert len(found) == 1
+
+
+def test_two_checks_at_once_do_not_share_a_budget():
+    validator = compile_schema(SCHEMA, "a test", is_input=False)
+
+    for _ in range(50):
+        assert validator.problems({"query": "x", "status": "placed"}) == [
+            Problem("/query", "must have at least 2 characters, not 1")
+        ]
