@@ -65,7 +65,34 @@ _HOMES = {
     "tool": "django_mcp.servers",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "Annotations",
+    "Audio",
+    "BlobContents",
+    "CacheHint",
+    "Completion",
+    "Context",
+    "EmbeddedResource",
+    "File",
+    "Icon",
+    "Image",
+    "MCPServer",
+    "McpHeader",
+    "PromptMessage",
+    "PromptResult",
+    "ProtocolError",
+    "ReadResult",
+    "ResourceLink",
+    "Text",
+    "TextContents",
+    "ToolError",
+    "ToolResult",
+    "completion",
+    "default_server",
+    "prompt",
+    "resource",
+    "tool",
+]
 
 __version__ = "0.1.0"
 

@@ -17,10 +17,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.functional import Promise
 
+from django_mcp.protocol.content import Icon
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import REVISIONS
 
-__all__ = ["Problem", "Settings", "find_problems", "settings"]
+__all__ = ["Problem", "Settings", "find_problems", "read_icon", "settings"]
 
 MiB = 1024 * 1024
 
@@ -34,7 +35,7 @@ class Settings:
     VERSION: str = "1.0.0"
     DESCRIPTION: str | None = None
     WEBSITE_URL: str | None = None
-    ICONS: Sequence[Any] = ()
+    ICONS: Sequence[Icon | Mapping[str, Any]] = ()
     INSTRUCTIONS: str | None = None
     MODE: str = "stateless"
     REVISIONS: Sequence[str] | None = None
@@ -109,9 +110,28 @@ def _is_dotted(value: object) -> bool:
     return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
 
 
+def read_icon(icon: Icon | Mapping[str, Any]) -> Icon:
+    """Return an entry of `ICONS` as an icon.
+
+    Raises:
+        TypeError, ValueError, KeyError: it describes none.
+    """
+    if isinstance(icon, Icon):
+        return icon
+    return Icon(
+        icon["src"],
+        mime_type=icon.get("mime_type"),
+        sizes=tuple(icon.get("sizes", ())),
+        theme=icon.get("theme"),
+    )
+
+
 def _is_icon(value: Any) -> bool:
-    source = value.get("src") if isinstance(value, Mapping) else getattr(value, "src", None)
-    return isinstance(source, str)
+    try:
+        read_icon(value)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 _REVISION_NAMES = tuple(revision.name for revision in REVISIONS)
@@ -138,7 +158,8 @@ _RULES: Mapping[str, _Rule] = {
     "DESCRIPTION": _TEXT_OR_NONE,
     "WEBSITE_URL": _TEXT_OR_NONE,
     "ICONS": _Rule(
-        accepts=_is_list_of(_is_icon), wanted="a list of Icon values, or of dicts with a 'src'"
+        accepts=_is_list_of(_is_icon),
+        wanted="a list of Icon values, or of dicts with a 'src' that is an http(s) or data URI",
     ),
     "INSTRUCTIONS": _TEXT_OR_NONE,
     "MODE": _Rule(accepts=lambda value: value == "stateless", wanted="'stateless'"),

@@ -5,14 +5,14 @@ This is the one file that joins the two. Importing it loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from django.core.signals import setting_changed
 
-from django_mcp.conf import settings
+from django_mcp.conf import read_icon, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
 from django_mcp.handlers.exceptions import DjangoExceptions
@@ -21,7 +21,6 @@ from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
 from django_mcp.handlers.threads import ThreadScope
 from django_mcp.middleware import GetReply, load_middleware
-from django_mcp.protocol.content import Icon
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.injection import Provider
 from django_mcp.server import server as core
@@ -123,7 +122,7 @@ class MCPServer(core.MCPServer):
         if self.is_default:
             found["icons"] = settings.ICONS
         found.update(self._given)
-        found["icons"] = _read_icons(found.get("icons", ()))
+        found["icons"] = tuple(map(read_icon, found.get("icons", ())))
         found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
         return Options(**found)
 
@@ -161,19 +160,6 @@ class MCPServer(core.MCPServer):
         """Read the settings again when they are next needed; registrations stay."""
         self._current = None
         self._get_reply = None
-
-
-def _read_icons(icons: Sequence[Any]) -> tuple[Icon, ...]:
-    return tuple(icon if isinstance(icon, Icon) else _read_icon(icon) for icon in icons)
-
-
-def _read_icon(icon: Mapping[str, Any]) -> Icon:
-    return Icon(
-        icon["src"],
-        mime_type=icon.get("mime_type"),
-        sizes=tuple(icon.get("sizes", ())),
-        theme=icon.get("theme"),
-    )
 
 
 def _list_hints(ttl_ms: int) -> dict[str, CacheHint]:

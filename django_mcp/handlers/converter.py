@@ -79,7 +79,9 @@ def _read_rows(value: Any) -> list[Any]:
     is_open = getattr(value, "_result_cache", ()) is None and not getattr(query, "is_sliced", True)
     rows = list(islice(value[: MAX_ROWS + 1] if is_open else value, MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        raise ToolError(_("There are more than %(count)d rows: ask for fewer.") % {"count": MAX_ROWS})
+        raise ToolError(
+            _("There are more than %(count)d rows: ask for fewer.") % {"count": MAX_ROWS}
+        )
     # Of values_list(named=True) the names are what was asked for.
     return [row._asdict() for row in rows] if rows and hasattr(rows[0], "_asdict") else rows
 

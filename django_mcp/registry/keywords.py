@@ -31,7 +31,7 @@ budget: ContextVar[list[int]] = ContextVar("budget")
 """Holds one number: how many keywords may still be applied in this check."""
 
 
-_REFERENCE_COST = 5
+_REFERENCE_COST = 10
 """Steps that resolving a reference counts for. Ours, measured."""
 
 

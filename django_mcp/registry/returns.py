@@ -170,7 +170,7 @@ class Output:
                 f"{self._source} did not return what it declares: {problems}"
             ) from error
         try:
-            return self._adapter.dump_python(
+            return self._adapter.serializer.to_python(
                 typed,
                 mode="json",
                 by_alias=True,

@@ -199,8 +199,7 @@ def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject,
 
 
 def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> None:
-    rust = find_rust_engine()
-    if rust is not None and rust.meta.is_valid(schema):
+    if _is_surely_valid(schema):
         return
     import jsonschema
 
@@ -212,6 +211,15 @@ def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> N
         raise RegistrationError(
             f"{what} is not valid in {dialect.uri}: at {where}, {error.message[:300]}. Correct it."
         ) from error
+
+
+def _is_surely_valid(schema: JSONObject) -> bool:
+    """Tell whether the faster engine finds nothing wrong; it is not asked what is."""
+    rust = find_rust_engine()
+    try:
+        return rust is not None and bool(rust.meta.is_valid(schema))
+    except ValueError:  # a number it cannot read
+        return False
 
 
 class _Graph:

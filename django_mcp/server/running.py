@@ -14,6 +14,7 @@ from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.interrupt import Interrupt, LazyTimer
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -66,25 +67,24 @@ async def _run(
     kwargs = handler.bind(arguments, ctx)
     if timeout_s is None:
         timeout_s = server.options.call_timeout_s
-    deadline = asyncio.timeout(timeout_s)
+    deadline = Interrupt()
+    timer = LazyTimer(timeout_s, deadline.fire)
     try:
-        async with deadline:
-            if handler.is_async:
-                value = await handler.function(**kwargs)
-                if not server.converter.needs_thread(value):
-                    return finish(value)
-                return await server.scope.run(lambda: finish(value), ctx)
-            ctx.bind_loop()
-            return await server.scope.run(lambda: finish(handler.function(**kwargs)), ctx)
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        ctx.abandon()
-        raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
+        if handler.is_async:
+            value = await handler.function(**kwargs)
+            if not server.converter.needs_thread(value):
+                return finish(value)
+            return await server.scope.run(lambda: finish(value), ctx)
+        ctx.bind_loop()
+        return await server.scope.run(lambda: finish(handler.function(**kwargs)), ctx)
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
-        raise
+        if not deadline.is_ours():
+            raise
+        raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
+    finally:
+        timer.cancel()
 
 
 def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:

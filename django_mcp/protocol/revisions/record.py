@@ -48,7 +48,6 @@ class Revision:
             else by the level of the connection.
         has_progress_messages: progress may carry a text.
         missing_resource_code: the error code for a resource that is not there.
-        cancelled_is_silent: a cancelled request gets no answer on any transport.
         statuses: JSON-RPC error code to HTTP status; 200 where it is not listed.
         result_fields: added to every result, such as `resultType`.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from django_mcp.server.exchange import Reply
-from django_mcp.transports.http.interrupt import Interrupt, LazyTimer
+from django_mcp.server.interrupt import Interrupt, LazyTimer
 from django_mcp.transports.http.replies import refuse
 
 __all__ = ["Receive", "read_body", "too_large"]

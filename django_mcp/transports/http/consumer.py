@@ -19,10 +19,10 @@ from django.core.handlers.asgi import ASGIRequest
 
 from django_mcp.protocol.headers import SESSION_ID, Headers
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.interrupt import Interrupt
 from django_mcp.transports.http.body import Receive, read_body
 from django_mcp.transports.http.entries import find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
-from django_mcp.transports.http.interrupt import Interrupt
 from django_mcp.transports.http.replies import fault, json_headers, noted
 from django_mcp.transports.http.sink import Send, StreamSink
 from django_mcp.transports.http.watch import Watch

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from django_mcp.server.exchange import Exchange
+from django_mcp.server.interrupt import LazyTimer
 from django_mcp.transports.http.body import Receive
-from django_mcp.transports.http.interrupt import LazyTimer
 from django_mcp.transports.http.sink import StreamSink
 
 __all__ = ["Watch"]

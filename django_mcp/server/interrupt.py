@@ -1,7 +1,7 @@
 """Two small tools on the event loop: a timer that a quick call does not pay for, and an interrupt.
 
-Both serve the driver, which runs a call in the task it was given: most calls end without having
-waited for anything, and a task or a timer for each would cost more than the rest of the driver.
+Calls run in the task of their request. Most end without having waited for anything, and a task or
+a timer for each would cost more than the rest of their way.
 """
 
 from __future__ import annotations

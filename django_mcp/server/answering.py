@@ -1,0 +1,187 @@
+"""Answer what an exchange brings: a request, a batch, or what wants no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    Refusal,
+)
+from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import (
+    Batch,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    decode_message,
+    encode_error,
+    encode_result,
+    is_request_id,
+)
+from django_mcp.server.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.connection import ConnectionState
+from django_mcp.server.context import Context
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.methods import METHODS
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+logger = logging.getLogger("django_mcp")
+
+_DUPLICATE_ID = Refusal(
+    code=INVALID_REQUEST, message="A request with this id is running on this connection"
+)
+
+
+async def answer(server: MCPServer, exchange: Exchange) -> Reply:
+    """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
+    message = decode_message(exchange.body)
+    if type(message) is Request:
+        reply = await _answer_request(server, message, exchange)
+        return reply if reply is not None else Reply(202)
+    if isinstance(message, Batch):
+        return await _answer_batch(server, message, exchange)
+    return _take(server, message, exchange)
+
+
+async def _answer_request(server: MCPServer, request: Request, exchange: Exchange) -> Reply | None:
+    """Return the reply, or None when a cancelled request is to get none."""
+    derived = server.derived
+    connection = admit(
+        request,
+        exchange.headers,
+        exchange.connection,
+        derived.revisions,
+        derived.features_if_streaming if exchange.can_stream else derived.features,
+    )
+    if isinstance(connection, Refusal):
+        return _refuse(request.id, connection, connection.status or 200)
+    ctx = server.context_class(server, exchange, request, connection)
+    revision = ctx.rules
+    exchange.cancels_on_disconnect = revision.disconnect_cancels
+    kept = exchange.connection
+    if kept is not None:
+        if request.id in kept.in_flight:
+            return _refuse(request.id, _DUPLICATE_ID, 400)
+        if request.method != "initialize":
+            kept.in_flight[request.id] = ctx
+            ctx.task = asyncio.current_task()
+    try:
+        outcome = await _run(ctx)
+    finally:
+        ctx.finish()
+        if kept is not None and kept.in_flight.get(request.id) is ctx:
+            del kept.in_flight[request.id]
+    if outcome is None:
+        return None
+    if isinstance(outcome, Refusal):
+        return _refuse(request.id, outcome, outcome.status or revision.status(outcome.code))
+    return Reply(200, encode_result(request.id, outcome))
+
+
+async def _run(ctx: Context[Any]) -> bytes | Refusal | None:
+    method = METHODS.get(ctx.method)
+    if method is None:
+        return Refusal(code=METHOD_NOT_FOUND, message=f"Unknown method: {ctx.method[:200]}")
+    try:
+        outcome = await method(ctx)
+        if ctx.method == "initialize" and not isinstance(outcome, Refusal):
+            _settle(ctx)
+        return outcome
+    except asyncio.CancelledError:
+        if ctx.task is None or not ctx.is_cancelled or ctx.exchange.is_disconnected:
+            raise
+        # Cancelled by the client's own notification: the task itself lives on.
+        ctx.task.uncancel()
+        if ctx.exchange.headers is None or ctx.rules.is_stateless:
+            return None
+        return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
+    except Exception:
+        logger.exception("Could not answer %s", ctx.method)
+        return Refusal(code=INTERNAL_ERROR, message="Internal error")
+
+
+async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> Reply:
+    refusal = refuse_batch(
+        batch, exchange.headers, exchange.connection, server.revisions, server.options.max_batch
+    )
+    if refusal is not None:
+        return _refuse(None, refusal, refusal.status or 400)
+    bodies = []
+    for message in batch.messages:
+        if type(message) is Request:
+            reply = await _answer_request(server, message, exchange)
+        else:
+            reply = _take(server, message, exchange)
+        if reply is not None and reply.body is not None:
+            bodies.append(reply.body)
+    return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
+
+
+def _take(server: MCPServer, message: Message, exchange: Exchange) -> Reply:
+    if isinstance(message, Malformed):
+        return _refuse(message.id, message.refusal, 400)
+    refusal = refuse_version(exchange.headers, server.revisions)
+    if refusal is None and isinstance(message, Response):
+        refusal = _take_response(server, exchange)
+    if refusal is not None:
+        return _refuse(None, refusal, refusal.status or 400)
+    if isinstance(message, Notification):
+        _take_notification(message, exchange)
+    return Reply(202)
+
+
+def _take_response(server: MCPServer, exchange: Exchange) -> Refusal | None:
+    """Take an answer nobody waits for: drop it, or refuse it where none can be sent.
+
+    Source: 2026-07-28 basic/transports, "the body is a single request or notification".
+    """
+    header = exchange.headers.get(PROTOCOL_VERSION) if exchange.headers is not None else None
+    revision = server.revisions.find(header)
+    if revision is not None and revision.is_stateless:
+        return Refusal(code=INVALID_REQUEST, message="No response is expected", status=400)
+    return None
+
+
+def _take_notification(message: Notification, exchange: Exchange) -> None:
+    connection = exchange.connection
+    if connection is None:
+        return
+    if message.method == "notifications/initialized":
+        connection.is_initialized = True
+    elif message.method == "notifications/cancelled":
+        _cancel(connection, message.params)
+
+
+def _cancel(connection: ConnectionState, params: JSONObject) -> None:
+    request_id = params.get("requestId")
+    if request_id is None or not is_request_id(request_id):
+        return
+    running = connection.in_flight.get(request_id)
+    if running is not None:
+        logger.info("Request cancelled by the client: %.200r", params.get("reason"))
+        running.cancel()
+
+
+def _settle(ctx: Context[Any]) -> None:
+    """Write the outcome of a handshake onto the connection that outlives it, if one does."""
+    kept, settled = ctx.exchange.connection, ctx.connection
+    if kept is not None:
+        kept.revision = settled.revision
+        kept.client_info = settled.client_info
+        kept.client_capabilities = settled.client_capabilities
+
+
+def _refuse(request_id: RequestId | None, refusal: Refusal, status: int) -> Reply:
+    return Reply(status, encode_error(request_id, refusal), refusal.headers)

@@ -1,0 +1,53 @@
+"""What follows from one state of the registry and the options, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.revisions import RevisionSet
+from django_mcp.registry.registry import Registry
+from django_mcp.server.cache import BoundedCache
+from django_mcp.server.capabilities import offered_features
+from django_mcp.server.options import Options
+
+
+class Derived:
+    """What follows from one state of the registry and the options."""
+
+    __slots__ = (
+        "features",
+        "features_if_streaming",
+        "has_lazy_identity",
+        "lists",
+        "options",
+        "result_fields",
+        "revisions",
+        "version",
+    )
+
+    def __init__(self, registry: Registry, options: Options) -> None:
+        self.version = registry.version
+        self.options = options
+        self.revisions = RevisionSet(options.revisions)
+        self.features = offered_features(registry, can_stream=False)
+        self.features_if_streaming = offered_features(registry, can_stream=True)
+        self.lists = BoundedCache(256)
+        self.has_lazy_identity = not all(
+            text is None or isinstance(text, str) for text in (options.title, options.description)
+        )
+        self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
+
+
+class ResultFields:
+    """What a stateless revision adds to every result, in the forms it is needed in."""
+
+    __slots__ = ("encoded", "meta", "parsed")
+
+    def __init__(self, parsed: Mapping[str, Any], meta: JSONObject) -> None:
+        self.parsed = parsed
+        self.meta = meta
+        whole = encode({**parsed, "_meta": meta} if meta else dict(parsed))
+        self.encoded = whole[1:]
+        """All of them with the closing brace of the result they are put at the end of."""

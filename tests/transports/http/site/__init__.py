@@ -1,0 +1,1 @@
+"""A site with scripted servers behind the consumer and the view, for tests over real sockets."""

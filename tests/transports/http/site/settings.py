@@ -1,0 +1,20 @@
+SECRET_KEY = "only-for-tests"
+DEBUG = False
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", "mcp.example"]
+INSTALLED_APPS: list[str] = []
+# Without CommonMiddleware, which answers a foreign host itself before any view is asked.
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+]
+ROOT_URLCONF = "tests.transports.http.site.urls"
+USE_TZ = True
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ":memory:",
+        "ATOMIC_REQUESTS": True,
+    }
+}
+DJANGO_MCP = {"ALLOWED_ORIGINS": ["https://pages.example"]}

@@ -1,0 +1,145 @@
+import pytest
+from django.test import override_settings
+
+from django_mcp.transports.http.sites import SiteRules, is_loopback, read_rules
+
+RULES = SiteRules(
+    hosts=["shop.example", ".tenants.example", "localhost", "127.0.0.1", "[::1]"],
+    origins=frozenset({"https://pages.example", "app://desktop"}),
+)
+ANYBODY = SiteRules(hosts=["*"], origins=frozenset({"*"}), allows_credentials=True)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("http://shop.example", "shop.example"),
+        ("http://shop.example", "SHOP.example:80"),
+        ("http://shop.example:80", "shop.example"),
+        ("HTTP://Shop.Example", "shop.example"),
+        ("https://shop.example", "shop.example"),
+        ("https://shop.example", "shop.example:443"),
+        ("http://shop.example:8000", "shop.example:8000"),
+        ("http://localhost:6274", "127.0.0.1:8000"),
+        ("http://127.0.0.1", "localhost"),
+        ("https://[::1]:5173", "[::1]:8000"),
+        ("http://app.localhost", "localhost"),
+        ("https://pages.example", "shop.example"),
+        ("https://pages.example", "localhost"),
+        ("app://desktop", "shop.example"),
+    ],
+)
+def test_a_page_of_the_site_of_this_machine_or_of_the_list_may_call(origin: str, host: str):
+    assert RULES.is_origin(origin, host, "http")
+
+
+@pytest.mark.parametrize("host", ["shop.example", "localhost", "127.0.0.1:8000"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "",
+        "*",
+        "http://evil.example",
+        "http://evil.example:80",
+        "http://shop.example.evil.example",
+        "http://evil.example#shop.example",
+        "http://shop.example@evil.example",
+        "http://shop.example/",
+        "http://shop.example.",
+        "http://shop.example:8000",
+        "http://127.0.0.1.evil.example",
+        "http://localhost.evil.example",
+        "http://localhost.",
+        "http://[::ffff:127.0.0.1]",
+        "http://127.1",
+        "http://pages.example",
+        "https://pages.example:443",
+        "https://PAGES.example",
+        "https://pages.example, http://shop.example",
+        "file://",
+        "chrome-extension://abc",
+    ],
+)
+def test_any_other_page_may_not_call(origin: str, host: str):
+    """HTTP-02: an invalid origin is refused."""
+    assert not RULES.is_origin(origin, host, "http")
+
+
+@pytest.mark.parametrize("origin", ["http://localhost", "http://127.0.0.1:3000", "http://[::1]"])
+def test_a_page_of_the_users_machine_may_not_call_a_site_elsewhere(origin: str):
+    assert not RULES.is_origin(origin, "shop.example", "http")
+
+
+def test_a_page_that_came_without_tls_may_not_call_a_site_that_has_it():
+    assert not RULES.is_origin("http://shop.example", "shop.example", "https")
+    assert RULES.is_origin("https://shop.example", "shop.example", "https")
+
+
+def test_a_star_lets_every_page_call_but_none_send_cookies():
+    assert ANYBODY.is_origin("https://whoever.example", "shop.example", "https")
+    assert ANYBODY.is_origin("chrome-extension://abc", "shop.example", "https")
+    assert not ANYBODY.is_origin("null", "shop.example", "https")
+    assert not ANYBODY.is_origin("https://a.example, https://b.example", "shop.example", "https")
+    assert not ANYBODY.may_send_cookies("https://whoever.example")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("shop.example", True),
+        ("a.tenants.example", True),
+        ("[::1]", True),
+        ("evil.example", False),
+        ("shop.example.evil.example", False),
+        ("[::ffff:127.0.0.1]", False),
+    ],
+)
+def test_hosts_are_those_django_would_answer_to(host: str, expected: bool):
+    assert RULES.is_host(host) is expected
+
+
+@pytest.mark.parametrize("domain", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "[::1]"])
+def test_loopback_names_are_known(domain: str):
+    assert is_loopback(domain)
+
+
+@pytest.mark.parametrize(
+    "domain", ["localhost.", "localhost.example", "127.0.0.1.example", "10.0.0.1"]
+)
+def test_names_that_only_look_like_loopback_are_not(domain: str):
+    assert not is_loopback(domain)
+
+
+@override_settings(DEBUG=True, ALLOWED_HOSTS=[])
+def test_a_site_under_development_answers_to_this_machine_as_django_does():
+    rules = read_rules()
+
+    assert all(rules.is_host(host) for host in ("localhost", "a.localhost", "127.0.0.1", "[::1]"))
+    assert not rules.is_host("evil.example")
+
+
+@override_settings(DEBUG=False, ALLOWED_HOSTS=[])
+def test_a_site_that_lists_no_host_answers_to_none():
+    assert not read_rules().is_host("localhost")
+
+
+@override_settings(
+    ALLOWED_HOSTS=["shop.example"],
+    USE_X_FORWARDED_HOST=True,
+    SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https"),
+    DJANGO_MCP={"ALLOWED_ORIGINS": ["https://pages.example"], "CORS_ALLOW_CREDENTIALS": True},
+)
+def test_rules_follow_the_settings():
+    rules = read_rules()
+
+    assert rules.host_header == "x-forwarded-host"
+    assert rules.scheme_header == "x-forwarded-proto"
+    assert [rules.read_scheme(told) for told in ("https", "https, http", "http", "")] == [
+        "https",
+        "https",
+        "http",
+        "http",
+    ]
+    assert rules.may_send_cookies("https://pages.example")
+    assert not rules.may_send_cookies("http://shop.example")
