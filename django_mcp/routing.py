@@ -9,9 +9,9 @@ The URLconf then has to name the servers at the same paths, for `reverse()` and 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django.urls import URLPattern, re_path
+from django.urls import re_path
 
 from django_mcp.health import serve_health
 from django_mcp.mounting import consumer_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["mcp_routes"]
 
 
-def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[URLPattern]:
+def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     """Return the routes of one server: its endpoint and its health.
 
     Args:
@@ -31,7 +31,7 @@ def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[URLPat
         prefix: what is in front of `mcp` in the path, such as `"staff/"`.
     """
     start = re.escape(prefix)
-    return [
-        re_path(f"^{start}mcp/?$", consumer_of(server or default_server)),  # type: ignore[arg-type]
-        re_path(f"^{start}mcp/health/?$", serve_health),  # type: ignore[arg-type]
-    ]
+    # Channels routes to ASGI applications with what Django routes to views with.
+    health: Any = serve_health
+    endpoint: Any = consumer_of(server or default_server)
+    return [re_path(f"^{start}mcp/?$", endpoint), re_path(f"^{start}mcp/health/?$", health)]

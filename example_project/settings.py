@@ -68,6 +68,13 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"console": {"class": "logging.StreamHandler"}},
+    "loggers": {"django_mcp": {"handlers": ["console"], "level": "INFO"}},
+}
+
 DJANGO_MCP: dict[str, Any] = {
     "NAME": "example-shop",
     "TITLE": _("The example shop"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import connections
 
@@ -26,6 +27,21 @@ def run_with_connections(function: Callable[[], T], is_abandoned: Callable[[], b
         tidy_connections()
 
 
+class _Closer:
+    """Close a connection when its thread is over, and not leave that to the garbage collector."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __del__(self) -> None:
+        raw = self._connection.connection
+        if raw is not None:
+            raw.close()
+
+
+_at_end_of_thread = threading.local()
+
+
 def tidy_connections() -> None:
     """Close this thread's connections that are broken or too old (`CONN_MAX_AGE`).
 
@@ -33,5 +49,12 @@ def tidy_connections() -> None:
     a transaction belongs to someone who is not done: a test case, or a calling handler.
     """
     for connection in connections.all(initialized_only=True):
-        if connection.connection is not None and not connection.in_atomic_block:
-            connection.close_if_unusable_or_obsolete()
+        if connection.connection is None or connection.in_atomic_block:
+            continue
+        if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
+            # It is gone with its last connection, so Django never closes those.
+            closers = vars(_at_end_of_thread)
+            if connection.alias not in closers:
+                closers[connection.alias] = _Closer(connection)
+            continue
+        connection.close_if_unusable_or_obsolete()

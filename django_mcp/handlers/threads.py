@@ -56,8 +56,12 @@ class _Lanes:
     def __init__(self, max_threads: int) -> None:
         # Loads the models' machinery, which importing a server must not.
         from django_mcp.handlers.connections import run_with_connections
+        from django_mcp.handlers.transactions import HandlerAbandoned
 
         def work(function: Callable[[], Any], ctx: Context[Any] | None) -> Any:
+            if ctx is not None and ctx.is_cancelled:
+                # It waited for a thread for longer than anybody waited for it.
+                raise HandlerAbandoned
             token = _is_in_handler.set(True)
             try:
                 return run_with_connections(function, lambda: ctx is not None and ctx.is_cancelled)

@@ -125,8 +125,6 @@ def input_schema(
     Raises:
         RegistrationError: a parameter's type has no form in JSON.
     """
-    if not parameters:
-        return dict(NO_ARGUMENTS)
     try:
         generated = schema_of(adapter)
     except TypeError as error:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from django_mcp.registry.keywords import TooMuchWork, budget, validator_class
-from django_mcp.registry.problems import Problem, RegistrationError
+from django_mcp.registry.problems import Problem
 from django_mcp.registry.reports import MAX_PROBLEMS, describe_errors, in_order
 from django_mcp.registry.schemas import CheckedSchema, check_schema
 from django_mcp.registry.speedups import find_rust_engine
@@ -37,9 +37,9 @@ class Validator:
 
     __slots__ = ("_checked", "_fast", "_slow")
 
-    def __init__(self, checked: CheckedSchema, *, source: str = "a schema") -> None:
+    def __init__(self, checked: CheckedSchema) -> None:
         self._checked = checked
-        self._fast = _compile_fast(checked, source)
+        self._fast = _compile_fast(checked)
         self._slow: Any = None
 
     def is_valid(self, value: Any) -> bool:
@@ -94,7 +94,7 @@ def compile_schema(schema: Any, source: str, *, is_input: bool) -> Validator:
     Raises:
         RegistrationError: see `schemas.check_schema`.
     """
-    return Validator(check_schema(schema, source, is_input=is_input), source=source)
+    return Validator(check_schema(schema, source, is_input=is_input))
 
 
 def _compile_slow(checked: CheckedSchema) -> Any:
@@ -103,7 +103,7 @@ def _compile_slow(checked: CheckedSchema) -> Any:
     return validator_class(checked.dialect.validator)(checked.schema, registry=Registry())
 
 
-def _compile_fast(checked: CheckedSchema, source: str) -> Callable[[Any], bool] | None:
+def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
     """Return the verdict of the faster engine; None where it must not be used.
 
     It has no budget and no guard for its stack, so a schema that refers to itself is not its
@@ -122,8 +122,8 @@ def _compile_fast(checked: CheckedSchema, source: str) -> Callable[[Any], bool] 
             retriever=_refuse_retrieval,
             pattern_options=rust.RegexOptions(),
         )
-    except ValueError as error:
-        raise RegistrationError(f"{source}: its schema cannot be used: {error}.") from error
+    except ValueError:  # what the other engine can read must do
+        return None
     is_valid: Callable[[Any], bool] = compiled.is_valid
     return is_valid
 

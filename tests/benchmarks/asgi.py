@@ -6,9 +6,9 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-from django_mcp.asgi import django_mcp_application
+from django_mcp.asgi import ASGIApp, django_mcp_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.benchmarks.settings")
-application = get_asgi_application()
+application: ASGIApp = get_asgi_application()
 if os.environ.get("BENCH_ROAD", "consumer") == "consumer":
     application = django_mcp_application(application)

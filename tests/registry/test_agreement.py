@@ -1,5 +1,6 @@
 """jsonschema-rs gives the verdict and jsonschema the report, so they must judge alike."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -62,18 +63,44 @@ values = st.recursive(
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: "-".join(schema)[:60])
 def test_both_engines_judge_alike(schema: Any):
     validator = compile_schema(schema, "a test", is_input=False)
-    fast = validator._fast
-    assert fast is not None
+    assert validator._fast is not None
 
     @given(values)
     def judge_alike(value: Any) -> None:
-        assert fast(value) is (validator._find_errors(value, MAX_STEPS, 1) == [])
+        assert validator.is_valid(value) is (validator._find_errors(value, MAX_STEPS, 1) == [])
 
     judge_alike()
 
 
+def test_what_the_faster_engine_cannot_read_is_left_to_the_other(monkeypatch: pytest.MonkeyPatch):
+    class Engine:
+        RegexOptions = object
+
+        @staticmethod
+        def validator_for(*args: Any, **options: Any) -> Any:
+            raise ValueError("no")
+
+    monkeypatch.setattr(validators, "find_rust_engine", lambda: Engine)
+
+    validator = compile_schema({"type": "string"}, "a test", is_input=False)
+
+    assert validator.is_valid("a")
+    assert not validator.is_valid(1)
+
+
+def test_the_faster_engine_fetches_nothing_either():
+    with pytest.raises(ValueError, match="nothing is fetched"):
+        validators._refuse_retrieval("http://example.com")
+
+
+def test_without_the_faster_engine_there_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+
+    assert speedups.find_rust_engine.__wrapped__() is None
+
+
 def test_where_the_engines_differ_the_verdict_stands(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(validators, "_compile_fast", lambda checked, source: lambda value: False)
+    monkeypatch.setattr(validators, "_compile_fast", lambda checked: lambda value: False)
 
     validator = compile_schema({}, "a test", is_input=False)
 

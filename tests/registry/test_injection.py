@@ -1,12 +1,16 @@
 """What the server fills in is found by its type and hidden from the client."""
 
-from typing import Annotated, Generic, Optional, TypeVar
+from typing import Annotated, Any, Generic, Optional, TypeVar
 
 import pytest
 
 from django_mcp.protocol.errors import ToolError
+from django_mcp.registry.decorators import Registration
 from django_mcp.registry.injection import Unavailable, find_provider
 from tests.registry.site import Ctx, HttpRequest, Site, User
+
+# Under names of their own, so that the older spellings are tested as well.
+Maybe: Any = Optional
 
 T = TypeVar("T")
 
@@ -35,7 +39,7 @@ def test_a_client_cannot_pass_what_is_injected(site: Site):
 
 @pytest.mark.parametrize(
     "annotation",
-    [User, Annotated[User, "The user."], Optional[User], User | None, Annotated[User | None, "x"]],
+    [User, Annotated[User, "The user."], Maybe[User], User | None, Annotated[User | None, "x"]],
 )
 def test_wrappings_of_a_type_are_seen_through(site: Site, annotation):
     provide = find_provider(annotation, site.injectables)
@@ -80,6 +84,10 @@ def test_what_is_not_there_refuses_the_call_otherwise(site: Site):
     assert provide is not None
     with pytest.raises(Unavailable, match="needs a HttpRequest, which this connection does not"):
         provide(Ctx(request=None))
+
+
+def test_a_server_need_not_inject_anything():
+    assert Registration().injectables(User) is None
 
 
 def test_the_refusal_may_be_told_to_the_model():

@@ -175,13 +175,13 @@ def test_wrong_arguments_are_told(site: Site, arguments: Any, problems: Any):
 @pytest.mark.parametrize("text", ["[1", "1", '{"limit": "x"}', "NaN"])
 def test_json_that_does_not_fit_is_told(site: Site, text: str):
     @site.prompt
-    def search(filter: Filter) -> str:
+    def search(terms: Filter) -> str:
         return ""
 
     with pytest.raises(ArgumentErrors) as errors:
-        fill(site, "search", {"filter": text})
+        fill(site, "search", {"terms": text})
 
-    assert errors.value.problems[0].pointer == "/filter"
+    assert errors.value.problems[0].pointer == "/terms"
 
 
 def test_arguments_may_be_listed_by_hand(site: Site):

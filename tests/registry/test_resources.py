@@ -26,7 +26,8 @@ from django_mcp.protocol.json import decode
 from django_mcp.protocol.results import CacheHint, ReadResult
 from django_mcp.registry.arguments import ArgumentErrors
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.registry.returns import EMPTY, PlainConverter, ReturnError
+from django_mcp.registry.returns import PlainConverter, ReturnError
+from django_mcp.registry.signatures import EMPTY
 from tests.registry.site import Ctx, Lazy, Site, User
 
 URI = "thing://1"
@@ -294,9 +295,9 @@ def test_variables_may_be_optional_or_lists(site: Site):
 
 
 def test_structured_parameters_are_read_from_json(site: Site):
-    @site.resource("search://{filter}")
-    def search(filter: dict[str, int]) -> Any:
-        return filter
+    @site.resource("search://{terms}")
+    def search(terms: dict[str, int]) -> Any:
+        return terms
 
     assert read(site, "search://%7B%22a%22%3A1%7D") == {"a": 1}
 

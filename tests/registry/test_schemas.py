@@ -135,6 +135,25 @@ def test_what_refers_to_itself_inside_the_value_is_recursive():
     assert check(objects(properties={"next": {"$ref": "#"}})).is_recursive
 
 
+def test_where_a_dynamic_reference_leads_is_not_known():
+    schema = objects(properties={"a": {"$dynamicRef": "#b"}}, **{"$defs": {"b": {"$anchor": "b"}}})
+
+    assert check(schema).is_recursive
+
+
+def test_chains_of_references_are_bounded():
+    definitions: Any = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(900)}
+    definitions["d900"] = {"type": "string"}
+
+    text = refused(objects(properties={"a": {"$ref": "#/$defs/d0"}}, **{"$defs": definitions}))
+
+    assert "chains too many references" in text
+
+
+def test_a_number_that_is_too_large_does_no_harm():
+    assert check(objects(maxProperties=10**30)).schema["maxProperties"] == 10**30
+
+
 @pytest.mark.parametrize(
     "schema",
     [
@@ -161,7 +180,7 @@ def test_depth_is_bounded():
 
 def test_the_number_of_schemas_is_bounded():
     """SCH-07"""
-    many = {f"p{number}": {} for number in range(schemas.MAX_SUBSCHEMAS)}
+    many: Any = {f"p{number}": {} for number in range(schemas.MAX_SUBSCHEMAS)}
 
     assert "more than 1000 schemas" in refused(objects(properties=many))
 
@@ -180,7 +199,8 @@ def test_what_references_expand_to_is_bounded():
 
 @pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", "(", "a{99999}{99999}"])
 def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str):
-    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+    schemas: list[Any] = [{"pattern": pattern}, {"patternProperties": {pattern: {}}}]
+    for schema in schemas:
         text = refused(objects(properties={"a": schema}))
         assert "at /properties/a, which cannot be used" in text
 

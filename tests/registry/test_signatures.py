@@ -10,6 +10,9 @@ from typing_extensions import Doc
 from django_mcp.registry.problems import RegistrationError, describe_source
 from django_mcp.registry.signatures import EMPTY, read_signature
 
+# Under names of their own, so that the older spellings are tested as well.
+Maybe: Any = Optional
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -74,7 +77,9 @@ def test_a_name_that_only_type_checkers_know_is_refused_with_the_remedy():
 
 
 def test_a_hint_that_is_no_type_is_refused():
-    def pay(amount: "1 +") -> None: ...  # noqa: F722
+    def pay(amount: int) -> None: ...
+
+    pay.__annotations__["amount"] = "1 +"
 
     with pytest.raises(RegistrationError, match="annotations cannot be read"):
         read(pay)
@@ -84,9 +89,17 @@ def test_hints_may_name_what_the_function_closes_over():
     class Local: ...
 
     def handle(value: "Local") -> None:
-        assert Local
+        _ = Local
 
     assert only(handle).annotation is Local
+
+
+def test_what_is_not_assigned_yet_is_not_looked_at():
+    def handle(value: int) -> None:
+        _ = later
+
+    assert only(handle).annotation is int
+    later = 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +177,7 @@ def test_a_decorated_function_has_the_signature_of_the_inner_one():
         Annotated[int, "How many."],
         Annotated[int, Doc("How many.")],
         Annotated[int, Field(description="How many.")],
-        Optional[Annotated[int, "How many."]],
+        Maybe[Annotated[int, "How many."]],
         Annotated[int, Field(description="Not this."), "How many."],
     ],
 )

@@ -1,0 +1,39 @@
+"""The reference pages against the code they are about."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+
+import pytest
+
+from django_mcp.conf import Settings
+from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
+
+REFERENCE = ROOT / "docs" / "reference"
+CHECK_ID = re.compile(r"django_mcp\.[EWI]\d{3}")
+
+
+@pytest.mark.parametrize("field", fields(Settings), ids=lambda field: field.name)
+def test_a_setting_stands_in_the_reference_with_its_default(field):
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `(.*?)` \|", page("settings"), re.MULTILINE)
+
+    assert ast.literal_eval(dict(rows)[field.name]) == field.default
+
+
+def test_every_check_stands_in_the_reference_and_no_other():
+    strings = [text for path in source_files() for _, text in code_strings(tree_of(path))]
+    raised = {found for text in strings for found in CHECK_ID.findall(text)}
+
+    assert set(CHECK_ID.findall(page("checks"))) == raised
+
+
+def test_every_command_stands_in_the_reference():
+    commands = {path.stem for path in (PACKAGE / "management" / "commands").glob("mcp_*.py")}
+
+    assert set(re.findall(r"`manage\.py (mcp_\w+)`", page("commands"))) == commands
+
+
+def page(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text()

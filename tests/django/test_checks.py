@@ -1,0 +1,188 @@
+"""What `manage.py check` says of a site's set-up."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage, run_checks
+from django.test import override_settings
+from django.urls import path
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+
+from django_mcp.servers import MCPServer
+from django_mcp.transports.http.view import make_view
+
+SECURITY = "django.middleware.security.SecurityMiddleware"
+COMMON = "django.middleware.common.CommonMiddleware"
+
+
+@pytest.fixture(autouse=True)
+def no_servers_of_other_tests() -> None:
+    gc.collect()
+
+
+def found(*, deploy: bool = False) -> list[CheckMessage]:
+    messages = run_checks(include_deployment_checks=deploy)
+    return [each for each in messages if (each.id or "").startswith("django_mcp.")]
+
+
+def ids(*, deploy: bool = False) -> list[str | None]:
+    return [each.id for each in found(deploy=deploy)]
+
+
+def test_the_test_site_is_sound():
+    assert ids() == []
+
+
+def test_every_check_stands_in_the_reference():
+    import django_mcp.checks
+
+    page = Path(__file__).parents[2] / "docs" / "reference" / "checks.md"
+    source = Path(django_mcp.checks.__file__).read_text()
+    known = {part.split('"')[0] for part in source.split('id="')[1:]} | {"django_mcp.E001"}
+    known = {each for each in known if each.startswith("django_mcp.")} | {"django_mcp.E002"}
+
+    assert len(known) > 10
+    assert [each for each in sorted(known) if f"`{each}`" not in page.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "id", "hint"),
+    [
+        ({"DJANGO_MCP": {"PAGE_SIZE": 0}}, "E001", "above 0"),
+        ({"DJANGO_MCP": {"NAME": "", "MODE": 1, "MIDDLEWARE": 3}}, "E001", "must be"),
+        ({"DJANGO_MCP": []}, "E001", "DJANGO_MCP = {...}"),
+        ({"DJANGO_MCP": {"PAGE_SIZES": 1}}, "E002", "PAGE_SIZE"),
+        ({"DJANGO_MCP": {"MIDDLEWARE": ["shop.nothing.Here"]}}, "E003", "dotted path"),
+        (
+            {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"], "CORS_ALLOW_CREDENTIALS": True}},
+            "E005",
+            "List the origins",
+        ),
+        ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
+        (
+            {"MIDDLEWARE": ["tests.django.test_checks.LoginRequiredEverywhere"]},
+            "W003",
+            "django_mcp_application",
+        ),
+        ({"MIDDLEWARE": [SECURITY], "SECURE_SSL_REDIRECT": True}, "W004", "https"),
+        ({"MIDDLEWARE": [COMMON], "PREPEND_WWW": True}, "W004", "www."),
+    ],
+)
+def test_what_is_wrong_is_told_with_a_way_out(settings: dict[str, Any], id: str, hint: str):
+    with override_settings(**settings):
+        messages = found()
+
+    assert messages
+    assert {each.id for each in messages} == {f"django_mcp.{id}"}
+    assert hint in (messages[0].hint or "")
+
+
+class LoginRequiredEverywhere:
+    """Stands for a third party's."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DEBUG": True, "ALLOWED_HOSTS": ["*"]},
+        {"MIDDLEWARE": ["django.contrib.auth.middleware.LoginRequiredMiddleware"]},
+        {"MIDDLEWARE": [COMMON], "SECURE_SSL_REDIRECT": True},
+        {
+            "MIDDLEWARE": [SECURITY],
+            "SECURE_SSL_REDIRECT": True,
+            "SECURE_REDIRECT_EXEMPT": [r"^mcp/?$"],
+        },
+        {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"]}},
+        {"DJANGO_MCP": {"CORS_ALLOW_CREDENTIALS": True}},
+    ],
+)
+def test_nothing_is_said_of_what_is_right(settings: dict[str, Any]):
+    with override_settings(**settings):
+        assert ids() == []
+
+
+def test_two_servers_of_one_name_are_told():
+    servers = [MCPServer("twin"), MCPServer("twin")]
+
+    (message,) = found()
+
+    assert message.id == "django_mcp.E004"
+    assert f"{len(servers)} MCP servers are called 'twin'" in message.msg
+
+
+def test_a_server_called_as_the_default_one_is_told():
+    server = MCPServer("the shop")
+
+    with override_settings(DJANGO_MCP={"NAME": server.public_name}):
+        assert ids() == ["django_mcp.E004"]
+
+
+def test_a_module_called_mcp_at_the_root_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mcp.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mcp", raising=False)
+
+    (message,) = found()
+
+    assert message.id == "django_mcp.W001"
+    assert str(tmp_path / "mcp.py") in message.msg
+
+
+@pytest.mark.parametrize("decorate", [csrf_protect, never_cache])
+def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
+    urls = ModuleType("urls")
+    server = MCPServer("decorated")
+    urls.urlpatterns = [path("in/mcp", decorate(make_view(server)))]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=urls):
+        (message,) = found()
+
+    assert message.id == "django_mcp.W005"
+    assert "/in/mcp" in message.msg
+
+
+# -- with --deploy
+
+
+def deploy_messages(**settings: Any) -> dict[str | None, str]:
+    with override_settings(**settings):
+        return {each.id: each.msg for each in found(deploy=True)}
+
+
+def test_middleware_that_asgi_skips_is_named():
+    messages = deploy_messages(MIDDLEWARE=[SECURITY, COMMON])
+
+    assert f"{SECURITY}, {COMMON}" in messages["django_mcp.I001"]
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[])
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[COMMON], ASGI_APPLICATION=None)
+
+
+POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
+
+
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+def test_connections_that_threads_keep_are_counted():
+    """R51"""
+    messages = deploy_messages(DATABASES={"default": {**POSTGRESQL, "CONN_MAX_AGE": 60}})
+
+    assert "up to 32 threads" in messages["django_mcp.I002"]
+    assert "django_mcp.I002" not in deploy_messages(DATABASES={"default": POSTGRESQL})
+
+
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+@pytest.mark.parametrize(
+    ("options", "is_told"), [({}, True), ({"transaction_mode": "IMMEDIATE"}, False)]
+)
+def test_sqlite_under_several_writers_is_told(options: dict[str, Any], is_told: bool):
+    """R58"""
+    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3", "OPTIONS": options}
+
+    assert ("django_mcp.I003" in deploy_messages(DATABASES={"default": database})) is is_told

@@ -1,0 +1,175 @@
+"""The settings dict: defaults, reading, resetting, and what may be wrong with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+from django.utils.translation import gettext_lazy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.conf import Settings, find_problems, settings
+from django_mcp.protocol.content import Icon
+from django_mcp.protocol.revisions import REVISIONS
+
+KEYS = [field.name for field in fields(Settings)]
+
+
+@override_settings(DJANGO_MCP={})
+def test_every_key_has_a_default_that_is_right():
+    defaults = {key: getattr(settings, key) for key in KEYS}
+
+    assert defaults == {field.name: field.default for field in fields(Settings)}
+    assert list(find_problems(defaults | {"ICONS": [], "MIDDLEWARE": []})) == []
+
+
+def test_no_dict_at_all_is_all_defaults():
+    with override_settings():
+        from django.conf import settings as site_settings
+
+        del site_settings.DJANGO_MCP
+        assert settings.PAGE_SIZE == 1000
+
+
+def test_a_changed_setting_is_read_again():
+    """B25"""
+    with override_settings(DJANGO_MCP={"PAGE_SIZE": 7}):
+        assert settings.PAGE_SIZE == 7
+        with override_settings(DJANGO_MCP={"PAGE_SIZE": 8}):
+            assert settings.PAGE_SIZE == 8
+        assert settings.PAGE_SIZE == 7
+    assert settings.PAGE_SIZE == 1000
+
+
+RIGHT: list[tuple[str, Any]] = [
+    ("TITLE", gettext_lazy("Shop")),
+    ("ICONS", [Icon("https://example.com/i.png"), {"src": "https://example.com/j.png"}]),
+    ("REVISIONS", [REVISIONS[0].name, REVISIONS[-1].name]),
+    ("CALL_TIMEOUT_S", None),
+    ("CALL_TIMEOUT_S", 0.5),
+    ("SYNC_THREADS", 0),
+    ("LIST_TTL_MS", 0),
+    ("ALLOWED_ORIGINS", ["https://app.example.com", "http://localhost:5173", "http://[::1]:80"]),
+    ("ALLOWED_ORIGINS", ["*"]),
+    ("AUTODISCOVER_MODULE", None),
+    ("AUTODISCOVER_MODULE", "api.mcp"),
+    ("LOG_LEVEL", "emergency"),
+]
+WRONG: list[tuple[str, Any]] = [
+    ("NAME", ""),
+    ("NAME", None),
+    ("TITLE", 3),
+    ("ICONS", "icon.png"),
+    ("ICONS", [{"href": "x"}]),
+    ("ICONS", [{"src": "javascript:alert(1)"}]),
+    ("ICONS", [None]),
+    ("ICONS", [{"src": "https://example.com/i.png", "sizes": 3}]),
+    ("MODE", "statefull"),
+    ("REVISIONS", ["2001-01-01"]),
+    ("REVISIONS", [["2001-01-01"]]),
+    ("PAGE_SIZE", 0),
+    ("PAGE_SIZE", True),
+    ("PAGE_SIZE", "10"),
+    ("VALIDATE_INPUT", 1),
+    ("CALL_TIMEOUT_S", 0),
+    ("CALL_TIMEOUT_S", float("nan")),
+    ("MAX_BODY_BYTES", 1.5),
+    ("SYNC_THREADS", -1),
+    ("ALLOWED_ORIGINS", "https://app.example.com"),
+    ("ALLOWED_ORIGINS", ["https://app.example.com/"]),
+    ("ALLOWED_ORIGINS", ["app.example.com"]),
+    ("ALLOWED_ORIGINS", ["http://[::1"]),
+    ("MIDDLEWARE", ["not a path"]),
+    ("LOG_LEVEL", "warn"),
+    ("LOG_LEVEL", ["info"]),
+    ("AUTODISCOVER_MODULE", "mcp.py!"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), RIGHT)
+def test_a_right_value_is_taken(key: str, value: Any):
+    with override_settings(DJANGO_MCP={key: value}):
+        assert getattr(settings, key) is value
+    assert list(find_problems({key: value})) == []
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+def test_a_wrong_value_is_found_and_not_used(key: str, value: Any):
+    (problem,) = find_problems({key: value})
+
+    assert problem.key == key
+    assert not problem.is_unknown
+    assert problem.hint.startswith("It must be ")
+    with override_settings(DJANGO_MCP={key: value}), pytest.raises(ImproperlyConfigured, match=key):
+        getattr(settings, key)
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("PAGESIZE", "PAGE_SIZE"),
+        ("page_size", "PAGE_SIZE"),
+        ("ALLOWED_ORIGIN", "ALLOWED_ORIGINS"),
+        ("TIMEOUT_S", "CALL_TIMEOUT_S"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_nearest(key: str, nearest: str):
+    (problem,) = find_problems({key: 1})
+
+    assert problem.is_unknown
+    assert problem.hint == f"Did you mean {nearest!r}?"
+
+
+def test_a_key_like_no_other_is_told_with_all():
+    (problem,) = find_problems({"QQQQ": 1})
+
+    assert "PAGE_SIZE" in problem.hint
+
+
+@pytest.mark.parametrize("raw", [None, [], "MODE", 3])
+def test_anything_but_a_dict_is_told(raw: Any):
+    (problem,) = find_problems(raw)
+
+    assert "not a dict" in problem.message
+    with override_settings(DJANGO_MCP=raw), pytest.raises(ImproperlyConfigured):
+        settings.MODE  # noqa: B018  (reading it is the test)
+
+
+def test_there_is_no_such_thing_as_an_unknown_setting():
+    with pytest.raises(AttributeError):
+        settings.PAGES  # type: ignore[attr-defined]  # noqa: B018
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+)
+
+
+@given(key=st.sampled_from(KEYS) | st.text(), value=values)
+def test_any_dict_is_judged(key: str, value: Any):
+    assert len(list(find_problems({key: value}))) <= 1
+
+
+def test_nothing_is_read_at_import():
+    modules = [
+        "asgi", "conf", "context", "handlers.converter", "handlers.exceptions", "handlers.sealing",
+        "handlers.injectables", "handlers.threads", "middleware", "servers", "apps",
+    ]  # fmt: skip
+    code = "; ".join(f"import django_mcp.{module}" for module in modules)
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={"PATH": "", "PYTHONPATH": "."},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,34 @@
+"""The package's own messages: all translated, the compiled catalogue up to date."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.utils import translation
+
+import django_mcp
+
+PACKAGE = Path(django_mcp.__file__).parent
+CATALOGUE = PACKAGE / "locale" / "de" / "LC_MESSAGES" / "django.po"
+CALL = re.compile(r'\b_\(\s*"((?:[^"\\]|\\.)*)"')
+
+MESSAGES = sorted(
+    {text for path in PACKAGE.rglob("*.py") for text in CALL.findall(path.read_text())}
+)
+
+
+def test_there_are_messages():
+    assert len(MESSAGES) > 3
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_stands_in_the_german_catalogue(message: str):
+    found = re.search(
+        rf'^msgid "{re.escape(message)}"\nmsgstr "(.+)"$', CATALOGUE.read_text(), re.MULTILINE
+    )
+
+    assert found is not None
+    with translation.override("de"):
+        assert translation.gettext(message) == found[1]
