@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_mcp.context import Context as Context
+    from django_mcp.protocol.asks import ask_form as ask_form
+    from django_mcp.protocol.asks import ask_roots as ask_roots
+    from django_mcp.protocol.asks import ask_sampling as ask_sampling
+    from django_mcp.protocol.asks import ask_url as ask_url
     from django_mcp.protocol.content import Annotations as Annotations
     from django_mcp.protocol.content import Audio as Audio
     from django_mcp.protocol.content import BlobContents as BlobContents
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from django_mcp.protocol.results import PromptResult as PromptResult
     from django_mcp.protocol.results import ReadResult as ReadResult
     from django_mcp.protocol.results import ToolResult as ToolResult
+    from django_mcp.server.asking import InputRequired as InputRequired
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import completion as completion
     from django_mcp.servers import default_server as default_server
@@ -47,6 +52,7 @@ _HOMES = {
     "File": "django_mcp.protocol.content",
     "Icon": "django_mcp.protocol.content",
     "Image": "django_mcp.protocol.content",
+    "InputRequired": "django_mcp.server.asking",
     "MCPServer": "django_mcp.servers",
     "McpHeader": "django_mcp.protocol.headers",
     "PromptMessage": "django_mcp.protocol.results",
@@ -58,6 +64,10 @@ _HOMES = {
     "TextContents": "django_mcp.protocol.content",
     "ToolError": "django_mcp.protocol.errors",
     "ToolResult": "django_mcp.protocol.results",
+    "ask_form": "django_mcp.protocol.asks",
+    "ask_roots": "django_mcp.protocol.asks",
+    "ask_sampling": "django_mcp.protocol.asks",
+    "ask_url": "django_mcp.protocol.asks",
     "completion": "django_mcp.servers",
     "default_server": "django_mcp.servers",
     "prompt": "django_mcp.servers",
@@ -76,6 +86,7 @@ __all__ = [
     "File",
     "Icon",
     "Image",
+    "InputRequired",
     "MCPServer",
     "McpHeader",
     "PromptMessage",
@@ -87,6 +98,10 @@ __all__ = [
     "TextContents",
     "ToolError",
     "ToolResult",
+    "ask_form",
+    "ask_roots",
+    "ask_sampling",
+    "ask_url",
     "completion",
     "default_server",
     "prompt",

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-__all__ = ["JSONDecodeError", "JSONObject", "JSONValue", "Raw", "decode", "encode"]
+__all__ = ["JSONDecodeError", "JSONObject", "JSONValue", "Raw", "decode", "encode", "encode_sorted"]
 
 JSONValue: TypeAlias = Any
 """None, bool, int, float, str, list or dict: what `decode` returns."""
@@ -83,6 +83,12 @@ def _encode_other(value: object) -> JSONValue:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
+def encode_sorted(value: object) -> bytes:
+    """Write a value as JSON with the keys of objects in order: equal values, equal bytes."""
+    return _sorted_encoder.encode(value)
+
+
+_sorted_encoder = msgspec.json.Encoder(enc_hook=_encode_other, order="sorted")
 _encoder = msgspec.json.Encoder(enc_hook=_encode_other)
 encode = _encoder.encode
 """Write a value as compact JSON bytes on one line.

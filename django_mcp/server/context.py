@@ -16,6 +16,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import Request, RequestId, encode_notification
 from django_mcp.protocol.revisions import Revision
+from django_mcp.server.asking import Answers, Asking
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 
-class Context(Generic[P]):
+class Context(Asking, Generic[P]):
     """What a handler holds of the request it answers, generic over the principal's type.
 
     A context belongs to one request and ends with it: afterwards nothing is sent any more.
     """
 
     __slots__ = (
+        "_answers",
         "_is_cancelled",
         "_is_finished",
         "_last_progress",
@@ -64,6 +66,7 @@ class Context(Generic[P]):
         self._revision = revision
         meta = message.params.get("_meta")
         self._meta: JSONObject = meta if type(meta) is dict else {}
+        self._answers: Answers | None = None
         self._is_cancelled = False
         self._is_finished = False
         self._last_progress: float | None = None
@@ -151,6 +154,19 @@ class Context(Generic[P]):
     def finish(self) -> None:
         """Note that the answer is made: nothing is sent ahead of it any more."""
         self._is_finished = True
+
+    # -- questions to the client; see `Asking`
+
+    @property
+    def answers(self) -> Answers:
+        """What this call knows from its earlier rounds."""
+        if self._answers is None:
+            self._answers = Answers()
+        return self._answers
+
+    @answers.setter
+    def answers(self, answers: Answers) -> None:
+        self._answers = answers
 
     # -- progress
 

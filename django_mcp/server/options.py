@@ -35,6 +35,7 @@ class Options:
         keepalive_s: seconds of silence after which a stream is kept alive.
         log_level: lowest level sent to a client that did not choose one itself.
         list_cache: caching hints by list method, where the revision has them.
+        state_ttl_s: seconds a client has to answer questions that travel with the request.
         has_server_info: name the server in every result, where the revision has it.
     """
 
@@ -57,6 +58,7 @@ class Options:
     body_timeout_s: float = 30.0
     keepalive_s: float = 15.0
     log_level: str = "info"
+    state_ttl_s: float = 600.0
     list_cache: dict[str, CacheHint] = field(default_factory=dict)
     has_server_info: bool = True
 

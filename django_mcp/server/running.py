@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import ProtocolError, Refusal, ToolError
+from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.errors import (
+    MISSING_CLIENT_CAPABILITY,
+    ProtocolError,
+    Refusal,
+    ToolError,
+)
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.server.asking import Answers, Asked, CannotAsk, InputRequired, OnceDue
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.interrupt import Interrupt, LazyTimer
+from django_mcp.server.request_state import open_answers, seal_state
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -34,6 +42,7 @@ async def run_handler(
     *,
     what: str,
     timeout_s: float | None = None,
+    may_ask: bool = False,
 ) -> bytes | Refusal | Failure:
     """Run a handler and return what `finish` makes of its value, or how it failed.
 
@@ -47,9 +56,24 @@ async def run_handler(
         finish: encodes the value; runs where the handler ran.
         what: names the handler in the log, such as `"tool find_orders"`.
         timeout_s: seconds it may take; None: the server's.
+        may_ask: whether the answer may be a question to the client.
     """
+    if may_ask and ("inputResponses" in ctx.params or "requestState" in ctx.params):
+        opened = open_answers(ctx) if ctx.rules.interim_fields else Answers()
+        if isinstance(opened, Refusal):
+            return opened
+        ctx.answers = opened
     try:
-        return await _run(ctx, handler, arguments, finish, timeout_s)
+        while True:
+            try:
+                return await _run(ctx, handler, arguments, finish, timeout_s)
+            except OnceDue as due:
+                ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
+                ctx.answers.begin()
+    except Asked as asked:
+        return _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here()
+    except CannotAsk as error:
+        return _refuse_asking(ctx, error)
     except ProtocolError as error:
         return error.to_refusal()
     except Exception as error:  # noqa: BLE001 - whatever a site's code raises ends here
@@ -67,16 +91,23 @@ async def _run(
     kwargs = handler.bind(arguments, ctx)
     if timeout_s is None:
         timeout_s = server.options.call_timeout_s
+
+    def end(value: Any) -> bytes | Refusal:
+        if isinstance(value, InputRequired):
+            ctx.check_asks(value.asks)
+            return _ask(ctx, value.asks, value.state)
+        return finish(value)
+
     deadline = Interrupt()
     timer = LazyTimer(timeout_s, deadline.fire)
     try:
         if handler.is_async:
             value = await handler.function(**kwargs)
             if not server.converter.needs_thread(value):
-                return finish(value)
-            return await server.scope.run(lambda: finish(value), ctx)
+                return end(value)
+            return await server.scope.run(lambda: end(value), ctx)
         ctx.bind_loop()
-        return await server.scope.run(lambda: finish(handler.function(**kwargs)), ctx)
+        return await server.scope.run(lambda: end(handler.function(**kwargs)), ctx)
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
@@ -85,6 +116,29 @@ async def _run(
         raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
     finally:
         timer.cancel()
+
+
+def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes:
+    """Return the result that carries questions, and what is known so far, to the client."""
+    sealed = seal_state(ctx, ctx.answers, list(asks), state)
+    result: JSONObject = {"requestState": sealed}
+    if asks:
+        result["inputRequests"] = {key: ask.to_wire() for key, ask in asks.items()}
+    return ctx.server.encode_interim(result, ctx.rules)
+
+
+def _cannot_ask_here() -> Failure:
+    return Failure(kind=FailureKind.FAULT, message="Nothing can be asked while this is answered")
+
+
+def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
+    if ctx.rules.interim_fields:
+        return Refusal(
+            code=MISSING_CLIENT_CAPABILITY,
+            message=str(error),
+            data={"requiredCapabilities": error.capability},
+        )
+    return Failure(kind=FailureKind.TOLD, message=str(error))
 
 
 def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:

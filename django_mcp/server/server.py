@@ -6,6 +6,7 @@ bytes travel, and no state of a client is kept here.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ class MCPServer(Registration):
         self.scope: HandlerScope = ThreadScope()
         self.access: AccessPolicy = OpenAccess()
         self.exceptions: ExceptionMapper = NoKnownExceptions()
+        self.clock: Callable[[], float] = time.time
         self.sealer: Sealer = ProcessSealer()
         self.language: Language = OneLanguage()
         self.converter: ResultConverter = PlainConverter()
@@ -176,6 +178,11 @@ class MCPServer(Registration):
             return encode({**result, **fields.parsed, "_meta": {**meta, **fields.meta}})
         encoded = encode(result)
         return b"{%b" % fields.encoded if not result else b"%b,%b" % (encoded[:-1], fields.encoded)
+
+    def encode_interim(self, result: JSONObject, revision: Revision) -> bytes:
+        """Return a result that asks for input, as JSON."""
+        meta = self._result_fields(revision).meta
+        return encode({**revision.interim_fields, **result, **({"_meta": meta} if meta else {})})
 
     def _result_fields(self, revision: Revision) -> ResultFields:
         derived = self.derived

@@ -46,6 +46,9 @@ def entries(server: MCPServer) -> None:
         """Hold nothing."""
         return ReadResult(contents=[])
 
+
+@pytest.fixture(autouse=True)
+def prompts(server: MCPServer, entries: None) -> None:
     @server.prompt
     def greet(name: str, tone: Literal["warm", "cold"] = "warm") -> str:
         """Greet."""

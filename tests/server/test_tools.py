@@ -104,11 +104,14 @@ async def test_missing_arguments_are_told_in_band(client: WireClient) -> None:
 
 
 async def test_the_check_can_be_left_to_the_handler() -> None:
+    def show(arguments: dict[str, Any]) -> str:
+        return str(arguments)
+
     lax = MCPServer("lax", validate_input=False)
     lax.register_tool(
         name="t",
         input_schema={"type": "object", "properties": {"a": {"type": "integer"}}},
-        handler=lambda arguments: str(arguments),
+        handler=show,
     )
 
     assert text(await WireClient(lax, R5).call("t", {"a": "x"})) == "{'a': 'x'}"
@@ -420,7 +423,7 @@ async def test_a_request_of_a_kept_connection_is_cancelled_by_its_id(server: MCP
             ('{"requestId":[5]}', connection),
             ('{"requestId":5}', stranger),
         ):
-            cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":%s}' % params
+            cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":' + params + "}"
             assert await server.handle_raw(cancel, connection=target) == ""
         assert not running.done()
         cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'

@@ -50,6 +50,8 @@ class Revision:
         missing_resource_code: the error code for a resource that is not there.
         statuses: JSON-RPC error code to HTTP status; 200 where it is not listed.
         result_fields: added to every result, such as `resultType`.
+        interim_fields: stand in place of `result_fields` in a result that asks for input; empty
+            where results cannot ask.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to
             the one before.
     """
@@ -65,6 +67,7 @@ class Revision:
     missing_resource_code: int
     statuses: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     result_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    interim_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     lowerings: Mapping[str, Lowering]
 
     def status(self, code: int) -> int:

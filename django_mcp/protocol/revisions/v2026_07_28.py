@@ -72,6 +72,7 @@ V2026_07_28 = replace(
         }
     ),
     result_fields=MappingProxyType({"resultType": "complete"}),
+    interim_fields=MappingProxyType({"resultType": "input_required"}),
     lowerings=MappingProxyType(
         {
             "tools/list": each("tools", _lower_tool),

@@ -29,7 +29,9 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     def finish(value: Any) -> bytes | Refusal:
         return _encode(ctx, entry.convert(value))
 
-    outcome = await run_handler(ctx, entry.handler, arguments, finish, what=f"prompt {entry.name}")
+    outcome = await run_handler(
+        ctx, entry.handler, arguments, finish, what=f"prompt {entry.name}", may_ask=True
+    )
     if isinstance(outcome, Failure):
         is_ours = outcome.kind in (FailureKind.TIMEOUT, FailureKind.FAULT)
         return Refusal(code=INTERNAL_ERROR if is_ours else INVALID_PARAMS, message=outcome.message)

@@ -30,7 +30,7 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
         return _encode(ctx, entry, uri, entry.convert(value, uri))
 
     outcome = await run_handler(
-        ctx, entry.handler, dict(variables), finish, what=f"resource {entry.name}"
+        ctx, entry.handler, dict(variables), finish, what=f"resource {entry.name}", may_ask=True
     )
     return _to_refusal(ctx, uri, outcome) if isinstance(outcome, Failure) else outcome
 

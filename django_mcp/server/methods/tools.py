@@ -64,6 +64,7 @@ async def _run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> by
         finish,
         what=f"tool {entry.name}",
         timeout_s=entry.timeout_s,
+        may_ask=True,
     )
     return _in_band(ctx, outcome.message) if isinstance(outcome, Failure) else outcome
 

@@ -1,0 +1,133 @@
+"""Questions to the client: what can be asked, and what it must have declared for each.
+
+A question is the same in every revision; how it travels is not, and is no business of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.protocol.json import JSONObject
+
+__all__ = ["Ask", "FormError", "ask_form", "ask_roots", "ask_sampling", "ask_url"]
+
+_PRIMITIVES = ("string", "number", "integer", "boolean")
+_LOOPBACK = ("http://localhost", "http://127.0.0.1", "http://[::1]")
+
+
+class FormError(ValueError):
+    """A schema that no form can be made of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """One question, ready to be sent.
+
+    Attributes:
+        method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
+        params: in the newest form; None when it has none.
+        capability: what the client must have declared, such as `{"elicitation": {"form": {}}}`.
+    """
+
+    method: str
+    params: JSONObject | None
+    capability: Mapping[str, Any]
+
+    def to_wire(self) -> JSONObject:
+        """Return the question as it stands in `inputRequests`: without an id."""
+        if self.params is None:
+            return {"method": self.method}
+        return {"method": self.method, "params": self.params}
+
+
+def ask_form(message: str, schema: JSONObject) -> Ask:
+    """Return the question to fill a form in.
+
+    Args:
+        message: what is asked and why, for the user.
+        schema: a flat object of strings, numbers, booleans and choices.
+
+    Raises:
+        FormError: the schema is not of that kind (2025-11-25 client/elicitation "Requested
+            Schema").
+    """
+    check_form(schema)
+    return Ask(
+        method="elicitation/create",
+        params={
+            "mode": "form",
+            "message": str(message),
+            "requestedSchema": {"properties": {}, **schema},
+        },
+        capability={"elicitation": {"form": {}}},
+    )
+
+
+def ask_url(message: str, url: str) -> Ask:
+    """Return the question to visit a page, for what must not pass through the client.
+
+    Raises:
+        ValueError: the URL is neither https nor of this machine, or holds credentials.
+    """
+    if not url.startswith(("https://", *_LOOPBACK)):
+        raise ValueError(f"{url!r:.100} is no https URL: users are not sent anywhere else.")
+    if "@" in url.split("//", 1)[1].split("/", 1)[0]:
+        raise ValueError("The URL holds credentials: users are sent nowhere with those.")
+    return Ask(
+        method="elicitation/create",
+        params={"mode": "url", "message": str(message), "url": url},
+        capability={"elicitation": {"url": {}}},
+    )
+
+
+def ask_sampling(messages: Sequence[JSONObject], *, max_tokens: int, **options: Any) -> Ask:
+    """Return the question to the client's model.
+
+    Args:
+        messages: `{"role": "user" | "assistant", "content": block or blocks}`, oldest first.
+        max_tokens: the most that the model may write.
+        options: further params, by the names of the protocol (`systemPrompt`, `temperature`,
+            `stopSequences`, `modelPreferences`, `metadata`, `tools`, `toolChoice`).
+    """
+    params: JSONObject = {"messages": list(messages), "maxTokens": max_tokens, **options}
+    uses_tools = "tools" in params or "toolChoice" in params
+    return Ask(
+        method="sampling/createMessage",
+        params=params,
+        capability={"sampling": {"tools": {}} if uses_tools else {}},
+    )
+
+
+def ask_roots() -> Ask:
+    """Return the question for the client's roots."""
+    return Ask(method="roots/list", params=None, capability={"roots": {}})
+
+
+def check_form(schema: Any) -> None:
+    """Raise `FormError` unless a schema is a flat object of primitive properties."""
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise FormError('The schema of a form has "type": "object" at its root.')
+    properties = schema.get("properties", {})
+    if not isinstance(properties, Mapping):
+        raise FormError("The properties of a form are an object.")
+    for name, field in properties.items():
+        if not _is_field(field):
+            raise FormError(
+                f"The field {name!r} cannot be asked for: use a string, number, integer, boolean, "
+                f"a choice of strings, or an array of such a choice."
+            )
+
+
+def _is_field(field: Any) -> bool:
+    if not isinstance(field, Mapping):
+        return False
+    if field.get("type") in _PRIMITIVES:
+        return not {"properties", "items", "anyOf", "allOf", "$ref"} & set(field)
+    items = field.get("items")
+    return (
+        field.get("type") == "array"
+        and isinstance(items, Mapping)
+        and ("enum" in items or "anyOf" in items)
+    )
