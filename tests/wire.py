@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_types.methods import KNOWN_PROTOCOL_VERSIONS, validate_server_result
+from mcp_types.methods import validate_server_result
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from django_mcp.protocol.headers import Headers, encode_value
 from django_mcp.protocol.json import decode, encode

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.handlers.transactions import run_atomically
 
-__all__ = ["run_with_connections", "tidy_connections"]
+__all__ = ["run_with_connections"]
 
 T = TypeVar("T")
 
@@ -20,11 +21,14 @@ def run_with_connections(function: Callable[[], T], is_abandoned: Callable[[], b
 
     Args and errors are those of `run_atomically`.
     """
-    tidy_connections()
+    # Asked for once, since finding them costs more than looking at them. Two aliases can be one
+    # connection: a test's mirror of a replica.
+    found = {id(each): each for each in connections.all()}.values()
+    _tidy(found)
     try:
-        return run_atomically(function, is_abandoned)
+        return run_atomically(function, is_abandoned, found)
     finally:
-        tidy_connections()
+        _tidy(found)
 
 
 class _Closer:
@@ -42,13 +46,13 @@ class _Closer:
 _at_end_of_thread = threading.local()
 
 
-def tidy_connections() -> None:
-    """Close this thread's connections that are broken or too old (`CONN_MAX_AGE`).
+def _tidy(found: Iterable[BaseDatabaseWrapper]) -> None:
+    """Close those of this thread's connections that are broken or too old (`CONN_MAX_AGE`).
 
     Django does so around each request of its own; nobody does it for other threads. One inside of
     a transaction belongs to someone who is not done: a test case, or a calling handler.
     """
-    for connection in connections.all(initialized_only=True):
+    for connection in found:
         if connection.connection is None or connection.in_atomic_block:
             continue
         if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import Atomic
@@ -36,14 +35,19 @@ class HandlerAbandoned(Exception):
     """Nobody waits for the handler's result any more, so what it wrote was rolled back."""
 
 
-def run_atomically(function: Callable[[], T], is_abandoned: Callable[[], bool]) -> T:
+def run_atomically(
+    function: Callable[[], T],
+    is_abandoned: Callable[[], bool],
+    connections: Iterable[BaseDatabaseWrapper],
+) -> T:
     """Run `function`, keeping what it writes only if it returns and is not abandoned by then.
 
     May be called by what it runs: the inner call is then a savepoint of the outer one.
 
     Args:
-        function: runs in this thread, with this thread's connections.
+        function: runs in this thread.
         is_abandoned: asked once, after `function` has returned.
+        connections: all of this thread, whether open or not.
 
     Raises:
         HandlerAbandoned: it returned, but too late.
@@ -52,10 +56,12 @@ def run_atomically(function: Callable[[], T], is_abandoned: Callable[[], bool]) 
     # The blocks close in reverse order; when one cannot commit, those after it roll back.
     with ExitStack() as blocks:
         try:
-            for connection in _watched_connections():
-                watch = _Watch.on(connection)
-                watches.append(watch)
-                watch.begin(blocks)
+            for connection in connections:
+                # Without AUTOCOMMIT the site manages its transactions itself.
+                if connection.settings_dict["AUTOCOMMIT"]:
+                    watch = _Watch.on(connection)
+                    watches.append(watch)
+                    watch.begin(blocks)
             result = function()
             if is_abandoned():
                 raise HandlerAbandoned
@@ -65,13 +71,6 @@ def run_atomically(function: Callable[[], T], is_abandoned: Callable[[], bool]) 
             for watch in reversed(watches):
                 watch.end()
     return result
-
-
-def _watched_connections() -> list[BaseDatabaseWrapper]:
-    # Two aliases can be one connection: a test's mirror of a replica. Without AUTOCOMMIT the site
-    # manages its transactions itself.
-    found = {id(connection): connection for connection in connections.all()}
-    return [each for each in found.values() if each.settings_dict["AUTOCOMMIT"]]
 
 
 class _HandlerBlock(Atomic):

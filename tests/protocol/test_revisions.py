@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_only_the_stateless_revision_discovers_and_none_both_discovers_and_shake
 
 
 def test_each_revision_says_only_what_is_new() -> None:
-    for older, newer in zip(REVISIONS, REVISIONS[1:], strict=False):
+    for older, newer in pairwise(REVISIONS):
         assert newer.lowerings is not older.lowerings
         shared = set(newer.lowerings.values()) & set(older.lowerings.values())
         assert not shared

@@ -63,9 +63,12 @@ def served(outcome: ConnectionState | Refusal) -> Any:
 def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
     """VER-21, VER-25"""
     info = {"name": "c", "version": "1"}
-    outcome = climb(
-        stateless(**{"io.modelcontextprotocol/clientInfo": info, CAPABILITIES: {"roots": {}}}), GOOD
-    )
+    said: dict[str, Any] = {
+        "io.modelcontextprotocol/clientInfo": info,
+        CAPABILITIES: {"roots": {}},
+    }
+
+    outcome = climb(stateless(**said), GOOD)
 
     assert served(outcome) is R5
     assert isinstance(outcome, ConnectionState)

@@ -14,7 +14,7 @@ from django_mcp.server.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R4, R5, WireClient
 
-ALL = {
+ALL: dict[str, Any] = {
     "io.modelcontextprotocol/clientCapabilities": {
         "elicitation": {"form": {}, "url": {}},
         "sampling": {},
@@ -39,6 +39,10 @@ class Choice:
 def tools(server: MCPServer) -> list[str]:
     runs: list[str] = []
 
+    def note_once() -> int:
+        runs.append("once")
+        return 7
+
     @server.tool
     def order(ctx: Context, item: str) -> str:
         """Ask twice, and work once in between."""
@@ -46,7 +50,7 @@ def tools(server: MCPServer) -> list[str]:
         choice = ctx.elicit("Which one?", Choice)
         if not choice.is_accepted:
             return choice.action
-        number = ctx.once("number", lambda: runs.append("once") or 7)
+        number = ctx.once("number", note_once)
         confirmed = ctx.elicit(
             "Sure?", {"type": "object", "properties": {"yes": {"type": "boolean"}}}
         )
@@ -92,7 +96,7 @@ def call(name: str = "order", **more: Any) -> dict[str, Any]:
 
 
 async def again(
-    client: WireClient, interim: dict[str, Any], name: str = "order", **answers: Any
+    client: WireClient, interim: dict[str, Any], answers: dict[str, Any], name: str = "order"
 ) -> dict[str, Any]:
     return await client.result(
         "tools/call", call(name, inputResponses=answers, requestState=interim["requestState"])
@@ -127,10 +131,10 @@ async def test_a_handler_asks_round_by_round(
         },
     }
     other_worker = WireClient(server, R5)
-    second = await again(other_worker, first, **{"question-1": accept(colour="red", count=2)})
+    second = await again(other_worker, first, {"question-1": accept(colour="red", count=2)})
     assert list(second["inputRequests"]) == ["question-2"]
     assert second["requestState"] != first["requestState"]
-    last = await again(newest, second, **{"question-2": accept(yes=True)})
+    last = await again(newest, second, {"question-2": accept(yes=True)})
     assert last["content"][0]["text"] == "mug red 2 7 {'yes': True}"
     assert tools == ["start", "start", "once", "start", "start"]
 
@@ -139,7 +143,7 @@ async def test_no_is_an_answer(newest: WireClient) -> None:
     """ELI-05"""
     for action in ("decline", "cancel"):
         first = await newest.result("tools/call", call())
-        last = await again(newest, first, **{"question-1": {"action": action}})
+        last = await again(newest, first, {"question-1": {"action": action}})
         assert last["content"][0]["text"] == action
 
 
@@ -161,11 +165,11 @@ async def test_what_is_no_answer_is_asked_again(
     """MRT-10, ELI-04"""
     first = await newest.result("tools/call", call())
 
-    second = await again(newest, first, **answers)
+    second = await again(newest, first, answers)
 
     assert second["resultType"] == "input_required"
     assert list(second["inputRequests"]) == ["question-1"]
-    third = await again(newest, second, **{"question-1": accept(colour="blue"), "extra": 1})
+    third = await again(newest, second, {"question-1": accept(colour="blue"), "extra": 1})
     assert list(third["inputRequests"]) == ["question-2"]
 
 
@@ -190,6 +194,7 @@ async def test_a_state_that_is_not_as_we_made_it_is_refused_in_one_way(
     for position in range(0, len(state), 7):
         flipped = "A" if state[position] != "A" else "B"
         await refuse(call(requestState=state[:position] + flipped + state[position + 1 :]))
+    broken: Any
     for broken in (state + "x", state[:-1], "", "é", "x" * 300_000, None, 5, {}):
         await refuse(call(requestState=broken))
     await refuse(call("explicit", requestState=state))
@@ -212,11 +217,11 @@ async def test_all_kinds_of_questions_are_asked(newest: WireClient, tools: list[
         "maxTokens": 5,
     }
     reply = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
-    second = await again(newest, first, "aorder", **{"question-1": reply})
+    second = await again(newest, first, {"question-1": reply}, "aorder")
     assert second["inputRequests"] == {"question-2": {"method": "roots/list"}}
-    third = await again(newest, second, "aorder", **{"question-2": {"roots": []}})
+    third = await again(newest, second, {"question-2": {"roots": []}}, "aorder")
     assert third["inputRequests"]["question-3"]["params"]["mode"] == "url"
-    last = await again(newest, third, "aorder", **{"question-3": {"action": "accept"}})
+    last = await again(newest, third, {"question-3": {"action": "accept"}}, "aorder")
     assert last["content"][0]["text"].endswith("[] accept 1")
     assert tools == ["acount"]
 
@@ -225,7 +230,7 @@ async def test_a_handler_may_steer_the_rounds_itself(newest: WireClient) -> None
     first = await newest.result("tools/call", call("explicit"))
     assert set(first["inputRequests"]) == {"roots", "name"}
 
-    last = await again(newest, first, "explicit", roots={"roots": []}, unasked=1)
+    last = await again(newest, first, {"roots": {"roots": []}, "unasked": 1}, "explicit")
 
     assert last["content"][0]["text"] == "['roots'] {'round': 1}"
 
@@ -254,7 +259,7 @@ async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> No
         status, error = await newest.error("tools/call", {**call(name), "_meta": {}})
         assert (status, error["code"]) == (400, -32021)
         assert error["data"] == {"requiredCapabilities": wanted}
-    plain = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    plain: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
     assert "inputRequests" in await newest.result("tools/call", {**call(), "_meta": plain})
 
 

@@ -71,6 +71,7 @@ async def test_a_cursor_that_is_not_ours_is_refused(method: str, key: str) -> No
     foreign = (await client.result(other))["nextCursor"]
     flipped = good[:-1] + ("A" if good[-1] != "A" else "B")
 
+    cursor: Any
     for cursor in ("", "junk", "é", good + "x", flipped, foreign, "x" * 10_000, 5, None, [], {}):
         status, error = await client.error(method, {"cursor": cursor})
         assert (status, error["code"]) == (200, -32602), cursor

@@ -256,7 +256,7 @@ async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -
     status, error = await client.error("tools/call", {"name": "needs"})
     assert (status, error["code"]) == (400, -32021)
     assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
-    declared = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
+    declared: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
     assert text(await client.result("tools/call", {"name": "needs", "_meta": declared})) == "ok"
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.server.exchange import Reply
-from django_mcp.transports.http.body import read_body
 from django_mcp.server.interrupt import Interrupt
+from django_mcp.transports.http.body import read_body
 from tests.transports.http.harness import GONE, LIMIT_S, part
 
 LIMIT = 100
