@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from django.core.signals import setting_changed
 
-from django_mcp.conf import read_icon, settings
+from django_mcp.conf import find_problems, read_icon, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
 from django_mcp.handlers.exceptions import DjangoExceptions
@@ -73,11 +73,13 @@ class MCPServer(core.MCPServer):
 
     Raises:
         TypeError: there is no such option.
+        ValueError: an option has a wrong value; the text says what would be right.
     """
 
     context_class = Context
 
     def __init__(self, name: str | None = None, **options: Any) -> None:
+        _check(options)
         # Tells of an unknown option now; the options in force are made when first asked for.
         super().__init__(name or "", **options)
         self._given_name = name
@@ -118,10 +120,11 @@ class MCPServer(core.MCPServer):
         keys = {**_SHARED, **_OF_DEFAULT_SERVER} if self.is_default else _SHARED
         found: dict[str, Any] = {option: getattr(settings, key) for option, key in keys.items()}
         found["name"] = self.public_name
-        found["mode"] = Mode(settings.MODE)
+        found["mode"] = settings.MODE
         if self.is_default:
             found["icons"] = settings.ICONS
         found.update(self._given)
+        found["mode"] = Mode(found["mode"])
         found["icons"] = tuple(map(read_icon, found.get("icons", ())))
         found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
         return Options(**found)
@@ -160,6 +163,13 @@ class MCPServer(core.MCPServer):
         """Read the settings again when they are next needed; registrations stay."""
         self._current = None
         self._get_reply = None
+
+
+def _check(options: dict[str, Any]) -> None:
+    keys = {**_SHARED, **_OF_DEFAULT_SERVER, "icons": "ICONS"}
+    given = {keys[option]: value for option, value in options.items() if option in keys}
+    for problem in find_problems(given):
+        raise ValueError(f"{problem.message.replace('DJANGO_MCP', 'MCPServer')} {problem.hint}")
 
 
 def _list_hints(ttl_ms: int) -> dict[str, CacheHint]:

@@ -79,6 +79,16 @@ def test_an_unknown_option_is_refused_at_once():
         MCPServer("staff", page_sise=3)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"page_size": 0}, {"call_timeout_s": "5"}, {"icons": ["x"]}, {"revisions": ["next"]}],
+    ids=str,
+)
+def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]):
+    with pytest.raises(ValueError, match="It must be"):
+        MCPServer("staff", **options)
+
+
 # -- seals
 
 
