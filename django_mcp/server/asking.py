@@ -123,8 +123,8 @@ class Asking:
         @property
         def client_capabilities(self) -> JSONObject: ...
 
-        @property
-        def rules(self) -> Revision: ...
+        rules: Revision
+
         @property
         def answers(self) -> Answers: ...
 

@@ -15,7 +15,6 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import Request, RequestId, encode_notification
-from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking import Answers, Asking
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
@@ -40,10 +39,12 @@ class Context(Asking, Generic[P]):
         "_loop",
         "_loop_thread",
         "_meta",
-        "_revision",
         "connection",
         "exchange",
         "message",
+        "method",
+        "options",
+        "rules",
         "server",
         "task",
     )
@@ -61,9 +62,14 @@ class Context(Asking, Generic[P]):
         self.server = server
         self.exchange = exchange
         self.message = message
+        self.method = message.method
+        """The method of the request, such as `"tools/call"`."""
+        self.options = server.options
+        """The server's settings as they were when the request came."""
+        self.rules = revision
+        """The record of the revision in effect."""
         self.connection = connection
         self.task: asyncio.Task[Any] | None = None
-        self._revision = revision
         meta = message.params.get("_meta")
         self._meta: JSONObject = meta if type(meta) is dict else {}
         self._answers: Answers | None = None
@@ -81,11 +87,6 @@ class Context(Asking, Generic[P]):
         return self.message.id
 
     @property
-    def method(self) -> str:
-        """The method of the request, such as `"tools/call"`."""
-        return self.message.method
-
-    @property
     def params(self) -> JSONObject:
         """The params of the request as they came; treat them as hostile."""
         return self.message.params
@@ -98,12 +99,7 @@ class Context(Asking, Generic[P]):
     @property
     def revision(self) -> str:
         """The protocol revision in effect, such as `"2025-11-25"`: for logs, not for branches."""
-        return self._revision.name
-
-    @property
-    def rules(self) -> Revision:
-        """The record of the revision in effect."""
-        return self._revision
+        return self.rules.name
 
     @property
     def principal(self) -> P:
@@ -189,7 +185,7 @@ class Context(Asking, Generic[P]):
         params: JSONObject = {"progressToken": token, "progress": progress}
         if total is not None:
             params["total"] = total
-        if message is not None and self._revision.has_progress_messages:
+        if message is not None and self.rules.has_progress_messages:
             params["message"] = str(message)
         await self._notify("notifications/progress", params)
 
@@ -264,9 +260,9 @@ class Context(Asking, Generic[P]):
             return False
         threshold = self.connection.log_level
         if threshold is None:
-            if self._revision.logs_by_request:
+            if self.rules.logs_by_request:
                 return False
-            threshold = self.server.options.log_level
+            threshold = self.options.log_level
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
 
     # -- the way to the client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -54,6 +55,7 @@ class Exchange:
         "request_id",
         "session_id",
         "sink",
+        "task",
         "url_kwargs",
     )
 
@@ -70,6 +72,7 @@ class Exchange:
         sink: Sink | None = None,
         url_kwargs: Mapping[str, Any] | None = None,
         connection: ConnectionState | None = None,
+        task: asyncio.Task[Any] | None = None,
     ) -> None:
         self.body = body
         self.headers = headers
@@ -83,6 +86,8 @@ class Exchange:
         self.url_kwargs = url_kwargs or {}
         self.connection = connection
         """The state of a connection that lives longer than this exchange; None: there is none."""
+        self.task = task
+        """The task the exchange is answered in, where the transport knows it."""
         self.request_id: str | None = None
         self.cancels_on_disconnect = False
         """Set by the server as soon as the revision is known; read by the transport."""

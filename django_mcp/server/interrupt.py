@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 __all__ = ["Interrupt", "LazyTimer"]
 
@@ -26,8 +27,9 @@ class Interrupt:
 
     __slots__ = ("_task", "has_fired")
 
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
+    def __init__(self, task: asyncio.Task[Any] | None = None) -> None:
+        # Who knows the running task says so: asking for it is the dearest part of this.
+        self._task = task if task is not None else asyncio.current_task()
         self.has_fired = False
 
     def fire(self) -> None:
@@ -52,10 +54,15 @@ class LazyTimer:
 
     __slots__ = ("_delay_s", "_function", "_handle", "_loop")
 
-    def __init__(self, delay_s: float, function: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        delay_s: float,
+        function: Callable[[], object],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self._delay_s = delay_s
         self._function = function
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._handle: asyncio.Handle = self._loop.call_soon(self._start)
 
     def _start(self) -> None:

@@ -90,7 +90,7 @@ async def _run(
     server = ctx.server
     kwargs = handler.bind(arguments, ctx)
     if timeout_s is None:
-        timeout_s = server.options.call_timeout_s
+        timeout_s = ctx.options.call_timeout_s
 
     def end(value: Any) -> bytes | Refusal:
         if isinstance(value, InputRequired):
@@ -98,8 +98,9 @@ async def _run(
             return _ask(ctx, value.asks, value.state)
         return finish(value)
 
-    deadline = Interrupt()
-    timer = LazyTimer(timeout_s, deadline.fire)
+    task = ctx.exchange.task
+    deadline = Interrupt(task)
+    timer = LazyTimer(timeout_s, deadline.fire, task.get_loop() if task is not None else None)
     try:
         if handler.is_async:
             value = await handler.function(**kwargs)

@@ -7,7 +7,7 @@ bytes travel, and no state of a client is kept here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
@@ -82,12 +82,12 @@ class MCPServer(Registration):
 
     # -- the three entries for transports
 
-    async def answer(self, exchange: Exchange) -> Reply:
+    def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Answer what one POST, or one line, holds.
 
         Never raises, except `CancelledError` when the transport cancels because the client left.
         """
-        return await answer(self, exchange)
+        return answer(self, exchange)
 
     async def open_stream(self, exchange: Exchange) -> Reply:
         """Open a standalone stream: not offered without sessions.

@@ -40,7 +40,7 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
 
 def _encode(ctx: Context[Any], result: PromptResult) -> bytes | Refusal:
     encoded = ctx.server.encode_result(lower(ctx.method, result.to_wire(), ctx.rules), ctx.rules)
-    limit = ctx.server.options.max_result_bytes
+    limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
         return Refusal(
             code=INTERNAL_ERROR,

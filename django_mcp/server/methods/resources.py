@@ -76,7 +76,7 @@ def _encode(
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
     wire.update(ctx.server.cache_fields(ctx, ctx.method, result.cache or entry.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
-    limit = ctx.server.options.max_result_bytes
+    limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
         return Refusal(
             code=INTERNAL_ERROR,

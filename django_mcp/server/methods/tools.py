@@ -48,13 +48,16 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     refusal = _check_headers(ctx, entry, arguments) or _check_capabilities(ctx, entry)
     if refusal is not None:
         return refusal
-    if server.options.validate_input and not entry.input_validator.is_valid(arguments):
+    if ctx.options.validate_input and not entry.input_validator.is_valid(arguments):
         return _in_band(ctx, describe_problems(entry.input_validator.problems(arguments)))
     return await _run(ctx, entry, arguments)
 
 
 async def _run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     def finish(value: Any) -> bytes | Refusal:
+        if type(value) is str and entry.output_schema is None:
+            # The commonest result by far, without the values in between: 5 of 35 us.
+            return _encode_wire(ctx, {"content": [{"type": "text", "text": value}]})
         return _encode(ctx, entry, entry.handler.convert(value))
 
     outcome = await run_handler(
@@ -84,8 +87,12 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
             return Refusal(
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
-    encoded = ctx.server.encode_result(lower("tools/call", result.to_wire(), ctx.rules), ctx.rules)
-    limit = ctx.server.options.max_result_bytes
+    return _encode_wire(ctx, lower("tools/call", result.to_wire(), ctx.rules))
+
+
+def _encode_wire(ctx: Context[Any], wire: JSONObject) -> bytes:
+    encoded = ctx.server.encode_result(wire, ctx.rules)
+    limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
         return _in_band(
             ctx,
@@ -98,7 +105,7 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
 def _is_output_validated(ctx: Context[Any], entry: ToolEntry) -> bool:
     if entry.validate_output is not None:
         return entry.validate_output
-    return ctx.server.options.validate_output
+    return ctx.options.validate_output
 
 
 def _in_band(ctx: Context[Any], text: str) -> bytes:

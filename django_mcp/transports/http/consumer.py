@@ -103,7 +103,8 @@ class MCPConsumer(AsyncHttpConsumer):
             challenge: Reply | None = await server.authenticate(exchange)
             if challenge is not None:
                 return challenge
-        self._interrupt = Interrupt()
+        exchange.task = task = asyncio.current_task()
+        self._interrupt = Interrupt(task)
         if method == "POST":
             body = await read_body(
                 self._receive, options.max_body_bytes, options.body_timeout_s, self._interrupt
