@@ -21,18 +21,20 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         application: the site's, as `get_asgi_application()` returns it; it gets everything that is
             not a request for an endpoint of ours, lifespan and WebSocket included.
     """
-    from django.core.handlers.asgi import get_script_prefix
+    from django.conf import settings
     from django.urls import set_script_prefix
 
     from django_mcp.mounting import announce, find_match
 
     announce()
+    # Fixed for the life of a process, and too dear to be asked for by every request.
+    forced_prefix: str = settings.FORCE_SCRIPT_NAME or ""
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await application(scope, receive, send)
             return
-        prefix = get_script_prefix(scope)
+        prefix = forced_prefix or scope.get("root_path") or ""
         path: str = scope["path"]
         match = find_match(path.removeprefix(prefix) if prefix else path)
         if match is None:

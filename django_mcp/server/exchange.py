@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.connection import ConnectionState
+from django_mcp.server.interrupt import TaskTimers
 
 
 class Sink(Protocol):
@@ -55,7 +55,7 @@ class Exchange:
         "request_id",
         "session_id",
         "sink",
-        "task",
+        "timers",
         "url_kwargs",
     )
 
@@ -72,7 +72,7 @@ class Exchange:
         sink: Sink | None = None,
         url_kwargs: Mapping[str, Any] | None = None,
         connection: ConnectionState | None = None,
-        task: asyncio.Task[Any] | None = None,
+        timers: TaskTimers | None = None,
     ) -> None:
         self.body = body
         self.headers = headers
@@ -86,8 +86,8 @@ class Exchange:
         self.url_kwargs = url_kwargs or {}
         self.connection = connection
         """The state of a connection that lives longer than this exchange; None: there is none."""
-        self.task = task
-        """The task the exchange is answered in, where the transport knows it."""
+        self.timers = timers
+        """Of the task that the exchange is answered in, where the transport has made them."""
         self.request_id: str | None = None
         self.cancels_on_disconnect = False
         """Set by the server as soon as the revision is known; read by the transport."""

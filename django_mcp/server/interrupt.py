@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Interrupt", "LazyTimer"]
+__all__ = ["Interrupt", "TaskTimers", "Timer"]
 
 
 class Interrupt:
@@ -46,34 +46,66 @@ class Interrupt:
         return self._task.uncancel() == 0
 
 
-class LazyTimer:
-    """Call `function` after `delay_s`, counted from when the running task first waits.
+class Timer:
+    """One of the timers of a request; see `TaskTimers`."""
 
-    A task that finishes before it waits pays for one `call_soon`, less than half of a timer.
-    """
+    __slots__ = ("delay_s", "function", "handle", "is_cancelled")
 
-    __slots__ = ("_delay_s", "_function", "_handle", "_loop")
-
-    def __init__(
-        self,
-        delay_s: float,
-        function: Callable[[], object],
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        self._delay_s = delay_s
-        self._function = function
-        self._loop = loop if loop is not None else asyncio.get_running_loop()
-        self._handle: asyncio.Handle = self._loop.call_soon(self._start)
-
-    def _start(self) -> None:
-        self._handle = self._loop.call_later(self._delay_s, self._function)
+    def __init__(self, delay_s: float, function: Callable[[], object]) -> None:
+        self.delay_s = delay_s
+        self.function = function
+        self.handle: asyncio.TimerHandle | None = None
+        self.is_cancelled = False
 
     def cancel(self) -> None:
         """Do not call the function any more."""
-        self._handle.cancel()
+        self.is_cancelled = True
         # The function is often a method of the one who holds the timer: no reference cycle, or
         # what an exchange holds would live until the collector comes by.
-        self._function = _nothing
+        self.function = _nothing
+        if self.handle is not None:
+            self.handle.cancel()
+
+
+class TaskTimers:
+    """The timers of the running task, which count from when it first waits.
+
+    A task that finishes before it waits pays for one `call_soon`, however many timers it has.
+    """
+
+    __slots__ = ("_has_waited", "_loop", "_pulse", "_timers", "task")
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[Timer] = []
+        self._has_waited = False
+        self._pulse: asyncio.Handle | None = None
+
+    def after(self, delay_s: float, function: Callable[[], object]) -> Timer:
+        """Return a timer that calls `function` after `delay_s`, unless it is cancelled."""
+        timer = Timer(delay_s, function)
+        if self._has_waited:
+            timer.handle = self._loop.call_later(delay_s, function)
+        else:
+            self._timers.append(timer)
+            if self._pulse is None:
+                self._pulse = self._loop.call_soon(self._begin)
+        return timer
+
+    def close(self) -> None:
+        """Begin no timers any more. Those that count already are cancelled by their owners."""
+        if self._pulse is not None:
+            self._pulse.cancel()
+            self._pulse = None
+        self._timers.clear()
+
+    def _begin(self) -> None:
+        self._has_waited = True
+        for timer in self._timers:
+            if not timer.is_cancelled:
+                timer.handle = self._loop.call_later(timer.delay_s, timer.function)
+        self._timers.clear()
 
 
 def _nothing() -> None:

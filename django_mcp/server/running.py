@@ -21,7 +21,7 @@ from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.asking import Answers, Asked, CannotAsk, InputRequired, OnceDue
 from django_mcp.server.interfaces import Failure, FailureKind
-from django_mcp.server.interrupt import Interrupt, LazyTimer
+from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.server.request_state import open_answers, seal_state
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ async def _run(
             return _ask(ctx, value.asks, value.state)
         return finish(value)
 
-    task = ctx.exchange.task
-    deadline = Interrupt(task)
-    timer = LazyTimer(timeout_s, deadline.fire, task.get_loop() if task is not None else None)
+    timers = ctx.exchange.timers or TaskTimers()
+    deadline = Interrupt(timers.task)
+    timer = timers.after(timeout_s, deadline.fire)
     try:
         if handler.is_async:
             value = await handler.function(**kwargs)

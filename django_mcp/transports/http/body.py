@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from django_mcp.server.exchange import Reply
-from django_mcp.server.interrupt import Interrupt, LazyTimer
+from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.transports.http.replies import refuse
 
 __all__ = ["Receive", "read_body", "too_large"]
@@ -18,7 +18,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 async def read_body(
-    receive: Receive, limit_bytes: int, timeout_s: float, interrupt: Interrupt
+    receive: Receive, limit_bytes: int, timeout_s: float, interrupt: Interrupt, timers: TaskTimers
 ) -> bytes | Reply | None:
     """Return the whole body, or the refusal of it, or None when the client has gone.
 
@@ -26,7 +26,7 @@ async def read_body(
     refused when it is seen (413), and a body that is not complete after `timeout_s` too (408),
     whether it stalls or trickles.
     """
-    timer = LazyTimer(timeout_s, interrupt.fire)
+    timer = timers.after(timeout_s, interrupt.fire)
     try:
         message = await receive()
         # A body is one message nearly always.

@@ -19,7 +19,7 @@ from django.core.handlers.asgi import ASGIRequest
 
 from django_mcp.protocol.headers import SESSION_ID, Headers
 from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.interrupt import Interrupt
+from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
 from django_mcp.transports.http.entries import find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
@@ -103,17 +103,24 @@ class MCPConsumer(AsyncHttpConsumer):
             challenge: Reply | None = await server.authenticate(exchange)
             if challenge is not None:
                 return challenge
-        exchange.task = task = asyncio.current_task()
-        self._interrupt = Interrupt(task)
-        if method == "POST":
-            body = await read_body(
-                self._receive, options.max_body_bytes, options.body_timeout_s, self._interrupt
-            )
-            if not isinstance(body, bytes):
-                return None if body is None else noted(body)
-            exchange.body = body
-        exchange.build_request = partial(_build_request, scope, exchange.body)
-        return await self._call(exchange)
+        timers = exchange.timers = TaskTimers()
+        self._interrupt = Interrupt(timers.task)
+        try:
+            if method == "POST":
+                body = await read_body(
+                    self._receive,
+                    options.max_body_bytes,
+                    options.body_timeout_s,
+                    self._interrupt,
+                    timers,
+                )
+                if not isinstance(body, bytes):
+                    return None if body is None else noted(body)
+                exchange.body = body
+            exchange.build_request = partial(_build_request, scope, exchange.body)
+            return await self._call(exchange, timers)
+        finally:
+            timers.close()
 
     def _open_exchange(self, headers: Headers, clearance: Clearance) -> Exchange:
         scope: Any = self.scope
@@ -130,11 +137,11 @@ class MCPConsumer(AsyncHttpConsumer):
             url_kwargs=route["kwargs"] if route else None,
         )
 
-    async def _call(self, exchange: Exchange) -> Reply | None:
+    async def _call(self, exchange: Exchange, timers: TaskTimers) -> Reply | None:
         """Let the server answer, under watch; None when it was cancelled with the client gone."""
         server = self.server
         watch = Watch(
-            exchange, self._receive, self._sink, server.options.keepalive_s, self._on_gone
+            exchange, self._receive, self._sink, server.options.keepalive_s, self._on_gone, timers
         )
         try:
             return await find_entry(server, self.scope["method"])(exchange)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from django_mcp.server.exchange import Exchange
-from django_mcp.server.interrupt import LazyTimer
+from django_mcp.server.interrupt import TaskTimers
 from django_mcp.transports.http.body import Receive
 from django_mcp.transports.http.sink import StreamSink
 
@@ -31,6 +31,7 @@ class Watch:
         sink: StreamSink | None,
         keepalive_s: float,
         on_gone: Callable[[], None],
+        timers: TaskTimers,
     ) -> None:
         self._exchange = exchange
         self._receive = receive
@@ -38,7 +39,7 @@ class Watch:
         self._keepalive_s = keepalive_s
         self._on_gone = on_gone
         self._task: asyncio.Task[None] | None = None
-        self._timer = LazyTimer(BEGIN_AFTER_S, self._begin)
+        self._timer = timers.after(BEGIN_AFTER_S, self._begin)
 
     def close(self) -> None:
         """Look no longer."""
