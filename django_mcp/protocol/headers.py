@@ -80,6 +80,16 @@ class Headers:
         """Take headers as WSGI, Django or a test has them: `{"Mcp-Name": "find_orders"}`."""
         return cls([(_to_bytes(name), _to_bytes(value)) for name, value in mapping.items()])
 
+    @classmethod
+    def from_asgi(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
+        """Take the headers of an ASGI scope, whose names are in lower case by its specification."""
+        found = cls.__new__(cls)
+        found._values = dict(raw)
+        found._repeated = _NONE
+        if len(found._values) != len(raw):
+            found._join(raw)
+        return found
+
     def get(self, name: str) -> str | None:
         """Return the value of a header, or None; the name is given in lower case."""
         value = self._values.get(name.encode("latin-1", "replace"))

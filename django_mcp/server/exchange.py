@@ -53,7 +53,6 @@ class Exchange:
         "is_disconnected",
         "principal",
         "request_id",
-        "session_id",
         "sink",
         "timers",
         "url_kwargs",
@@ -64,7 +63,6 @@ class Exchange:
         *,
         body: bytes = b"",
         headers: Headers | None = None,
-        session_id: str | None = None,
         principal: Any = ANONYMOUS,
         address: str | None = None,
         can_stream: bool = False,
@@ -77,7 +75,6 @@ class Exchange:
         self.body = body
         self.headers = headers
         """None where the transport has no headers (stdio, in process): header rules are off."""
-        self.session_id = session_id
         self.principal = principal
         self.address = address
         self.can_stream = can_stream

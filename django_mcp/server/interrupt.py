@@ -76,8 +76,8 @@ class TaskTimers:
     __slots__ = ("_has_waited", "_loop", "_pulse", "_timers", "task")
 
     def __init__(self) -> None:
-        self.task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task(self._loop)
         self._timers: list[Timer] = []
         self._has_waited = False
         self._pulse: asyncio.Handle | None = None

@@ -14,7 +14,7 @@ from tests.wire import R5, WireClient
 
 pytestmark = pytest.mark.usefixtures("databases")
 
-CAN_BE_ASKED = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+CAN_BE_ASKED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 FORM = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
 
 
@@ -78,4 +78,3 @@ async def test_a_rotated_key_opens_states_sealed_before(client: WireClient):
         assert (await client.error("tools/call", retry))[1]["code"] == -32602
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old"]):
         assert "content" in await client.result("tools/call", retry)
-

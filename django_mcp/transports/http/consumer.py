@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from channels.generic.http import AsyncHttpConsumer
 from django.core.handlers.asgi import ASGIRequest
 
-from django_mcp.protocol.headers import SESSION_ID, Headers
+from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
@@ -97,7 +97,7 @@ class MCPConsumer(AsyncHttpConsumer):
         )
         if clearance.reply is not None:
             return noted(clearance.reply)
-        exchange = self._exchange = self._open_exchange(Headers(raw_headers), clearance)
+        exchange = self._exchange = self._open_exchange(Headers.from_asgi(raw_headers), clearance)
         if server.authenticate is not None:
             exchange.build_request = partial(_build_request, scope, b"")
             challenge: Reply | None = await server.authenticate(exchange)
@@ -130,7 +130,6 @@ class MCPConsumer(AsyncHttpConsumer):
             self._sink = StreamSink(self._send, clearance.headers)
         return Exchange(
             headers=headers,
-            session_id=headers.get(SESSION_ID),
             address=client[0] if client else None,
             can_stream=clearance.may_stream,
             sink=self._sink,

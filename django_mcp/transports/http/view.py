@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import UnreadablePostError
 from django.http.response import HttpResponseBase
 
-from django_mcp.protocol.headers import SESSION_ID, Headers
+from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.entries import Entry, find_entry
@@ -83,7 +83,6 @@ class MCPView:
             return _respond(noted(clearance.reply), clearance.headers)
         exchange = Exchange(
             headers=headers,
-            session_id=headers.get(SESSION_ID),
             address=request.META.get("REMOTE_ADDR"),
             can_stream=clearance.may_stream and isinstance(request, ASGIRequest),
             build_request=lambda: request,

@@ -131,7 +131,8 @@ async def test_the_exchange_holds_what_the_request_says():
     await talk(consumer(server), scope, part(script(["reply", 200, 1])))
 
     (exchange,) = server.exchanges
-    assert exchange.session_id == "s1"
+    assert exchange.headers is not None
+    assert exchange.headers.get("mcp-session-id") == "s1"
     assert exchange.address == "192.0.2.1"
     assert exchange.url_kwargs == {"tenant": "a"}
     assert exchange.headers is not None

@@ -144,7 +144,8 @@ async def test_the_exchange_holds_what_the_request_says(server: ScriptedServer):
 
     (exchange,) = server.exchanges
     assert exchange.url_kwargs == {"tenant": "home"}
-    assert exchange.session_id == "s1"
+    assert exchange.headers is not None
+    assert exchange.headers.get("mcp-session-id") == "s1"
     assert exchange.address == "192.0.2.1"
 
 
