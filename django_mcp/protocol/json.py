@@ -77,8 +77,8 @@ def _encode_other(value: object) -> JSONValue:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True)
-    # Lazy translations and other promises of a string.
-    if hasattr(value, "_proxy____args"):
+    # A lazy text, known by the name of its base class: this layer knows no framework.
+    if any(base.__name__ == "Promise" for base in type(value).__mro__):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 

@@ -28,7 +28,7 @@ class Options:
     Attributes:
         revisions: names of the protocol revisions spoken; None: all.
         page_size: entries of a list per page; 0: one page.
-        call_timeout_s: seconds a handler may take unless its entry says otherwise.
+        call_timeout_s: seconds a handler may take unless its entry says otherwise; None: any.
         max_batch: messages in one batch, where the revision has batches.
         max_result_bytes: encoded size of one result.
         max_body_bytes, body_timeout_s: size of a request body, and seconds until it is complete.
@@ -51,7 +51,7 @@ class Options:
     page_size: int = 1000
     validate_input: bool = True
     validate_output: bool = False
-    call_timeout_s: float = 60.0
+    call_timeout_s: float | None = 60.0
     max_batch: int = 20
     max_result_bytes: int = 4 * 1024 * 1024
     max_body_bytes: int = 4 * 1024 * 1024

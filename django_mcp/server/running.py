@@ -100,7 +100,7 @@ async def _run(
 
     timers = ctx.exchange.timers or TaskTimers()
     deadline = Interrupt(timers.task)
-    timer = timers.after(timeout_s, deadline.fire)
+    timer = timers.after(timeout_s, deadline.fire) if timeout_s is not None else None
     try:
         if handler.is_async:
             value = await handler.function(**kwargs)
@@ -116,7 +116,8 @@ async def _run(
             raise
         raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
     finally:
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
 
 
 def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes:

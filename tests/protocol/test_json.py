@@ -106,3 +106,14 @@ def test_common_values_have_a_form() -> None:
 def test_an_unknown_object_is_a_fault() -> None:
     with pytest.raises(TypeError, match="object cannot be written"):
         encode(object())
+
+
+def test_texts_of_other_kinds_are_read() -> None:
+    class Promise:
+        def __str__(self) -> str:
+            return "lazy"
+
+    class Safe(str):
+        __slots__ = ()
+
+    assert decode(encode([Promise(), Safe("safe")])) == ["lazy", "safe"]

@@ -186,6 +186,17 @@ async def test_a_call_past_its_deadline_ends_in_a_clear_error(
     release.set()
 
 
+async def test_a_server_may_leave_out_the_deadline() -> None:
+    patient = MCPServer("patient", call_timeout_s=None)
+
+    @patient.tool
+    async def answer() -> str:
+        """Answer."""
+        return "ok"
+
+    assert text(await WireClient(patient, R5).call("answer")) == "ok"
+
+
 async def test_a_result_too_large_ends_in_a_clear_error() -> None:
     small = MCPServer("small", max_result_bytes=1000)
 
