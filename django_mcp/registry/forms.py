@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import FormError
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
 from django_mcp.registry.problems import RegistrationError
@@ -102,8 +102,6 @@ def _without_null_default(field: JSONObject) -> JSONObject:
 
 @functools.lru_cache(MAX_FORMS)
 def _validator(encoded: bytes) -> Validator:
-    from django_mcp.protocol.json import decode
-
     try:
         return compile_schema(decode(encoded), "a form", is_input=False)
     except RegistrationError as error:
