@@ -28,7 +28,7 @@ MiB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Every key of `DJANGO_MCP` with its default; `docs/settings.md` says what each means."""
+    """Every key of `DJANGO_MCP` with its default; `docs/reference/settings.md` says what each means."""
 
     NAME: str = "django-mcp"
     TITLE: str | None = None
