@@ -1,0 +1,1 @@
+"""The tables of a site's MCP servers, one module per subject."""
