@@ -49,6 +49,7 @@ class Exchange:
         "can_stream",
         "cancels_on_disconnect",
         "connection",
+        "gate",
         "headers",
         "is_disconnected",
         "principal",
@@ -85,6 +86,8 @@ class Exchange:
         """The state of a connection that lives longer than this exchange; None: there is none."""
         self.timers = timers
         """Of the task that the exchange is answered in, where the transport has made them."""
+        self.gate: Any = None
+        """What authenticated it; challenges are made by it. None where nobody has to be known."""
         self.request_id: str | None = None
         self.cancels_on_disconnect = False
         """Set by the server as soon as the revision is known; read by the transport."""

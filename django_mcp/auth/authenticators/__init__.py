@@ -1,0 +1,1 @@
+"""Authenticators, one module per kind of credentials."""

@@ -1,0 +1,66 @@
+"""What an authenticator is: it knows one kind of credentials, and tells whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.auth.principal import Principal
+from django_mcp.server.exchange import Exchange
+
+__all__ = ["Authenticator", "Rejection"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rejection:
+    """Refuse a request for its bad credentials.
+
+    Attributes:
+        reason: one sentence for the client's developer and the log; nothing of the credentials.
+        error: the code of RFC 6750 section 3.1; None where no bearer token was presented.
+        status: 401; 400 when the credentials cannot be read, 503 when nobody can check them now.
+    """
+
+    reason: str
+    error: str | None = "invalid_token"
+    status: int = 401
+
+
+class Authenticator:
+    """Knows one kind of credentials. A server asks its authenticators in order, on every request.
+
+    Subclasses implement `authenticate`, with or without `async`; without, it runs in a thread.
+    One object serves all requests at the same time.
+    """
+
+    kind: str = "custom"
+    """Names the kind of credentials, in principals' keys and in `AuthInfo.authenticator`."""
+
+    authorization_servers: tuple[str, ...] = ()
+    """Issuers whose tokens are taken, for the metadata of the protected resource (RFC 9728)."""
+
+    required_scopes: tuple[str, ...] = ()
+    """Scopes that every token must have, told in the challenge."""
+
+    def authenticate(self, exchange: Exchange) -> Any:
+        """Return the `Principal`, a `Rejection`, or None when there are no credentials of this kind.
+
+        Args:
+            exchange: the request without its body, which has not been read.
+        """
+        raise NotImplementedError
+
+    def challenge(self, exchange: Exchange) -> str | None:
+        """Return what to say in `WWW-Authenticate`, as a scheme with its parameters.
+
+        `Bearer` alone stands for the server's one bearer challenge, with realm, scope and metadata.
+        """
+        return None
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+        """Return the keys of those of its principals whose credentials no longer hold.
+
+        Asked every few seconds for open streams: one query for all of them.
+        """
+        return set()

@@ -1,0 +1,126 @@
+"""Challenges: the answers 401 and 403, with what a client needs to know to come back with more.
+
+Sources: RFC 6750 section 3, RFC 9728 section 5.1, 2025-11-25 and 2026-07-28 basic/authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.messages import encode_error
+from django_mcp.server.exchange import Exchange, Reply
+
+if TYPE_CHECKING:
+    from django_mcp.auth.gate import Gate
+
+__all__ = ["FindMetadataURL", "insufficient_scope", "set_metadata_source", "unauthorized"]
+
+FindMetadataURL = Callable[[Exchange], str | None]
+"""Returns the URL of the metadata (RFC 9728) of the endpoint that an exchange came to.
+
+`exchange.gate` has the server. The URL must rest on settings or on the host that the guard let
+through (`exchange.build_request().get_host()`), never on a header that nobody checked.
+"""
+
+_find_metadata_url: FindMetadataURL | None = None
+
+_NOT_IN_SCOPES = frozenset({"offline_access"})
+"""About refreshing, which is no business of the resource (2026-07-28 basic/authorization)."""
+
+
+def set_metadata_source(find: FindMetadataURL | None) -> None:
+    """Say where the metadata of protected resources is; None: there is none."""
+    global _find_metadata_url
+    _find_metadata_url = find
+
+
+def unauthorized(
+    exchange: Exchange,
+    reason: str = "Authentication is needed",
+    *,
+    error: str | None = None,
+    scopes: Iterable[str] = (),
+    status: int = 401,
+) -> Reply:
+    """Return the refusal of a request whose sender is not known.
+
+    Args:
+        exchange: the request.
+        reason: one sentence; nothing of the credentials.
+        error: the code of RFC 6750 section 3.1; None when no credentials were presented.
+        scopes: what the token should be good for; those that all tokens need are added.
+        status: 401, or 400 for credentials that cannot be read.
+    """
+    refusal = Refusal(code=INVALID_REQUEST, message=reason)
+    challenges = tuple(
+        (b"www-authenticate", text.encode("latin-1", "replace"))
+        for text in _challenges(exchange, error, reason if error else None, scopes)
+    )
+    return Reply(status, encode_error(None, refusal), challenges)
+
+
+def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
+    """Return the refusal of an operation for which the token is not good enough.
+
+    Whoever is not authenticated at all is told to be, with status 401.
+
+    Args:
+        exchange: the request.
+        scopes: all scopes of the operation, those the token has among them.
+    """
+    wanted = _told(scopes)
+    names = " ".join(wanted)
+    is_known = bool(exchange.principal.is_authenticated)
+    error = "insufficient_scope" if is_known else None
+    reason = f"This needs a token with the scopes: {names}"
+    bearer = _bearer(exchange, error, reason if error else None, wanted)
+    return Refusal(
+        code=INVALID_REQUEST,
+        message=reason,
+        data={"scopes": list(wanted)},
+        status=403 if is_known else 401,
+        headers=((b"www-authenticate", bearer.encode("latin-1", "replace")),),
+    )
+
+
+def _challenges(
+    exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
+) -> list[str]:
+    gate: Gate | None = exchange.gate
+    asked = [] if gate is None else [each.challenge(exchange) for each in gate.authenticators]
+    # Each once. A 401 must have one (RFC 9110 section 15.5.2).
+    found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
+    if "Bearer" in found:
+        required = () if gate is None else gate.required_scopes
+        wanted = _told((*required, *scopes))
+        bearer = _bearer(exchange, error, description, wanted)
+        found = [bearer if text == "Bearer" else text for text in found]
+    return found
+
+
+def _bearer(
+    exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
+) -> str:
+    gate: Gate | None = exchange.gate
+    url = None if _find_metadata_url is None or gate is None else _find_metadata_url(exchange)
+    found = {
+        "realm": "mcp" if gate is None else gate.realm,
+        "error": error,
+        "error_description": description,
+        "scope": " ".join(scopes) or None,
+        "resource_metadata": url,
+    }
+    return "Bearer " + ", ".join(
+        f'{name}="{_quoted(value)}"' for name, value in found.items() if value is not None
+    )
+
+
+def _told(scopes: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(scope for scope in scopes if scope not in _NOT_IN_SCOPES))
+
+
+def _quoted(value: str) -> str:
+    # RFC 6750 takes printable ASCII without quotes and backslashes in every parameter.
+    return "".join(char if " " <= char <= "~" and char not in '"\\' else "?" for char in value)

@@ -1,0 +1,108 @@
+"""The principal: on whose behalf a request is made, and what the credentials say of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
+
+    from django_mcp.auth.authenticators.base import Authenticator
+
+__all__ = ["MAX_KEY_LENGTH", "AuthInfo", "Principal", "make_key"]
+
+MAX_KEY_LENGTH = 128
+"""Characters of a principal's key, which sessions store."""
+
+_NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuthInfo:
+    """What the credentials of a request say. The credentials themselves are not in it.
+
+    Attributes:
+        subject: who, in the words of whoever issued the credentials.
+        client_id: the OAuth client, or the key, that acts for the subject; None: nobody else does.
+        scopes: what the credentials are good for.
+        claims: what else a token says, by its issuer's names.
+        expires_at: seconds since the epoch; None: never.
+        authenticator: the kind of credentials: `oauth`, `jwt`, `api-key`, `session` and so on.
+        allowed_tools: the only tools that may be used; None: all.
+    """
+
+    subject: str
+    authenticator: str
+    client_id: str | None = None
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, Any] = field(default=_NO_CLAIMS)
+    expires_at: float | None = None
+    allowed_tools: frozenset[str] | None = None
+
+
+class Principal:
+    """On whose behalf an authenticated request is made.
+
+    Args:
+        key: who it is, of at most `MAX_KEY_LENGTH` characters and equal for every token that the
+            same client gets for the same user; sessions and sealed states are bound to it.
+        user: the Django user; None: nobody who has an account here.
+        auth: what the credentials say.
+        source: the authenticator, which can tell later whether the credentials still hold.
+        handle: by which `source` finds the credentials again; no secret.
+    """
+
+    __slots__ = ("_user", "auth", "handle", "key", "source")
+
+    is_authenticated = True
+
+    def __init__(
+        self,
+        *,
+        key: str,
+        user: AbstractBaseUser | AnonymousUser | None = None,
+        auth: AuthInfo | None = None,
+        source: Authenticator | None = None,
+        handle: Any = None,
+    ) -> None:
+        self.key = key
+        self.auth = auth
+        self.source = source
+        self.handle = handle
+        self._user = user
+
+    @property
+    def user(self) -> AbstractBaseUser | AnonymousUser:
+        """The Django user; `AnonymousUser` for one who has no account here."""
+        if self._user is None:
+            from django.contrib.auth.models import AnonymousUser
+
+            self._user = AnonymousUser()
+        return self._user
+
+    def __repr__(self) -> str:
+        return f"<Principal {self.key}>"
+
+
+def make_key(authenticator: str, subject: object, client_id: object = None) -> str:
+    """Return the key of a principal: equal for equal arguments, and for no others.
+
+    Args:
+        authenticator: the kind of credentials.
+        subject: the primary key of the user, or how the issuer names who has no account here.
+        client_id: the client that acts for the subject.
+    """
+    parts = [authenticator, str(subject)]
+    if client_id is not None:
+        parts.append(str(client_id))
+    key = ":".join(quote(part, safe="") for part in parts)
+    if len(key) <= MAX_KEY_LENGTH:
+        return key
+    # No quoted part has this sign in it, so that no short key can look like a long one's.
+    return f"{authenticator}#{hashlib.sha256(key.encode()).hexdigest()}"
