@@ -51,6 +51,7 @@ class Exchange:
         "connection",
         "gate",
         "headers",
+        "is_buffered",
         "is_disconnected",
         "principal",
         "request_id",
@@ -92,6 +93,8 @@ class Exchange:
         self.cancels_on_disconnect = False
         """Set by the server as soon as the revision is known; read by the transport."""
         self.is_disconnected = False
+        self.is_buffered = False
+        """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
 
     def disconnected(self) -> None:
         """Note that the client is gone. The transport calls it, once, before it cancels."""

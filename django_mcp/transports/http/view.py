@@ -1,8 +1,8 @@
 """The plain Django view: the same exchange for sites without ASGI routing, and under WSGI.
 
 Everything is decided by the code the consumer uses; this file reads a Django request and writes a
-Django response. Django has read the body before an ASGI view is called, and under WSGI nothing can
-be streamed nor a client be seen leaving: both are for the consumer.
+Django response. Django has read the body before an ASGI view is called, and under WSGI messages
+arrive together with the answer and no client is seen leaving: both are for the consumer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from django.http.response import HttpResponseBase
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.transports.http.body import too_large
+from django_mcp.transports.http.buffer_sink import BufferSink
 from django_mcp.transports.http.entries import Entry, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.queue_sink import QueueSink
@@ -84,7 +85,7 @@ class MCPView:
         exchange = Exchange(
             headers=headers,
             address=request.META.get("REMOTE_ADDR"),
-            can_stream=clearance.may_stream and isinstance(request, ASGIRequest),
+            can_stream=clearance.may_stream,
             build_request=lambda: request,
             url_kwargs=url_kwargs,
         )
@@ -94,7 +95,7 @@ class MCPView:
         entry = find_entry(self.server, request.method)
         if isinstance(request, ASGIRequest):
             return await self._call_apart(entry, exchange, clearance)
-        return _respond(await entry(exchange), clearance.headers)
+        return await self._call(entry, exchange, clearance)
 
     def _examine(self, request: HttpRequest) -> tuple[Headers, Clearance]:
         scope = getattr(request, "scope", None)
@@ -119,6 +120,23 @@ class MCPView:
                 return noted(body)
             exchange.body = body
         return None
+
+    async def _call(
+        self, entry: Entry, exchange: Exchange, clearance: Clearance
+    ) -> HttpResponseBase:
+        """Answer in one body: events, when there were messages ahead of the answer."""
+        sink = BufferSink()
+        exchange.is_buffered = True
+        if clearance.may_stream:
+            exchange.sink = sink
+        reply = await entry(exchange)
+        events = sink.body(reply, must_stream=clearance.must_stream)
+        if events is None:
+            return _respond(reply, clearance.headers)
+        response = HttpResponse(events)
+        length = (b"content-length", b"%d" % len(events))
+        _add_headers(response, (*STREAM_HEADERS, length, *clearance.headers, *reply.headers))
+        return response
 
     async def _call_apart(
         self, entry: Entry, exchange: Exchange, clearance: Clearance

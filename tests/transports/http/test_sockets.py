@@ -384,11 +384,14 @@ async def test_daphne_finds_no_application_that_outlives_its_client(impatient_da
 # -- WSGI
 
 
-async def test_under_wsgi_the_view_answers_in_json(tmp_path: Path):
+async def test_under_wsgi_the_view_answers_in_one_body(tmp_path: Path):
     with running(SITE, "wsgi", log=tmp_path / "wsgi.log") as site:
-        answer = await do(site, ["send", 1], ["tell", "can_stream"], path="/view")
+        answer = await do(site, ["reply", 200, "alone"], path="/view")
+        events = await do(site, ["send", 1], ["reply", 200, 2], path="/view")
         large = await ask(site, post("/view", b"", {"Content-Length": str(200 * MiB)}))
         foreign = await ask(site, post("/view", b"[]", {"Origin": "http://evil.example"}))
 
-    assert answer.json == [False, False]
+    assert answer.json == "alone"
+    assert [event.data for event in events.events] == ["1", "2"]
+    assert int(events.headers["content-length"]) > 0
     assert (large.status, foreign.status) == (413, 403)

@@ -14,7 +14,9 @@ from django.http import HttpRequest
 from django.test import AsyncRequestFactory, Client, override_settings
 from django.urls import path
 
+from django_mcp.protocol.sse import Parser
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.transports.http.buffer_sink import MAX_KEPT_BYTES, MAX_MESSAGES
 from django_mcp.transports.http.view import make_view
 from tests.transports.http.harness import GONE, LIMIT_S, Conversation, http_scope, part
 from tests.transports.http.scripted import ScriptedServer, script
@@ -229,12 +231,58 @@ async def test_no_task_is_left_behind(server: ScriptedServer):
 # -- under WSGI
 
 
-def test_under_wsgi_everything_is_json(server: ScriptedServer):
-    response = ask_wsgi(["send", 1], ["tell", "can_stream"])
+def test_under_wsgi_an_answer_alone_is_json(server: ScriptedServer):
+    response = ask_wsgi(["tell", "is_buffered"])
 
     assert response.status_code == 200
     assert response["Content-Type"] == "application/json"
+    assert response.json() is True
+
+
+def test_under_wsgi_messages_arrive_with_the_answer(server: ScriptedServer):
+    """HTM-02, HTM-06: the same events, in one body."""
+    response = ask_wsgi(["send", 1], ["send", 2], ["tell", "can_stream"])
+
+    assert response["Content-Type"] == "text/event-stream"
+    assert not response.streaming
+    assert events_of(response) == ["1", "2", "[true,true]"]
+
+
+def test_under_wsgi_a_client_that_takes_only_json_gets_only_json(server: ScriptedServer):
+    response = ask_wsgi(["send", 1], ["tell", "can_stream"], accept="application/json")
+
     assert response.json() == [False, False]
+
+
+def test_under_wsgi_a_client_that_takes_only_events_gets_its_answer_as_one(server: ScriptedServer):
+    assert events_of(ask_wsgi(["reply", 200, "x"], accept="text/event-stream")) == ['"x"']
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_under_wsgi_a_status_stays_free(server: ScriptedServer, status: int):
+    """HTM-11"""
+    response = ask_wsgi(["send", 1], ["reply", status, "no"])
+
+    assert (response.status_code, response.json()) == (status, "no")
+
+
+def test_under_wsgi_no_more_is_kept_than_is_bearable(
+    server: ScriptedServer, caplog: pytest.LogCaptureFixture
+):
+    many = ask_wsgi(*([["send", 1]] * (MAX_MESSAGES + 5)), ["reply", 200, "many"])
+    large = ask_wsgi(*([["send", "x" * 100_000]] * 20), ["reply", 200, "large"])
+
+    assert len(events_of(many)) == MAX_MESSAGES + 1
+    assert events_of(many)[-1] == '"many"'
+    assert len(large.content) < MAX_KEPT_BYTES + 1000
+    assert [record.getMessage() for record in caplog.records] == [
+        "Dropped 5 messages ahead of an answer under WSGI",
+        "Dropped 10 messages ahead of an answer under WSGI",
+    ]
+
+
+def events_of(response: Any) -> list[str]:
+    return [event.data for event in Parser().feed(response.content)]
 
 
 def test_under_wsgi_the_guard_is_the_same(server: ScriptedServer):
