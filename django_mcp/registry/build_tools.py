@@ -52,6 +52,7 @@ def build_tool(
     timeout: float | None = None,
     required_client_capabilities: JSONObject | None = None,
     validate_output: bool | None = None,
+    record_arguments: bool = False,
     **common: Any,
 ) -> ToolEntry:
     """Return a tool. For what the arguments mean see `Registration.register_tool`."""
@@ -91,6 +92,7 @@ def build_tool(
         timeout_s=timeout,
         required_client_capabilities=_capabilities(required_client_capabilities, source),
         validate_output=validate_output,
+        record_arguments=record_arguments,
         has_lazy_texts=has_lazy_texts([published, published_output]),
         **fields,
     )

@@ -68,6 +68,8 @@ class ToolOptions(CommonOptions, total=False):
     timeout: seconds a call may take; by default the server's.
     required_client_capabilities: what a client has to offer, as it declares it.
     validate_output: check results against the output schema; by default the server's.
+    record_arguments: keep the arguments in the record of calls, where there is one; by default
+        only what kind of value each was.
     """
 
     input_schema: JSONObject | None
@@ -79,6 +81,7 @@ class ToolOptions(CommonOptions, total=False):
     timeout: float | None
     required_client_capabilities: JSONObject | None
     validate_output: bool | None
+    record_arguments: bool
 
 
 class TemplateOptions(CommonOptions, total=False):

@@ -103,6 +103,7 @@ class ToolEntry(Entry):
         timeout_s: how long a call may take; None leaves it to the server.
         required_client_capabilities: what a client has to offer.
         validate_output: whether results are checked; None leaves it to the server.
+        record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
     """
 
@@ -115,6 +116,7 @@ class ToolEntry(Entry):
     timeout_s: float | None = None
     required_client_capabilities: JSONObject = field(default_factory=dict)
     validate_output: bool | None = None
+    record_arguments: bool = False
     has_lazy_texts: bool = False
 
     def to_wire(self) -> JSONObject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
@@ -35,6 +36,7 @@ from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.methods import METHODS
 
 if TYPE_CHECKING:
+    from django_mcp.server.interfaces import Observer
     from django_mcp.server.server import MCPServer
 
 logger = logging.getLogger("django_mcp")
@@ -77,8 +79,10 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
         if request.method != "initialize":
             kept.in_flight[request.id] = ctx
             ctx.task = asyncio.current_task()
+    observer = server.observer
+    running = _run(ctx) if observer is None else _run_observed(ctx, observer)
     try:
-        outcome = await _run(ctx)
+        outcome = await running
     finally:
         ctx.finish()
         if kept is not None and kept.in_flight.get(request.id) is ctx:
@@ -110,6 +114,22 @@ async def _run(ctx: Context[Any]) -> bytes | Refusal | None:
     except Exception:
         logger.exception("Could not answer %s", ctx.method)
         return Refusal(code=INTERNAL_ERROR, message="Internal error")
+
+
+_OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
+
+
+async def _run_observed(ctx: Context[Any], observer: Observer) -> bytes | Refusal | None:
+    if ctx.method not in _OBSERVED:
+        return await _run(ctx)
+    started = time.perf_counter()
+    outcome = None
+    try:
+        outcome = await _run(ctx)
+        return outcome
+    finally:
+        # Cancelled ones are heard of as well.
+        observer.answered(ctx, outcome, time.perf_counter() - started)
 
 
 async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> Reply:

@@ -20,6 +20,8 @@ from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 
 if TYPE_CHECKING:
+    from django_mcp.registry.entries import Entry
+    from django_mcp.server.interfaces import Failure
     from django_mcp.server.server import MCPServer
 
 P = TypeVar("P")
@@ -40,7 +42,10 @@ class Context(Asking, Generic[P]):
         "_loop_thread",
         "_meta",
         "connection",
+        "entry",
         "exchange",
+        "failure",
+        "has_asked",
         "message",
         "method",
         "options",
@@ -76,6 +81,12 @@ class Context(Asking, Generic[P]):
         self._is_cancelled = False
         self._is_finished = False
         self._last_progress: float | None = None
+        self.entry: Entry | None = None
+        """What is called, once it is found."""
+        self.failure: Failure | None = None
+        """How it failed, if it did."""
+        self.has_asked = False
+        """Whether the answer is a question to the client."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
 

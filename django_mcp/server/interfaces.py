@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from django_mcp.protocol.errors import Refusal
 from django_mcp.registry.entries import Entry
 
 if TYPE_CHECKING:
@@ -43,6 +44,24 @@ class AccessPolicy(Protocol):
         ...
 
 
+class Observer(Protocol):
+    """Hears of each tool called, resource read and prompt filled in."""
+
+    def answered(
+        self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
+    ) -> None:
+        """Take note of a request that was answered. On the event loop; must not block or raise.
+
+        What was called, how it failed and whether it asked stand in `ctx`.
+
+        Args:
+            ctx: the request.
+            answer: the encoded result or the refusal; None: it was cancelled.
+            duration_s: how long it took, waiting for a thread and being cancelled included.
+        """
+        ...
+
+
 class FailureKind(Enum):
     """In which way a handler failed.
 
@@ -65,6 +84,8 @@ class Failure:
 
     kind: FailureKind
     message: str
+    reference: str | None = None
+    """Of a fault: by which the log has it."""
 
 
 class ExceptionMapper(Protocol):

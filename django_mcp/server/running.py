@@ -71,13 +71,13 @@ async def run_handler(
                 ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
                 ctx.answers.begin()
     except Asked as asked:
-        return _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here()
+        return _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
     except ProtocolError as error:
         return error.to_refusal()
     except Exception as error:  # noqa: BLE001 - whatever a site's code raises ends here
-        return _describe(ctx, error, what)
+        return note(ctx, _describe(ctx, error, what))
 
 
 async def _run(
@@ -123,14 +123,16 @@ async def _run(
 def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes:
     """Return the result that carries questions, and what is known so far, to the client."""
     sealed = seal_state(ctx, ctx.answers, list(asks), state)
+    ctx.has_asked = True
     result: JSONObject = {"requestState": sealed}
     if asks:
         result["inputRequests"] = {key: ask.to_wire() for key, ask in asks.items()}
     return ctx.server.encode_interim(result, ctx.rules)
 
 
-def _cannot_ask_here() -> Failure:
-    return Failure(kind=FailureKind.FAULT, message="Nothing can be asked while this is answered")
+def _cannot_ask_here(ctx: Context[Any]) -> Failure:
+    message = "Nothing can be asked while this is answered"
+    return note(ctx, Failure(kind=FailureKind.FAULT, message=message))
 
 
 def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
@@ -140,7 +142,13 @@ def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
             message=str(error),
             data={"requiredCapabilities": error.capability},
         )
-    return Failure(kind=FailureKind.TOLD, message=str(error))
+    return note(ctx, Failure(kind=FailureKind.TOLD, message=str(error)))
+
+
+def note(ctx: Context[Any], failure: Failure) -> Failure:
+    """Write down in the context how its handler failed, for who observes, and return it."""
+    ctx.failure = failure
+    return failure
 
 
 def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
@@ -161,7 +169,8 @@ def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
         return failure
     reference = secrets.token_hex(6)
     logger.error("%s failed, reference %s", what, reference, exc_info=error)
-    return Failure(kind=FailureKind.FAULT, message=f"Internal error (reference {reference})")
+    message = f"Internal error (reference {reference})"
+    return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
 
 
 def describe_problems(problems: Sequence[Problem]) -> str:

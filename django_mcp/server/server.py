@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ExceptionMapper,
         HandlerScope,
         Language,
+        Observer,
         Sealer,
     )
 
@@ -58,6 +59,7 @@ class MCPServer(Registration):
 
     The attributes `scope`, `access`, `exceptions`, `sealer`, `language` and `converter` are what
     it needs of its surroundings (`server.interfaces`); each starts as a plain implementation.
+    `observer`, if there is one, hears of each call.
     """
 
     context_class: type[Context[Any]] = Context
@@ -72,6 +74,7 @@ class MCPServer(Registration):
         self.sealer: Sealer = ProcessSealer()
         self.language: Language = OneLanguage()
         self.converter: ResultConverter = PlainConverter()
+        self.observer: Observer | None = None
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
 

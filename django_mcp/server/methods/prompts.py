@@ -25,6 +25,7 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     entry = ctx.server.registry.prompts.get(name)
     if entry is None or not ctx.server.access.is_visible(entry, ctx.principal):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown prompt: {short(name)}")
+    ctx.entry = entry
 
     def finish(value: Any) -> bytes | Refusal:
         return _encode(ctx, entry.convert(value))

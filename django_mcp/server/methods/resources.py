@@ -25,6 +25,7 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     if found is None:
         return _missing(ctx, uri)
     entry, variables = found
+    ctx.entry = entry
 
     def finish(value: Any) -> bytes | Refusal:
         return _encode(ctx, entry, uri, entry.convert(value, uri))

@@ -24,13 +24,15 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.capabilities import covers
-from django_mcp.server.interfaces import Failure
-from django_mcp.server.running import describe_problems, run_handler, short
+from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.running import describe_problems, note, run_handler, short
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
 
 logger = logging.getLogger("django_mcp")
+
+_TOLD = Failure(kind=FailureKind.TOLD, message="The result says so itself")
 
 
 async def call(ctx: Context[Any]) -> bytes | Refusal:
@@ -45,11 +47,13 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     entry = server.registry.tools.get(name)
     if entry is None or not server.access.is_visible(entry, ctx.principal):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown tool: {short(name)}")
+    ctx.entry = entry
     refusal = _check_headers(ctx, entry, arguments) or _check_capabilities(ctx, entry)
     if refusal is not None:
         return refusal
     if ctx.options.validate_input and not entry.input_validator.is_valid(arguments):
-        return _in_band(ctx, describe_problems(entry.input_validator.problems(arguments)))
+        text = describe_problems(entry.input_validator.problems(arguments))
+        return _in_band(ctx, note(ctx, Failure(kind=FailureKind.ARGUMENTS, message=text)))
     return await _run(ctx, entry, arguments)
 
 
@@ -69,7 +73,7 @@ async def _run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> by
         timeout_s=entry.timeout_s,
         may_ask=True,
     )
-    return _in_band(ctx, outcome.message) if isinstance(outcome, Failure) else outcome
+    return _in_band(ctx, outcome) if isinstance(outcome, Failure) else outcome
 
 
 def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
@@ -87,6 +91,8 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
             return Refusal(
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
+    if result.is_error:
+        note(ctx, _TOLD)
     return _encode_wire(ctx, lower("tools/call", result.to_wire(), ctx.rules))
 
 
@@ -94,11 +100,11 @@ def _encode_wire(ctx: Context[Any], wire: JSONObject) -> bytes:
     encoded = ctx.server.encode_result(wire, ctx.rules)
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
-        return _in_band(
-            ctx,
+        text = (
             f"The result is too large: {len(encoded)} bytes, at most {limit} are sent. "
-            "Ask for less.",
+            "Ask for less."
         )
+        return _in_band(ctx, note(ctx, Failure(kind=FailureKind.TOLD, message=text)))
     return encoded
 
 
@@ -108,8 +114,8 @@ def _is_output_validated(ctx: Context[Any], entry: ToolEntry) -> bool:
     return ctx.options.validate_output
 
 
-def _in_band(ctx: Context[Any], text: str) -> bytes:
-    result = ToolResult(content=[Text(text)], is_error=True).to_wire()
+def _in_band(ctx: Context[Any], failure: Failure) -> bytes:
+    result = ToolResult(content=[Text(failure.message)], is_error=True).to_wire()
     return ctx.server.encode_result(result, ctx.rules)
 
 
