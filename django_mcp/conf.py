@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
@@ -55,6 +56,11 @@ class Settings:
     LOG_LEVEL: str = "info"
     LIST_TTL_MS: int = 0
     AUTODISCOVER_MODULE: str | None = "mcp"
+    PUBLIC_URL: str | None = None
+    OAUTH_PREFIX: str = "oauth/"
+    OAUTH_BASE_SCOPES: Sequence[str] | None = None
+    OAUTH_REGISTRATIONS_PER_HOUR: int = 60
+    OAUTH_MAX_REGISTERED: int = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +110,18 @@ def _is_origin(value: object) -> bool:
         return bool(parts.scheme and parts.hostname) and value == f"{parts.scheme}://{parts.netloc}"
     except ValueError:
         return False
+
+
+def _is_public_url(value: object) -> bool:
+    return value != "*" and _is_origin(value) and str(value).startswith(("http://", "https://"))
+
+
+def _is_prefix(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"([A-Za-z0-9._~-]+/)+", value) is not None
+
+
+def _is_scope(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[!#-\[\]-~]+", value) is not None
 
 
 def _is_dotted(value: object) -> bool:
@@ -193,6 +211,18 @@ _RULES: Mapping[str, _Rule] = {
     "AUTODISCOVER_MODULE": _Rule(
         accepts=_or_none(_is_dotted), wanted="the name of a module, or None to look for none"
     ),
+    "PUBLIC_URL": _Rule(
+        accepts=_or_none(_is_public_url),
+        wanted="scheme and host such as 'https://shop.example.com' (no path, no slash at the end), or None",
+    ),
+    "OAUTH_PREFIX": _Rule(
+        accepts=_is_prefix, wanted="a path such as 'oauth/', with a slash at its end only"
+    ),
+    "OAUTH_BASE_SCOPES": _Rule(
+        accepts=_or_none(_is_list_of(_is_scope)), wanted="a list of names of scopes, or None"
+    ),
+    "OAUTH_REGISTRATIONS_PER_HOUR": _COUNT,
+    "OAUTH_MAX_REGISTERED": _COUNT,
 }
 
 

@@ -41,7 +41,7 @@ class AuthInfo:
     authenticator: str
     client_id: str | None = None
     scopes: frozenset[str] = frozenset()
-    claims: Mapping[str, Any] = field(default=_NO_CLAIMS)
+    claims: Mapping[str, Any] = field(default_factory=lambda: _NO_CLAIMS)
     expires_at: float | None = None
     allowed_tools: frozenset[str] | None = None
 

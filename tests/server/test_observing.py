@@ -130,7 +130,9 @@ async def test_what_is_unknown_is_heard_of_without_an_entry(client: WireClient, 
 
 
 async def test_a_question_is_told_from_an_answer(server: MCPServer, ear: Ear) -> None:
-    capabilities: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    capabilities: dict[str, Any] = {
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
+    }
     await WireClient(server, R5).send("tools/call", {"name": "ask", "_meta": capabilities})
 
     assert ear.context.has_asked

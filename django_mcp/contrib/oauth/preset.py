@@ -1,0 +1,88 @@
+"""The settings of django-oauth-toolkit under which MCP clients get tokens, and only they do.
+
+It is read by settings modules, so it imports nothing that needs settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+__all__ = ["BASE_SCOPE", "oauth2_provider_settings"]
+
+BASE_SCOPE = "mcp"
+"""What a site's tokens are for when its tools name no scope: a client has to ask for one."""
+
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+
+_PARTS = "django_mcp.contrib.oauth"
+
+
+def oauth2_provider_settings(
+    scopes: Mapping[str, Any] | None = None, **overrides: Any
+) -> dict[str, Any]:
+    """Return a value for `OAUTH2_PROVIDER`.
+
+    Args:
+        scopes: what each scope lets a client do, in the words of the consent page; texts may be lazy.
+            Scopes that tools name are added when they are missing here.
+        overrides: settings of django-oauth-toolkit that are to be different. `DCR_ENABLED=False`
+            turns dynamic registration off, `CIMD_ENABLED=False` client-id metadata documents.
+    """
+    found: dict[str, Any] = {
+        "SCOPES": dict(scopes) if scopes else {BASE_SCOPE: _("Use this site's tools in your name")},
+        "SCOPES_BACKEND_CLASS": f"{_PARTS}.scopes.ToolScopes",
+        "OAUTH2_VALIDATOR_CLASS": f"{_PARTS}.validator.MCPOAuth2Validator",
+        # Codes and tokens
+        "AUTHORIZATION_CODE_EXPIRE_SECONDS": 60,
+        "ACCESS_TOKEN_EXPIRE_SECONDS": HOUR_S,
+        "REFRESH_TOKEN_EXPIRE_SECONDS": 30 * DAY_S,
+        "ROTATE_REFRESH_TOKEN": True,
+        "REFRESH_TOKEN_REUSE_PROTECTION": True,
+        "PKCE_REQUIRED": True,
+        # Programs on people's machines listen on a port of the moment (RFC 8252 section 7.3).
+        "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],
+        "ALLOW_LOCALHOST_LOOPBACK": True,
+        "ALLOW_URI_WILDCARDS": False,
+        # How clients become known
+        "CIMD_ENABLED": True,
+        "CIMD_METADATA_FETCHER": f"{_PARTS}.fetcher.BoundedMetadataFetcher",
+        "CIMD_MAX_DOCUMENT_SIZE": 10 * 1024,
+        "CIMD_FETCH_TIMEOUT_SECONDS": 5,
+        "DCR_ENABLED": True,
+        "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
+        # What the metadata says
+        "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
+        "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
+        "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [
+            "none",
+            "client_secret_post",
+            "client_secret_basic",
+        ],
+        "OIDC_RESPONSE_TYPES_SUPPORTED": ["code"],
+        "OIDC_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [
+            "none",
+            "client_secret_post",
+            "client_secret_basic",
+        ],
+        **{f"COMPLIANT_BCP_RFC9700_{gate}": True for gate in _GATES},
+    }
+    found.update(overrides)
+    return found
+
+
+_GATES = (
+    "IMPLICIT_GRANT",
+    "PASSWORD_GRANT",
+    "PKCE_METHOD",
+    "ACCESS_TOKEN_TRANSPORT",
+    "AUTHZ_RESPONSE_ISS",
+    "TOKEN_STORAGE",
+    "REFRESH_TOKEN",
+    "REDIRECT_URI_MATCHING",
+    "PKCE_REQUIRED",
+)
+"""What RFC 9700 asks for; redirects over http stay possible, to loopback addresses only."""
