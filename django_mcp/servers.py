@@ -20,6 +20,7 @@ from django_mcp.handlers.injectables import find_django_provider
 from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
 from django_mcp.handlers.threads import ThreadScope
+from django_mcp.inprocess.methods import InProcess
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.injection import Provider
@@ -59,7 +60,7 @@ _OF_DEFAULT_SERVER = {
 _servers: WeakSet[MCPServer] = WeakSet()
 
 
-class MCPServer(core.MCPServer):
+class MCPServer(InProcess, core.MCPServer):
     """A server of this site, with tools, resources and prompts of its own.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from asgiref.sync import sync_to_async
@@ -18,12 +19,15 @@ from django.core.signals import setting_changed
 from django_mcp.conf import settings
 from django_mcp.server.context import Context
 
-__all__ = ["ThreadScope", "run_in_pool"]
+__all__ = ["ThreadScope", "in_calling_thread", "run_in_pool"]
 
 T = TypeVar("T")
 
 _is_in_handler: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_is_in_handler", default=False
+)
+_runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "django_mcp_runs_in_place", default=False
 )
 
 
@@ -40,14 +44,30 @@ class ThreadScope:
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.
-        lane = lanes.nested if _is_in_handler.get() else lanes.pooled
+        is_nested = _is_in_handler.get() or _runs_in_place.get()
+        lane = lanes.nested if is_nested else lanes.pooled
         return cast(T, await lane(function, ctx))
 
 
 async def run_in_pool(function: Callable[[], T]) -> T:
     """Run `function`, which is no handler of a user's, in the pool; with usable connections."""
     lanes = _lanes or _open_lanes()
-    return cast(T, await lanes.pooled(function, None))
+    lane = lanes.nested if _runs_in_place.get() else lanes.pooled
+    return cast(T, await lane(function, None))
+
+
+@contextmanager
+def in_calling_thread() -> Iterator[None]:
+    """Have what would run in the pool run in the thread that waits for it.
+
+    For calls that begin in synchronous code: there the thread is that code's own, with its
+    connections and its transaction. Begun on an event loop, it is Django's thread-sensitive one.
+    """
+    token = _runs_in_place.set(True)
+    try:
+        yield
+    finally:
+        _runs_in_place.reset(token)
 
 
 class _Lanes:

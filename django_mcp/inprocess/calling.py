@@ -1,0 +1,184 @@
+"""Send one request to a server in this process, and go through its rounds of questions."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from typing_extensions import Unpack
+
+from django_mcp.inprocess.errors import MCPError, to_error
+from django_mcp.inprocess.questions import ALL_CAPABILITIES, Answerer, Answers
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.revisions import REVISIONS, Revision, find_revision
+from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange import ANONYMOUS, Exchange
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["MAX_ROUNDS", "Surroundings", "is_question", "send", "take_notification"]
+
+MAX_ROUNDS = 100
+"""Rounds of questions in one call; more are a handler that never has enough."""
+
+_NEWEST = REVISIONS[-1]
+_ids = itertools.count(1)
+
+
+class Surroundings(TypedDict, total=False):
+    """On whose behalf something is called in process, and who listens; all of it is optional.
+
+    Keys:
+        user: a user, or a principal; without one it is called anonymously.
+        answers: answers to questions, by key, in their order, or a function of key and question.
+            Without it nobody can be asked, and a tool that has to ask raises `MissingCapability`.
+        on_progress: called with progress, total and message (None where they are not told). It and
+            `on_log` run on the event loop, or are coroutine functions; they must not block.
+        on_log: called with level, data and logger.
+        log_level: the lowest level that `on_log` hears of; `debug` unless said.
+        request: the HTTP request that handlers get; without one they get none.
+        url_kwargs: what the URL of the endpoint would have captured.
+        capabilities: what the client declares; by default all questions when there are `answers`.
+        revision: name of the protocol revision whose form results have; the newest unless said.
+    """
+
+    user: Any
+    answers: Answers | None
+    on_progress: Callable[[float, float | None, str | None], Any] | None
+    on_log: Callable[[str, Any, str | None], Any] | None
+    log_level: str
+    request: HttpRequest | None
+    url_kwargs: Mapping[str, Any]
+    capabilities: JSONObject
+    revision: str | None
+
+
+async def send(
+    server: MCPServer, method: str, params: JSONObject, **how: Unpack[Surroundings]
+) -> JSONObject:
+    """Return the result of one request, after all its rounds.
+
+    Raises:
+        MCPError: the request was refused.
+        ValueError: there is no such revision.
+    """
+    revision = _find_revision(how.get("revision"))
+    given = how.get("answers")
+    answerer = Answerer(given)
+    capabilities = how.get("capabilities")
+    if capabilities is None:
+        capabilities = {} if given is None else ALL_CAPABILITIES
+    for _round in range(MAX_ROUNDS):
+        result = await _send_once(server, revision, method, params, capabilities, how)
+        if not is_question(result):
+            return result
+        params = {**params, "requestState": result.get("requestState")}
+        params["inputResponses"] = await answerer.answer_all(result.get("inputRequests", {}))
+    raise MCPError(f"{method} asked in {MAX_ROUNDS} rounds and is not done.")
+
+
+def is_question(result: JSONObject) -> bool:
+    """Tell whether a result asks for input instead of being complete."""
+    return all(result.get(key) == value for key, value in _NEWEST.interim_fields.items())
+
+
+async def _send_once(
+    server: MCPServer,
+    revision: Revision,
+    method: str,
+    params: JSONObject,
+    capabilities: JSONObject,
+    how: Surroundings,
+) -> JSONObject:
+    request = how.get("request")
+    listens = how.get("on_progress") is not None or how.get("on_log") is not None
+    user = how.get("user")
+    exchange = Exchange(
+        principal=ANONYMOUS if user is None else user,
+        can_stream=listens,
+        sink=_Listener(how) if listens else None,
+        build_request=None if request is None else lambda: request,
+        url_kwargs=how.get("url_kwargs"),
+        connection=_connect(server, revision, capabilities, how),
+    )
+    meta: JSONObject = {keys.PROGRESS_TOKEN: "progress"} if how.get("on_progress") else {}
+    if exchange.connection is None:
+        meta[keys.PROTOCOL_VERSION] = revision.name
+        meta[keys.CLIENT_CAPABILITIES] = capabilities
+        if how.get("on_log") is not None:
+            meta[keys.LOG_LEVEL] = how.get("log_level", "debug")
+    message = {
+        "jsonrpc": "2.0",
+        "id": next(_ids),
+        "method": method,
+        "params": {**params, "_meta": meta} if meta else params,
+    }
+    exchange.body = encode(message)
+    reply = await server.answer(exchange)
+    if reply.body is None:
+        raise MCPError(f"{method} was cancelled.")
+    body = decode(reply.body)
+    if "error" in body:
+        raise to_error(method, body["error"])
+    found: JSONObject = body["result"]
+    return found
+
+
+def _connect(
+    server: MCPServer, revision: Revision, capabilities: JSONObject, how: Surroundings
+) -> ConnectionState | None:
+    """Return the state of a connection that has shaken hands; None where no hands are shaken."""
+    if server.revisions.find(revision.name) is revision and revision.is_stateless:
+        return None
+    # The form of results is ours to choose in process, whichever revisions are on for clients.
+    return ConnectionState(
+        revision,
+        client_capabilities=capabilities,
+        log_level=how.get("log_level", "debug") if how.get("on_log") is not None else None,
+    )
+
+
+def _find_revision(name: str | None) -> Revision:
+    if name is None:
+        return _NEWEST
+    revision = find_revision(name)
+    if revision is None:
+        known = ", ".join(each.name for each in REVISIONS)
+        raise ValueError(f"There is no protocol revision {name!r}: choose from {known}.")
+    return revision
+
+
+class _Listener:
+    """Takes what a handler sends ahead of its result to who listens."""
+
+    def __init__(self, how: Surroundings) -> None:
+        self._how = how
+
+    async def send(self, message: bytes) -> None:
+        """See `Sink.send`."""
+        heard = take_notification(
+            decode(message), self._how.get("on_progress"), self._how.get("on_log")
+        )
+        if inspect.isawaitable(heard):
+            await heard
+
+
+def take_notification(
+    message: JSONObject,
+    on_progress: Callable[[float, float | None, str | None], Any] | None,
+    on_log: Callable[[str, Any, str | None], Any] | None,
+) -> Any:
+    """Hand a progress or log message to who listens to it, and return what they return."""
+    params = message.get("params", {})
+    match message.get("method"):
+        case "notifications/progress" if on_progress is not None:
+            return on_progress(params["progress"], params.get("total"), params.get("message"))
+        case "notifications/message" if on_log is not None:
+            return on_log(params["level"], params["data"], params.get("logger"))
+    return None

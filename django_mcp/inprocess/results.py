@@ -1,0 +1,147 @@
+"""What a call in process, or of the test client, returns: a result with its parts at hand."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django_mcp.protocol.json import JSONObject, decode
+
+__all__ = ["CallResult", "CompletionResult", "FilledPrompt", "ResourceResult"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallResult:
+    """What a tool gave.
+
+    Attributes:
+        raw: the whole result as the protocol has it.
+    """
+
+    raw: JSONObject
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed in a way that the model is told of: `text` says how.
+
+        Wrong arguments count: the model can mend them.
+        """
+        return bool(self.raw.get("isError", False))
+
+    @property
+    def structured(self) -> Any:
+        """The structured content: any JSON value; None when there is none."""
+        return self.raw.get("structuredContent")
+
+    @property
+    def content(self) -> list[JSONObject]:
+        """The content blocks, each with its `type`."""
+        return list(self.raw.get("content", ()))
+
+    @property
+    def text(self) -> str:
+        """The text blocks, a line each."""
+        return _joined(self.content)
+
+    @property
+    def meta(self) -> JSONObject:
+        """The result's `_meta`."""
+        return dict(self.raw.get("_meta", {}))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResourceResult:
+    """What reading a resource gave.
+
+    Attributes:
+        raw: the whole result as the protocol has it.
+    """
+
+    raw: JSONObject
+
+    @property
+    def contents(self) -> list[JSONObject]:
+        """Each with its `uri`, and `text` or `blob` (Base64)."""
+        return list(self.raw["contents"])
+
+    @property
+    def text(self) -> str:
+        """The texts, a line each."""
+        return "\n".join(each["text"] for each in self.contents if "text" in each)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the first contents."""
+        first = self.contents[0]
+        return base64.b64decode(first["blob"]) if "blob" in first else first["text"].encode()
+
+    @property
+    def parsed(self) -> Any:
+        """What the text says as JSON."""
+        return decode(self.text)
+
+    @property
+    def mime_type(self) -> str | None:
+        """The type of the first contents, if it has one."""
+        found: str | None = self.contents[0].get("mimeType")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilledPrompt:
+    """What a prompt became.
+
+    Attributes:
+        raw: the whole result as the protocol has it.
+    """
+
+    raw: JSONObject
+
+    @property
+    def messages(self) -> list[JSONObject]:
+        """Each with its `role` and `content`, one block."""
+        return list(self.raw["messages"])
+
+    @property
+    def text(self) -> str:
+        """The texts of the messages, a line each."""
+        return _joined(message["content"] for message in self.messages)
+
+    @property
+    def description(self) -> str | None:
+        """What the prompt is for, if it says so."""
+        found: str | None = self.raw.get("description")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompletionResult:
+    """What may be put in for an argument.
+
+    Attributes:
+        raw: the whole result as the protocol has it.
+    """
+
+    raw: JSONObject
+
+    @property
+    def values(self) -> list[str]:
+        """The proposals, best first; a hundred at most."""
+        return list(self.raw["completion"]["values"])
+
+    @property
+    def total(self) -> int | None:
+        """How many there are, if that is known."""
+        found: int | None = self.raw["completion"].get("total")
+        return found
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are more than these."""
+        return bool(self.raw["completion"].get("hasMore", False))
+
+
+def _joined(blocks: Iterable[Mapping[str, Any]]) -> str:
+    return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
