@@ -16,6 +16,7 @@ from django_mcp.conf import find_problems, read_icon, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
 from django_mcp.handlers.exceptions import DjangoExceptions
+from django_mcp.handlers.forms import make_django_form
 from django_mcp.handlers.injectables import find_django_provider
 from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
@@ -93,6 +94,7 @@ class MCPServer(InProcess, core.MCPServer):
         self.sealer = SiteSealer()
         self.language = ActiveLanguage()
         self.converter = DjangoConverter()
+        self.make_form = make_django_form
         _servers.add(self)
 
     def __repr__(self) -> str:

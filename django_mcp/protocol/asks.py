@@ -29,11 +29,14 @@ class Ask:
         method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
         params: in the newest form; None when it has none.
         capability: what the client must have declared, such as `{"elicitation": {"form": {}}}`.
+        form: what the user fills in, as it was given. Where that is a class, `params` lack its
+            schema until the server has made it.
     """
 
     method: str
     params: JSONObject | None
     capability: Mapping[str, Any]
+    form: Any = None
 
     def to_wire(self) -> JSONObject:
         """Return the question as it stands in `inputRequests`: without an id."""
@@ -42,26 +45,27 @@ class Ask:
         return {"method": self.method, "params": self.params}
 
 
-def ask_form(message: str, schema: JSONObject) -> Ask:
+def ask_form(message: str, schema: Any) -> Ask:
     """Return the question to fill a form in.
 
     Args:
         message: what is asked and why, for the user.
-        schema: a flat object of strings, numbers, booleans and choices.
+        schema: a flat JSON Schema of strings, numbers, booleans and choices, or a class with such
+            fields.
 
     Raises:
         FormError: the schema is not of that kind (2025-11-25 client/elicitation "Requested
             Schema").
     """
-    check_form(schema)
+    params: JSONObject = {"mode": "form", "message": str(message)}
+    if isinstance(schema, Mapping):
+        check_form(schema)
+        params["requestedSchema"] = {"properties": {}, **schema}
     return Ask(
         method="elicitation/create",
-        params={
-            "mode": "form",
-            "message": str(message),
-            "requestedSchema": {"properties": {}, **schema},
-        },
+        params=params,
         capability={"elicitation": {"form": {}}},
+        form=schema,
     )
 
 

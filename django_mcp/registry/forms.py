@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import Problem, RegistrationError
+from django_mcp.registry.reports import describe_conversion
 from django_mcp.registry.validators import Validator, compile_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["FormAnswer", "form_schema", "read_form"]
+__all__ = ["Form", "FormAnswer", "FormMaker", "convert", "make_form"]
 
 MAX_FORMS = 256
 """Schemas kept compiled. Ours; a site asks few different questions."""
@@ -30,38 +31,91 @@ class FormAnswer:
     data: Any
 
 
-def form_schema(schema: Any) -> JSONObject:
-    """Return the schema of a form: of a class with declared fields, or as it was given.
+class Form(Protocol):
+    """Something to be filled in."""
+
+    @property
+    def needs_thread(self) -> bool:
+        """Whether its schema or its reading may ask a database."""
+        ...
+
+    @property
+    def schema(self) -> JSONObject:
+        """A flat JSON Schema of its fields."""
+        ...
+
+    def read(self, content: Any) -> FormAnswer | list[Problem]:
+        """Return what a client sent as what was asked for, or what is wrong with it."""
+        ...
+
+
+FormMaker: TypeAlias = Callable[[Any], Form]
+"""Makes a form of what a handler asks with; raises `FormError` when it is none."""
+
+
+def make_form(schema: Any) -> Form:
+    """Return the form of a class with declared fields, or of a JSON Schema.
 
     Raises:
-        FormError: it is neither a schema nor such a class.
+        FormError: it is neither.
     """
     if isinstance(schema, Mapping):
-        return dict(schema)
+        return _SchemaForm(dict(schema))
     if not hints.is_record(schema):
         raise FormError(
             f"{schema!r:.100} is no form: use a dataclass, a TypedDict, a pydantic model or a "
             f"JSON Schema."
         )
-    return dict(_schema_of_class(schema))
+    return _form_of_class(schema)
 
 
-def read_form(schema: Any, fields: JSONObject, content: Any) -> FormAnswer | None:
-    """Return an answer's content as what was asked for; None when it does not fit.
+def convert(cls: Any, value: Any) -> Any:
+    """Return a JSON value as an instance of a class.
 
-    Args:
-        schema: what was asked with.
-        fields: `form_schema` of it.
-        content: as the client sent it.
+    Raises:
+        ValueError: it cannot be one.
     """
-    if type(content) is not dict or not _validator(encode(fields)).is_valid(content):
-        return None
-    if isinstance(schema, Mapping):
-        return FormAnswer(content)
-    try:
-        return FormAnswer(_adapter(schema).validate_python(content))
-    except ValueError:
-        return None
+    return _adapter(cls).validate_python(value)
+
+
+class _SchemaForm:
+    """A form that was given as a JSON Schema."""
+
+    needs_thread = False
+
+    def __init__(self, schema: JSONObject) -> None:
+        self.schema = schema
+
+    def read(self, content: Any) -> FormAnswer | list[Problem]:
+        """See `Form.read`."""
+        if type(content) is not dict:
+            return [Problem("", "must be an object")]
+        return _validator(encode(self.schema)).problems(content) or FormAnswer(content)
+
+
+class _ClassForm(_SchemaForm):
+    """A form made from the fields of a class."""
+
+    def __init__(self, cls: Any) -> None:
+        super().__init__(_schema_of(_adapter(cls)))
+        self._cls = cls
+
+    def read(self, content: Any) -> FormAnswer | list[Problem]:
+        """See `Form.read`."""
+        from pydantic import ValidationError
+
+        read = super().read(content)
+        if isinstance(read, list):
+            return read
+        try:
+            return FormAnswer(convert(self._cls, content))
+        except ValidationError as error:
+            return describe_conversion(error, content)
+
+
+@functools.lru_cache(MAX_FORMS)
+def _form_of_class(cls: Any) -> _ClassForm:
+    return _ClassForm(cls)
 
 
 @functools.lru_cache(MAX_FORMS)
@@ -69,9 +123,8 @@ def _adapter(cls: Any) -> TypeAdapter[Any]:
     return adapt(cls)
 
 
-@functools.lru_cache(MAX_FORMS)
-def _schema_of_class(cls: Any) -> JSONObject:
-    whole = schema_of(_adapter(cls))
+def _schema_of(adapter: TypeAdapter[Any]) -> JSONObject:
+    whole = schema_of(adapter)
     definitions = whole.get("$defs", {})
     fields = {
         name: _plain(field, definitions) for name, field in whole.get("properties", {}).items()

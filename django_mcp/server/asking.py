@@ -7,16 +7,20 @@ What stands before a question runs once for each round, so write after the last 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from django_mcp.protocol.asks import Ask, ask_form, ask_roots, ask_sampling, ask_url
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.forms import form_schema, read_form
+from django_mcp.registry.forms import Form, convert
+from django_mcp.registry.problems import ArgumentErrors
+from django_mcp.registry.reports import describe_conversion
+from django_mcp.server.answers import Elicited, Unfit, read_answer
 from django_mcp.server.capabilities import covers
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
+    from django_mcp.server.server import MCPServer
 
 T = TypeVar("T")
 
@@ -78,26 +82,6 @@ class Answers:
         return f"question-{self._asked}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Elicited:
-    """What the user did with a question.
-
-    Attributes:
-        action: `accept`, `decline` or `cancel`.
-        content: the form's fields, checked against its schema; None unless accepted.
-        data: the same as an instance of the class that was asked for, where one was.
-    """
-
-    action: str
-    content: JSONObject | None = None
-    data: Any = None
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the user said yes."""
-        return self.action == "accept"
-
-
 @dataclass(frozen=True, slots=True)
 class InputRequired:
     """Return from a handler to ask, and read the answers from `ctx.input_responses` next time.
@@ -124,6 +108,7 @@ class Asking:
         def client_capabilities(self) -> JSONObject: ...
 
         rules: Revision
+        server: MCPServer
 
         @property
         def answers(self) -> Answers: ...
@@ -135,40 +120,68 @@ class Asking:
             wanted = {name: wanted}
         return covers(self.client_capabilities, wanted)
 
+    def ask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
+        """Ask several things at once, and return the answers by the same keys.
+
+        Args:
+            asks: made with `ask_form`, `ask_url`, `ask_sampling` and `ask_roots`.
+
+        Returns:
+            For each question what `elicit`, `elicit_url`, `sample` or `list_roots` returns.
+
+        Raises:
+            CannotAsk: the client does not take one of them; uncaught, the caller is told so.
+        """
+        due: dict[str, Ask] = {}
+        found: dict[str, Any] = {}
+        for key, given in asks.items():
+            question, form = self._prepare(given)
+            if key not in self.answers.known:
+                due[key] = question
+                continue
+            found[key] = read_answer(question, form, self.answers.known[key])
+            if isinstance(found[key], Unfit):
+                # An answer that does not fit is no answer: it is asked for again.
+                due[key] = _again(question, found[key])
+        if due:
+            self._ask(due)
+        return found
+
+    async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
+        """Do as `ask` does."""
+        if self.needs_thread_to_ask(asks):
+            return await self.server.scope.run(lambda: self.ask(asks), cast("Any", self))
+        return self.ask(asks)
+
     def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
         """Ask the user to fill a form in, and return what they did.
 
+        An answer that does not fit is asked for again, with what is wrong below the message.
+
         Args:
             message: what is asked and why. Never ask for secrets here: use `elicit_url`.
-            schema: a dataclass, TypedDict or pydantic model with plain fields, or a JSON Schema.
+            schema: a dataclass, TypedDict or pydantic model with plain fields, or a JSON Schema;
+                on a Django site also a form class.
             key: names the question, when its place among the others may change between rounds.
 
         Raises:
             CannotAsk: the client does not take forms; uncaught, the caller is told so.
         """
         key = key or self.answers.next_key()
-        fields = form_schema(schema)
-        ask = ask_form(message, fields)
-        answer = self._answer(key, ask)
-        read = _read_elicited(answer, schema, fields)
-        # An answer that does not fit the form is no answer.
-        if read is None:
-            self._ask({key: ask})
-        return read
+        elicited: Elicited = self.ask({key: ask_form(message, schema)})[key]
+        return elicited
 
     async def aelicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
         """Do as `elicit` does."""
-        return self.elicit(message, schema, key=key)
+        key = key or self.answers.next_key()
+        elicited: Elicited = (await self.aask({key: ask_form(message, schema)}))[key]
+        return elicited
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
         """Ask the user to visit a page. Accepting means they agreed to, not that they are done."""
         key = key or self.answers.next_key()
-        ask = ask_url(message, url)
-        answer = self._answer(key, ask)
-        action = answer.get("action") if isinstance(answer, dict) else None
-        if action not in _ACTIONS:
-            self._ask({key: ask})
-        return Elicited(action=action)
+        elicited: Elicited = self.ask({key: ask_url(message, url)})[key]
+        return elicited
 
     async def aelicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
         """Do as `elicit_url` does."""
@@ -196,11 +209,8 @@ class Asking:
         key = key or self.answers.next_key()
         if isinstance(messages, str):
             messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
-        ask = ask_sampling(messages, max_tokens=max_tokens, **options)
-        answer = self._answer(key, ask)
-        if not (isinstance(answer, dict) and "content" in answer and "role" in answer):
-            self._ask({key: ask})
-        message: JSONObject = answer
+        question = ask_sampling(messages, max_tokens=max_tokens, **options)
+        message: JSONObject = self.ask({key: question})[key]
         return message
 
     async def asample(
@@ -220,11 +230,7 @@ class Asking:
         They are the client's word: check them before you open anything.
         """
         key = key or self.answers.next_key()
-        ask = ask_roots()
-        answer = self._answer(key, ask)
-        roots = answer.get("roots") if isinstance(answer, dict) else None
-        if not isinstance(roots, list):
-            self._ask({key: ask})
+        roots: list[JSONObject] = self.ask({key: ask_roots()})[key]
         return roots
 
     async def alist_roots(self, *, key: str | None = None) -> list[JSONObject]:
@@ -257,6 +263,33 @@ class Asking:
         """The client's answers by key, unchecked, for handlers that return `InputRequired`."""
         return self.answers.known
 
+    def has_input_response(self, key: str) -> bool:
+        """Tell whether the client answered a question of an `InputRequired`."""
+        return key in self.answers.known
+
+    def input_response_as(self, cls: type[T], key: str) -> T | None:
+        """Return an answer as an instance of a class: of a form its fields, of others all of it.
+
+        Args:
+            cls: a dataclass, TypedDict, pydantic model or other type that pydantic reads.
+            key: of the question.
+
+        Returns:
+            None when there is no answer, or the user said no.
+
+        Raises:
+            ArgumentErrors: the answer does not fit; uncaught, the caller is told so.
+        """
+        answer = self.answers.known.get(key)
+        if isinstance(answer, dict) and "action" in answer:
+            answer = answer.get("content", {}) if answer["action"] == "accept" else None
+        return None if answer is None else _convert(cls, answer)
+
+    def request_state_as(self, cls: type[T]) -> T | None:
+        """Return `request_state` as an instance of a class; None on the first round."""
+        state = self.answers.state
+        return None if state is None else _convert(cls, state)
+
     @property
     def request_state(self) -> Any:
         """What the last round's `InputRequired` held as its state; None on the first."""
@@ -267,10 +300,24 @@ class Asking:
         """Whether this call answers the questions of an earlier one."""
         return self.answers.is_resubmit
 
-    def _answer(self, key: str, ask: Ask) -> Any:
-        if key not in self.answers.known:
-            self._ask({key: ask})
-        return self.answers.known[key]
+    def complete_asks(self, asks: Mapping[str, Ask]) -> dict[str, Ask]:
+        """Return questions with the schemas of their forms, ready to be sent."""
+        return {key: self._prepare(each)[0] for key, each in asks.items()}
+
+    def needs_thread_to_ask(self, asks: Mapping[str, Ask]) -> bool:
+        """Tell whether making one of the forms may ask a database."""
+        forms = [each.form for each in asks.values() if each.form is not None]
+        return any(self.server.make_form(each).needs_thread for each in forms)
+
+    def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
+        """Return a question ready to be sent, and what its answer is read by."""
+        if ask.form is None:
+            return ask, None
+        form = self.server.make_form(ask.form)
+        if isinstance(ask.form, Mapping):
+            return ask, form
+        message = (ask.params or {})["message"]
+        return replace(ask, params=ask_form(message, form.schema).params), form
 
     def _ask(self, asks: Mapping[str, Ask]) -> NoReturn:
         self.check_asks(asks)
@@ -293,16 +340,18 @@ class Asking:
                 )
 
 
-_ACTIONS = ("accept", "decline", "cancel")
+def _again(ask: Ask, unfit: Unfit) -> Ask:
+    params = ask.params or {}
+    if "message" not in params:
+        return ask
+    return replace(ask, params={**params, "message": unfit.explain(params["message"])})
 
 
-def _read_elicited(answer: Any, schema: Any, fields: JSONObject) -> Elicited | None:
-    """Return what an answer says; None when it does not fit the form."""
-    action = answer.get("action") if isinstance(answer, dict) else None
-    if action not in _ACTIONS:
-        return None
-    if action != "accept":
-        return Elicited(action=action)
-    content = answer.get("content", {})
-    read = read_form(schema, fields, content)
-    return None if read is None else Elicited(action=action, content=content, data=read.data)
+def _convert(cls: type[T], value: Any) -> T:
+    from pydantic import ValidationError
+
+    try:
+        found: T = convert(cls, value)
+    except ValidationError as error:
+        raise ArgumentErrors(describe_conversion(error, value)) from None
+    return found

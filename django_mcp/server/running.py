@@ -94,8 +94,9 @@ async def _run(
 
     def end(value: Any) -> bytes | Refusal:
         if isinstance(value, InputRequired):
-            ctx.check_asks(value.asks)
-            return _ask(ctx, value.asks, value.state)
+            asks = ctx.complete_asks(value.asks)
+            ctx.check_asks(asks)
+            return _ask(ctx, asks, value.state)
         return finish(value)
 
     timers = ctx.exchange.timers or TaskTimers()
@@ -104,7 +105,11 @@ async def _run(
     try:
         if handler.is_async:
             value = await handler.function(**kwargs)
-            if not server.converter.needs_thread(value):
+            if isinstance(value, InputRequired):
+                needs_thread = ctx.needs_thread_to_ask(value.asks)
+            else:
+                needs_thread = server.converter.needs_thread(value)
+            if not needs_thread:
                 return end(value)
             return await server.scope.run(lambda: end(value), ctx)
         ctx.bind_loop()

@@ -17,6 +17,7 @@ from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, lower
 from django_mcp.registry.decorators import Registration
+from django_mcp.registry.forms import FormMaker, make_form
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
@@ -57,9 +58,9 @@ class MCPServer(Registration):
         name: who this server is to clients; further texts are options.
         options: see `Options` for all of them.
 
-    The attributes `scope`, `access`, `exceptions`, `sealer`, `language` and `converter` are what
-    it needs of its surroundings (`server.interfaces`); each starts as a plain implementation.
-    `observer`, if there is one, hears of each call.
+    The attributes `scope`, `access`, `exceptions`, `sealer`, `language`, `converter` and
+    `make_form` are what it needs of its surroundings (`server.interfaces`); each starts as a plain
+    implementation. `observer`, if there is one, hears of each call.
     """
 
     context_class: type[Context[Any]] = Context
@@ -75,6 +76,7 @@ class MCPServer(Registration):
         self.language: Language = OneLanguage()
         self.converter: ResultConverter = PlainConverter()
         self.observer: Observer | None = None
+        self.make_form: FormMaker = make_form
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
 

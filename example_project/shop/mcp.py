@@ -5,6 +5,7 @@ import io
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, Literal, TypedDict
 
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -33,6 +34,7 @@ from django_mcp import (
     tool,
 )
 from example_project.shop import sales
+from example_project.shop.forms import GiftWrapForm
 from example_project.shop.models import Category, Order, Product
 
 EUROS = {"EUR": Decimal(1), "GBP": Decimal("0.86"), "USD": Decimal("1.09")}
@@ -147,6 +149,19 @@ def cancel_order(ctx: Context, number: str) -> OrderOut:
         raise ToolError(_("Order %s has been shipped already.") % number)
     sales.cancel(order)
     return OrderOut.of(order)
+
+
+@tool(title=gettext_lazy("Wrap an order as a present"), destructive=False)
+def gift_wrap(ctx: Context, number: str) -> str:
+    """Wrap an order as a present. The user is asked how, by a Django form."""
+    order = Order.objects.visible_to(ctx.user).get(number=number)
+    answer = ctx.elicit(
+        _("How shall we wrap order %s?") % number, partial(GiftWrapForm, instance=order)
+    )
+    if not answer.is_accepted:
+        return _("Nothing was wrapped.")
+    answer.data.save()
+    return _("Order %(number)s is wrapped. %(note)s") % {"number": number, "note": order.note}
 
 
 @tool(read_only=True, open_world=False)

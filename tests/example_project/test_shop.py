@@ -72,6 +72,7 @@ def test_it_offers_what_it_registers(visitor: WireClient):
         "find_orders",
         "place_order",
         "cancel_order",
+        "gift_wrap",
         "convert_price",
         "export_orders",
         "product_link",
@@ -204,3 +205,25 @@ def test_the_back_office_is_a_server_of_its_own():
     assert [(row["sku"], row["sold"]) for row in sold] == [("lamp", 2)]
     assert text_of(left) == "5"
     assert json.loads(low["text"]) == ["hose", "spade"]
+
+
+def test_a_present_is_wrapped_as_the_user_says():
+    client = WireClient(default_server, R5)
+    capabilities = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    params = {"name": "gift_wrap", "arguments": {"number": "2026-0003"}, "_meta": capabilities}
+
+    def answer(interim: dict[str, Any], **content: str) -> dict[str, Any]:
+        responses = {"question-1": {"action": "accept", "content": content}}
+        state = interim["requestState"]
+        return ask(client, "tools/call", **params, requestState=state, inputResponses=responses)
+
+    first = ask(client, "tools/call", **params)
+    second = answer(first, paper="stars", note="x" * 60)
+    last = answer(second, paper="stars", note="For you")
+
+    fields = first["inputRequests"]["question-1"]["params"]["requestedSchema"]["properties"]
+    assert fields["note"]["title"] == "Card"
+    question = second["inputRequests"]["question-1"]["params"]["message"]
+    assert question.endswith("The cards with stars hold 40 letters.")
+    assert text_of(last) == "Order 2026-0003 is wrapped. stars: For you"
+    assert Order.objects.get(number="2026-0003").note == "stars: For you"

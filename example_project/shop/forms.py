@@ -1,0 +1,26 @@
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from example_project.shop.models import Order
+
+
+class GiftWrapForm(forms.ModelForm):
+    """How an order is to be wrapped; what is chosen is kept in the order's note."""
+
+    paper = forms.ChoiceField(
+        label=_("Paper"), choices=[("plain", _("Plain")), ("stars", _("Stars"))]
+    )
+    note = forms.CharField(
+        label=_("Card"), help_text=_("What the card says."), max_length=120, required=False
+    )
+
+    class Meta:
+        model = Order
+        fields = ["note"]
+
+    def clean(self) -> dict:
+        data = super().clean()
+        if data.get("paper") == "stars" and len(data.get("note", "")) > 40:
+            raise forms.ValidationError(_("The cards with stars hold 40 letters."))
+        data["note"] = f"{data.get('paper')}: {data.get('note', '')}"
+        return data
