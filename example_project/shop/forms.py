@@ -1,3 +1,5 @@
+from typing import Any
+
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
@@ -18,8 +20,8 @@ class GiftWrapForm(forms.ModelForm):
         model = Order
         fields = ["note"]
 
-    def clean(self) -> dict:
-        data = super().clean()
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
         if data.get("paper") == "stars" and len(data.get("note", "")) > 40:
             raise forms.ValidationError(_("The cards with stars hold 40 letters."))
         data["note"] = f"{data.get('paper')}: {data.get('note', '')}"

@@ -209,7 +209,9 @@ def test_the_back_office_is_a_server_of_its_own():
 
 def test_a_present_is_wrapped_as_the_user_says():
     client = WireClient(default_server, R5)
-    capabilities = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    capabilities: dict[str, Any] = {
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
+    }
     params = {"name": "gift_wrap", "arguments": {"number": "2026-0003"}, "_meta": capabilities}
 
     def answer(interim: dict[str, Any], **content: str) -> dict[str, Any]:
