@@ -17,8 +17,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import find_problems, settings
 from django_mcp.middleware import load_middleware
-from django_mcp.mounting import find_decorated
-from django_mcp.servers import all_servers
+from django_mcp.mounting import find_decorated, find_mounts
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import MCPServer, all_servers
+from django_mcp.transports.http.view import MCPView
 
 __all__: list[str] = []
 
@@ -79,6 +81,56 @@ def check_origins(**_kwargs: Any) -> list[CheckMessage]:
             id="django_mcp.E005",
         )
     ]
+
+
+@register("django_mcp", Tags.security)
+def check_gates(**_kwargs: Any) -> list[CheckMessage]:
+    """E006, E007, W006: who gets into the servers that are mounted."""
+    if not (_is_sound("PUBLIC") and _is_sound("AUTHENTICATORS")):
+        return []
+    views = (mount.view for mount in find_mounts())
+    servers = {view.server for view in views if isinstance(view, MCPView)}
+    return [
+        message for server in all_servers() if server in servers for message in _judge_gate(server)
+    ]
+
+
+def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
+    try:
+        gate = server.gate
+    except ImproperlyConfigured as error:
+        yield Error(
+            f"An authenticator of the MCP server {server.public_name!r} is wrong: {error}",
+            hint="Name classes or instances of django_mcp.auth.Authenticator.",
+            id="django_mcp.E006",
+        )
+        return
+    if gate is not None and not gate.is_public and not gate.authenticators:
+        yield Error(
+            f"The MCP server {server.public_name!r} lets nobody in: it is neither public nor has "
+            "it authenticators.",
+            hint=server.how_to_open,
+            id="django_mcp.E007",
+        )
+    if (gate is None or gate.is_public) and not site_settings.DEBUG:
+        yield from _open_tools(server)
+
+
+def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
+    tools = [tool.name for tool in server.registry.tools.values() if not _is_guarded(tool)]
+    if tools:
+        shown = ", ".join(tools[:5]) + (" and more" if len(tools) > 5 else "")
+        yield checks.Warning(
+            f"The MCP server {server.public_name!r} is public, so everybody may use its tools that "
+            f"are not marked as read-only: {shown}.",
+            hint="Mark them with read_only=True if they change nothing, give them a permission, or "
+            "set authenticators instead of PUBLIC.",
+            id="django_mcp.W006",
+        )
+
+
+def _is_guarded(tool: ToolEntry) -> bool:
+    return bool((tool.annotations or {}).get("readOnlyHint") or tool.access.permission)
 
 
 @register("django_mcp")

@@ -38,6 +38,8 @@ class Settings:
     WEBSITE_URL: str | None = None
     ICONS: Sequence[Icon | Mapping[str, Any]] = ()
     INSTRUCTIONS: str | None = None
+    PUBLIC: bool = False
+    AUTHENTICATORS: Sequence[Any] = ()
     MODE: str = "stateless"
     REVISIONS: Sequence[str] | None = None
     PAGE_SIZE: int = 1000
@@ -128,6 +130,11 @@ def _is_dotted(value: object) -> bool:
     return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
 
 
+def _is_authenticator(value: object) -> bool:
+    # Authenticators are of a layer above, which can tell more.
+    return _is_dotted(value) or callable(getattr(value, "authenticate", None))
+
+
 def read_icon(icon: Icon | Mapping[str, Any]) -> Icon:
     """Return an entry of `ICONS` as an icon.
 
@@ -180,6 +187,11 @@ _RULES: Mapping[str, _Rule] = {
         wanted="a list of Icon values, or of dicts with a 'src' that is an http(s) or data URI",
     ),
     "INSTRUCTIONS": _TEXT_OR_NONE,
+    "PUBLIC": _BOOL,
+    "AUTHENTICATORS": _Rule(
+        accepts=_is_list_of(_is_authenticator),
+        wanted="a list of authenticators, or of dotted paths to their classes",
+    ),
     "MODE": _Rule(accepts=lambda value: value == "stateless", wanted="'stateless'"),
     "REVISIONS": _Rule(
         accepts=_or_none(_is_list_of(lambda value: value in _REVISION_NAMES)),

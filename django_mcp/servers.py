@@ -5,13 +5,14 @@ This is the one file that joins the two. Importing it loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from django.core.signals import setting_changed
 
+from django_mcp.auth.gate import Gate, load_authenticators
 from django_mcp.conf import find_problems, read_icon, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
@@ -58,6 +59,9 @@ _OF_DEFAULT_SERVER = {
 }
 """Options that say who the default server is, and so are no other's."""
 
+_OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
+"""Options that say who gets in. Each server says it for itself, so that none is open by accident."""
+
 _servers: WeakSet[MCPServer] = WeakSet()
 
 
@@ -66,6 +70,9 @@ class MCPServer(InProcess, core.MCPServer):
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
     `/staff/mcp`.
+
+    It answers over HTTP as soon as it is told whom: `public=True`, or `authenticators=[...]`, or both
+    for a server that knows some of its clients.
 
     Args:
         name: who this server is to clients, unique in the site; without one it is what `DJANGO_MCP`
@@ -83,12 +90,17 @@ class MCPServer(InProcess, core.MCPServer):
     def __init__(self, name: str | None = None, **options: Any) -> None:
         _check(options)
         # Tells of an unknown option now; the options in force are made when first asked for.
-        super().__init__(name or "", **options)
+        given = {key: value for key, value in options.items() if key not in _OF_GATE}
+        super().__init__(name or "", **given)
         self._given_name = name
-        self._given = options
+        self._given = given
+        self._given_of_gate = {key: options[key] for key in _OF_GATE if key in options}
         self._hints: dict[str, CacheHint] = dict(options.get("list_cache", {}))
         self._current: Options | None = None
         self._get_reply: GetReply | None = None
+        self._gate: Gate | None = None
+        self._needs_gate = True
+        self._authenticate: Callable[[Exchange], Awaitable[Reply | None]] | None = None
         self.scope = ThreadScope()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
@@ -151,6 +163,52 @@ class MCPServer(InProcess, core.MCPServer):
                 import_module("django_mcp.mounting").announce()
         return get_reply(exchange)
 
+    @property
+    def gate(self) -> Gate | None:
+        """What authenticates requests over HTTP; None: everybody is served, as nobody.
+
+        Raises:
+            ImproperlyConfigured: an authenticator cannot be loaded.
+        """
+        if self._needs_gate:
+            self._set_up_gate()
+        return self._gate
+
+    @property
+    def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
+        """What a transport asks before it reads the body; None: everybody is anonymous."""
+        if self._needs_gate:
+            self._set_up_gate()
+        return self._authenticate
+
+    def _set_up_gate(self) -> None:
+        gate = self._gate = self._make_gate()
+        self._authenticate = None if gate is None else gate.authenticate
+        self._needs_gate = False
+
+    def _make_gate(self) -> Gate | None:
+        found: dict[str, Any] = {"public": False, "authenticators": ()}
+        if self.is_default:
+            found = {option: getattr(settings, key) for option, key in _OF_GATE.items()}
+        found.update(self._given_of_gate)
+        authenticators = load_authenticators(found["authenticators"])
+        if found["public"] and not authenticators:
+            return None
+        return Gate(self, authenticators, is_public=found["public"], remedy=self.how_to_open)
+
+    @property
+    def how_to_open(self) -> str:
+        """What to write for a server that lets nobody in."""
+        if self.is_default:
+            return (
+                "Set DJANGO_MCP['AUTHENTICATORS'] to say who may call it, or DJANGO_MCP['PUBLIC'] "
+                "to True if everybody may."
+            )
+        return (
+            f"Give MCPServer({self._given_name!r}) authenticators=[...] to say who may call it, or "
+            "public=True if everybody may."
+        )
+
     def injectables(self, annotation: Any) -> Provider | None:
         """Return what provides a parameter: the context, the HTTP request, the user."""
         return super().injectables(annotation) or find_django_provider(annotation)
@@ -166,10 +224,11 @@ class MCPServer(InProcess, core.MCPServer):
         """Read the settings again when they are next needed; registrations stay."""
         self._current = None
         self._get_reply = None
+        self._needs_gate = True
 
 
 def _check(options: dict[str, Any]) -> None:
-    keys = {**_SHARED, **_OF_DEFAULT_SERVER, "icons": "ICONS"}
+    keys = {**_SHARED, **_OF_DEFAULT_SERVER, **_OF_GATE, "icons": "ICONS"}
     given = {keys[option]: value for option, value in options.items() if option in keys}
     for problem in find_problems(given):
         raise ValueError(f"{problem.message.replace('DJANGO_MCP', 'MCPServer')} {problem.hint}")

@@ -82,5 +82,7 @@ DJANGO_MCP: dict[str, Any] = {
         "Look products up with find_products before ordering: orders are placed by SKU. "
         "Prices are in euros."
     ),
+    # Everybody who can reach this machine may call, as befits a demonstration.
+    "PUBLIC": True,
     "MODE": "stateless",
 }

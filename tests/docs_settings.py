@@ -2,4 +2,4 @@
 
 from tests.settings import *  # noqa: F403  (a settings module is read by its names)
 
-DJANGO_MCP = {"NAME": "docs", "AUTODISCOVER_MODULE": None}
+DJANGO_MCP = {"NAME": "docs", "AUTODISCOVER_MODULE": None, "PUBLIC": True}

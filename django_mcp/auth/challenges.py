@@ -51,9 +51,11 @@ def unauthorized(
         reason: one sentence; nothing of the credentials.
         error: the code of RFC 6750 section 3.1; None when no credentials were presented.
         scopes: what the token should be good for; those that all tokens need are added.
-        status: 401, or 400 for credentials that cannot be read.
+        status: 401; another where nothing the client could present helps, which is then not asked.
     """
     refusal = Refusal(code=INVALID_REQUEST, message=reason)
+    if status not in (400, 401):
+        return Reply(status, encode_error(None, refusal))
     challenges = tuple(
         (b"www-authenticate", text.encode("latin-1", "replace"))
         for text in _challenges(exchange, error, reason if error else None, scopes)

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from django_mcp.auth.authenticators.base import Authenticator
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.module_loading import import_string
+
+from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.challenges import unauthorized
+from django_mcp.auth.credentials import CREDENTIAL_HEADERS, find_fault, has_authorization
+from django_mcp.auth.principal import Principal
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.messages import encode_error
+from django_mcp.server.exchange import Exchange, Reply
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "load_authenticators"]
+
+logger = logging.getLogger("django_mcp")
 
 
 class Gate:
     """Decides who a request comes from, by its headers alone.
 
+    With no authenticator on a server that is not public it lets nobody in: such a server was not
+    set up, and is not open by accident.
+
     Attributes:
         server: whose gate it is.
         authenticators: asked in this order.
-        is_public: whoever has no credentials may pass as nobody.
+        is_public: whoever has no credentials may pass as nobody. Bad ones are refused all the same.
+        remedy: what to say to whoever set up neither.
     """
 
     def __init__(
-        self, server: MCPServer, authenticators: Sequence[Authenticator], *, is_public: bool
+        self,
+        server: MCPServer,
+        authenticators: Sequence[Authenticator],
+        *,
+        is_public: bool = False,
+        remedy: str = "",
     ) -> None:
         self.server = server
         self.authenticators = tuple(authenticators)
         self.is_public = is_public
+        self.remedy = remedy
+        self._askers = tuple(map(_to_asker, self.authenticators))
 
     @property
     def realm(self) -> str:
@@ -39,3 +66,87 @@ class Gate:
         """Scopes that every token needs, whatever it is used for."""
         found = [scope for each in self.authenticators for scope in each.required_scopes]
         return tuple(dict.fromkeys(found))
+
+    async def authenticate(self, exchange: Exchange) -> Reply | None:
+        """Set the exchange's principal, or return the refusal.
+
+        Afterwards the exchange's headers hold no credentials any more.
+        """
+        exchange.gate = self
+        if not (self._askers or self.is_public):
+            return _closed(self.remedy)
+        headers = exchange.headers or Headers([])
+        fault = find_fault(headers)
+        if fault is not None:
+            return self._refuse(exchange, fault)
+        for ask in self._askers:
+            found = await ask(exchange)
+            if isinstance(found, Rejection):
+                return self._refuse(exchange, found)
+            if found is not None:
+                exchange.principal = found
+                for name in CREDENTIAL_HEADERS:
+                    headers.discard(name)
+                return None
+        if has_authorization(headers):
+            return self._refuse(exchange, _UNKNOWN_KIND)
+        return None if self.is_public else unauthorized(exchange)
+
+    def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
+        # Credentials are in no reason, and quoting keeps what else a client wrote on one line.
+        logger.info(
+            "Refused credentials from %s: %d %r",
+            exchange.address,
+            rejection.status,
+            rejection.reason,
+        )
+        return unauthorized(
+            exchange, rejection.reason, error=rejection.error, status=rejection.status
+        )
+
+
+_UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
+
+
+def _closed(remedy: str) -> Reply:
+    refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
+    return Reply(403, encode_error(None, refusal))
+
+
+def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[Any]]:
+    authenticate = authenticator.authenticate
+    if inspect.iscoroutinefunction(authenticate):
+        return authenticate
+
+    async def ask(exchange: Exchange) -> Principal | Rejection | None:
+        return await run_in_pool(partial(authenticate, exchange))
+
+    return ask
+
+
+def load_authenticators(entries: Iterable[Any]) -> list[Authenticator]:
+    """Return the authenticators that settings or options name: by dotted path, class or instance.
+
+    Raises:
+        ImproperlyConfigured: an entry is none; the text says which.
+    """
+    return [_load(entry) for entry in entries]
+
+
+def _load(entry: Any) -> Authenticator:
+    found = entry
+    if isinstance(found, str):
+        try:
+            found = import_string(found)
+        except ImportError as error:
+            raise ImproperlyConfigured(f"{entry} cannot be imported: {error}") from error
+    if isinstance(found, type):
+        try:
+            found = found()
+        except (TypeError, ValueError) as error:
+            raise ImproperlyConfigured(
+                f"{entry} cannot be made without arguments: {error}"
+            ) from error
+    if not isinstance(found, Authenticator):
+        raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.Authenticator")
+    return found

@@ -99,6 +99,10 @@ class Headers:
         """Tell whether several lines had this name, given in lower case."""
         return bool(self._repeated) and name.encode("latin-1", "replace") in self._repeated
 
+    def discard(self, name: str) -> None:
+        """Forget a header, given in lower case."""
+        self._values.pop(name.encode("latin-1", "replace"), None)
+
     def names(self) -> tuple[str, ...]:
         """Return the names in lower case, each once, in order of appearance."""
         return tuple(name.decode("latin-1") for name in self._values)

@@ -7,7 +7,7 @@ bytes travel, and no state of a client is kept here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
@@ -108,8 +108,13 @@ class MCPServer(Registration):
         """
         return _not_allowed()
 
-    authenticate: Callable[[Exchange], Any] | None = None
-    """Asked by a transport before the body is read; None: everybody is anonymous."""
+    @property
+    def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
+        """What a transport asks before it reads the body; None: everybody is anonymous.
+
+        It sets the exchange's principal and returns None, or returns the refusal.
+        """
+        return None
 
     # -- in process, without a transport
 

@@ -12,6 +12,7 @@ staff_server = MCPServer(
     "shop-staff",
     title="The shop's back office",
     instructions="Reports, and what keeps the shelves full.",
+    public=True,
 )
 
 

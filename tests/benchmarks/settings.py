@@ -54,4 +54,4 @@ else:
         }
     }
 
-DJANGO_MCP = {"NAME": "benchmarks"}
+DJANGO_MCP = {"NAME": "benchmarks", "PUBLIC": True}

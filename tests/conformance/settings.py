@@ -24,4 +24,5 @@ DJANGO_MCP = {
     "NAME": "conformance-fixtures",
     "TITLE": "Conformance fixtures",
     "AUTODISCOVER_MODULE": "fixtures",
+    "PUBLIC": True,
 }

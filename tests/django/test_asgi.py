@@ -25,7 +25,7 @@ from django_mcp.transports.http.view import make_view
 from tests.transports.http.harness import Conversation, http_scope, part
 from tests.wire import R5, headers_for, message
 
-server = MCPServer("doors")
+server = MCPServer("doors", public=True)
 
 
 @server.tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,20 +12,27 @@ from typing import Any
 import pytest
 from django.core.checks import CheckMessage, run_checks
 from django.test import override_settings
-from django.urls import path
+from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
-from django_mcp.servers import MCPServer
+from django_mcp.auth import Authenticator
+from django_mcp.servers import MCPServer, default_server
 from django_mcp.transports.http.view import make_view
 
 SECURITY = "django.middleware.security.SecurityMiddleware"
 COMMON = "django.middleware.common.CommonMiddleware"
 
 
+urlpatterns: list[Any] = []
+"""No servers: who gets into them has tests of its own below."""
+
+
 @pytest.fixture(autouse=True)
-def no_servers_of_other_tests() -> None:
+def no_servers_of_other_tests() -> Iterator[None]:
     gc.collect()
+    with override_settings(ROOT_URLCONF=__name__):
+        yield
 
 
 def found(*, deploy: bool = False) -> list[CheckMessage]:
@@ -37,6 +44,7 @@ def ids(*, deploy: bool = False) -> list[str | None]:
     return [each.id for each in found(deploy=deploy)]
 
 
+@override_settings(ROOT_URLCONF="tests.urls", DEBUG=True)
 def test_the_test_site_is_sound():
     assert ids() == []
 
@@ -147,6 +155,76 @@ def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
 
     assert message.id == "django_mcp.W005"
     assert "/in/mcp" in message.msg
+
+
+# -- who gets in
+
+
+def messages_of(server: MCPServer, **settings: Any) -> list[CheckMessage]:
+    urls = ModuleType("urls")
+    urls.urlpatterns = [path("", include(server.urls[0]))]  # type: ignore[attr-defined]
+    with override_settings(ROOT_URLCONF=urls, **settings):
+        return found()
+
+
+def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
+    """R89"""
+    (message,) = messages_of(MCPServer("forgotten"))
+
+    assert message.id == "django_mcp.E007"
+    assert "MCPServer('forgotten')" in (message.hint or "")
+    assert "public=True" in (message.hint or "")
+
+
+def test_the_default_server_is_opened_by_settings():
+    (message,) = messages_of(default_server, DJANGO_MCP={})
+
+    assert message.id == "django_mcp.E007"
+    assert "DJANGO_MCP['PUBLIC']" in (message.hint or "")
+
+
+@pytest.mark.parametrize(
+    "entry", ["no.such.Authenticator", "django_mcp.auth.Rejection", "django_mcp.auth.gate.logger"]
+)
+def test_an_authenticator_that_is_none_is_told(entry: str):
+    (message,) = messages_of(MCPServer("mistaken", authenticators=[entry]))
+
+    assert message.id == "django_mcp.E006"
+    assert entry.rsplit(".", 1)[0] in message.msg
+
+
+def test_a_public_server_whose_tools_write_is_told_where_strangers_come():
+    server = MCPServer("open", public=True)
+    server.tool(drop_everything)
+    server.tool(read_only=True)(look)
+    server.tool(permission="shop.delete_product")(drop_something)
+
+    (message,) = messages_of(server)
+
+    assert message.id == "django_mcp.W006"
+    assert "drop_everything" in message.msg
+    assert "look" not in message.msg
+    assert "drop_something" not in message.msg
+    assert messages_of(server, DEBUG=True) == []
+
+
+def test_a_server_with_authenticators_is_sound():
+    server = MCPServer("keyed", authenticators=[Authenticator()])
+    server.tool(drop_everything)
+
+    assert messages_of(server) == []
+
+
+def drop_everything() -> str:
+    return "gone"
+
+
+def drop_something() -> str:
+    return "gone"
+
+
+def look() -> str:
+    return "nothing"
 
 
 # -- with --deploy

@@ -123,7 +123,7 @@ def test_a_seal_outlives_a_change_of_the_key():
 # -- mounting
 
 
-staff = MCPServer("mounted-staff", title="For the staff")
+staff = MCPServer("mounted-staff", title="For the staff", public=True)
 
 
 @staff.tool
@@ -185,7 +185,7 @@ def test_endpoints_have_names():
 def test_the_view_tells_at_first_use_what_is_served_where(
     caplog: pytest.LogCaptureFixture,
 ):
-    server = MCPServer("told")
+    server = MCPServer("told", public=True)
     server.tool(ping)
     told = ModuleType("told")
     told.urlpatterns = [path("at/", server.urls)]  # type: ignore[attr-defined]

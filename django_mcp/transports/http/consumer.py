@@ -98,9 +98,10 @@ class MCPConsumer(AsyncHttpConsumer):
         if clearance.reply is not None:
             return noted(clearance.reply)
         exchange = self._exchange = self._open_exchange(Headers.from_asgi(raw_headers), clearance)
-        if server.authenticate is not None:
+        authenticate = server.authenticate
+        if authenticate is not None:
             exchange.build_request = partial(_build_request, scope, b"")
-            challenge: Reply | None = await server.authenticate(exchange)
+            challenge = await authenticate(exchange)
             if challenge is not None:
                 return challenge
         timers = exchange.timers = TaskTimers()

@@ -110,8 +110,9 @@ class MCPView:
 
     async def _prepare(self, request: HttpRequest, exchange: Exchange) -> Reply | None:
         """Authenticate, then read the body; return the refusal, if any."""
-        if self.server.authenticate is not None:
-            challenge: Reply | None = await self.server.authenticate(exchange)
+        authenticate = self.server.authenticate
+        if authenticate is not None:
+            challenge = await authenticate(exchange)
             if challenge is not None:
                 return challenge
         if request.method == "POST":

@@ -6,7 +6,7 @@ from collections import defaultdict
 from django_mcp import Context
 from django_mcp.servers import MCPServer
 
-real = MCPServer("real", call_timeout_s=30)
+real = MCPServer("real", call_timeout_s=30, public=True)
 events: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
 
