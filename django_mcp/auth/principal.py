@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Principal:
         handle: by which `source` finds the credentials again; no secret.
     """
 
-    __slots__ = ("_user", "auth", "handle", "key", "source")
+    __slots__ = ("__weakref__", "_shared_user", "_user", "auth", "handle", "key", "memo", "source")
 
     is_authenticated = True
 
@@ -75,12 +76,24 @@ class Principal:
         self.auth = auth
         self.source = source
         self.handle = handle
+        self.memo: dict[str, Any] = {}
+        """What others work out about it; kept as long as the credentials are not looked up again."""
         self._user = user
+        self._shared_user: AbstractBaseUser | AnonymousUser | None = None
+
+    def for_request(self) -> Principal:
+        """Return it for one more request: with a user of its own, which a handler may change."""
+        found = Principal(key=self.key, auth=self.auth, source=self.source, handle=self.handle)
+        found.memo = self.memo
+        found._shared_user = self._shared_user or self._user
+        return found
 
     @property
     def user(self) -> AbstractBaseUser | AnonymousUser:
         """The Django user; `AnonymousUser` for one who has no account here."""
-        if self._user is None:
+        if self._user is None and self._shared_user is not None:
+            self._user = copy.copy(self._shared_user)
+        elif self._user is None:
             from django.contrib.auth.models import AnonymousUser
 
             self._user = AnonymousUser()

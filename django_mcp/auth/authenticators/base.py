@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django_mcp.auth.principal import Principal
+from django_mcp.handlers.threads import run_in_pool
 from django_mcp.server.exchange import Exchange
 
 __all__ = ["Authenticator", "Rejection"]
@@ -61,6 +63,9 @@ class Authenticator:
     async def find_ended(self, principals: Collection[Principal]) -> set[str]:
         """Return the keys of those of its principals whose credentials no longer hold.
 
-        Asked every few seconds for open streams: one query for all of them.
+        Asked every few seconds for open streams: one query for all of them. Here it is about the
+        users alone; a subclass that can ask for more says so with this.
         """
-        return set()
+        from django_mcp.auth.users import find_without_active_user
+
+        return await run_in_pool(partial(find_without_active_user, principals))

@@ -1,0 +1,62 @@
+"""What authenticators of bearer tokens have in common: one look at the header, and a short memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+
+from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.credentials import find_bearer_token
+from django_mcp.auth.principal import Principal
+from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
+from django_mcp.server.exchange import Exchange
+
+__all__ = ["BearerAuthenticator"]
+
+
+class BearerAuthenticator(Authenticator):
+    """Knows one kind of bearer token. Subclasses implement `verify`, and may narrow `is_mine`.
+
+    Args:
+        cache_s: seconds for which a verdict is remembered, 2 at most.
+    """
+
+    def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
+        self._verdicts = Verdicts(cache_s)
+
+    async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
+        """See `Authenticator.authenticate`."""
+        token = self.find_token(exchange)
+        if token is None or not self.is_mine(token):
+            return None
+        # Kept by its digest, so that no token lies in memory after its request.
+        key = (hashlib.sha256(token.encode("latin-1", "replace")).digest(), self.variant(exchange))
+        found = self._verdicts.find(key)
+        if found is None:
+            found = await self.verify(token, exchange)
+            if found is not None:
+                self._verdicts.remember(key, found)
+            if isinstance(found, Principal):
+                # What is remembered keeps its user to itself.
+                found = found.for_request()
+        return found
+
+    def challenge(self, exchange: Exchange) -> str | None:
+        """See `Authenticator.challenge`."""
+        return "Bearer"
+
+    def find_token(self, exchange: Exchange) -> str | None:
+        """Return the token that is presented; None: there is none."""
+        return find_bearer_token(exchange.headers)
+
+    def is_mine(self, token: str) -> bool:
+        """Tell by its form alone whether a token is of this kind; another authenticator may know others."""
+        return True
+
+    def variant(self, exchange: Exchange) -> Hashable:
+        """Return what the verdict depends on besides the token: the resource it must be for, say."""
+        return None
+
+    async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
+        """Return whose token it is; None: of another kind, after all."""
+        raise NotImplementedError

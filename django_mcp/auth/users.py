@@ -1,0 +1,40 @@
+"""Users, as credentials lead to them: only active ones, and in one query for many."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import FieldDoesNotExist
+
+from django_mcp.auth.principal import Principal
+
+__all__ = ["active_filter", "find_users", "find_without_active_user", "is_active"]
+
+
+def is_active(user: Any) -> bool:
+    """Tell whether a user may use the site; one of a model without the field always may."""
+    return bool(getattr(user, "is_active", True))
+
+
+def active_filter(prefix: str = "") -> dict[str, bool]:
+    """Return the condition on a query for active users, where the user model knows of it."""
+    try:
+        get_user_model()._meta.get_field("is_active")
+    except FieldDoesNotExist:
+        return {}
+    return {f"{prefix}is_active": True}
+
+
+def find_users(keys: Collection[Any]) -> dict[Any, Any]:
+    """Return the active users with these primary keys."""
+    users = get_user_model()._default_manager.filter(pk__in=keys, **active_filter())
+    return {user.pk: user for user in users}
+
+
+def find_without_active_user(principals: Collection[Principal]) -> set[str]:
+    """Return the keys of those principals whose user is there no more, or no longer active."""
+    wanted = {each.key: each.user.pk for each in principals if each.user.pk is not None}
+    found = find_users(set(wanted.values())) if wanted else {}
+    return {key for key, pk in wanted.items() if pk not in found}
