@@ -63,6 +63,8 @@ class Settings:
     OAUTH_BASE_SCOPES: Sequence[str] | None = None
     OAUTH_REGISTRATIONS_PER_HOUR: int = 60
     OAUTH_MAX_REGISTERED: int = 1000
+    RECORD_CALLS: float = 0
+    CALL_RETENTION_DAYS: int | None = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +237,14 @@ _RULES: Mapping[str, _Rule] = {
     ),
     "OAUTH_REGISTRATIONS_PER_HOUR": _COUNT,
     "OAUTH_MAX_REGISTERED": _COUNT,
+    "RECORD_CALLS": _Rule(
+        accepts=lambda value: isinstance(value, int | float) and 0 <= value <= 1,
+        wanted="True, False, or the share of calls to record: a number from 0 to 1",
+    ),
+    "CALL_RETENTION_DAYS": _Rule(
+        accepts=_or_none(lambda value: _is_whole(value) and value > 0),
+        wanted="a whole number of days above 0, or None to keep calls for ever",
+    ),
 }
 
 

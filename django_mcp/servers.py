@@ -13,6 +13,7 @@ from weakref import WeakSet
 from django.core.signals import setting_changed
 
 from django_mcp.auth.gate import Gate, load_authenticators
+from django_mcp.calls.recorder import CallRecorder
 from django_mcp.conf import find_problems, read_icon, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
@@ -32,6 +33,8 @@ from django_mcp.server.options import Mode, Options
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
+
+    from django_mcp.server.interfaces import Observer
 
 __all__ = ["MCPServer", "all_servers", "completion", "default_server", "prompt", "resource", "tool"]
 
@@ -107,6 +110,7 @@ class MCPServer(InProcess, core.MCPServer):
         self.language = ActiveLanguage()
         self.converter = DjangoConverter()
         self.make_form = make_django_form
+        self._observer: Observer | None = CallRecorder()
         _servers.add(self)
 
     def __repr__(self) -> str:
@@ -143,6 +147,16 @@ class MCPServer(InProcess, core.MCPServer):
         found["icons"] = tuple(map(read_icon, found.get("icons", ())))
         found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
         return Options(**found)
+
+    @property
+    def observer(self) -> Observer | None:
+        """Who hears of each call; nobody while none are recorded and no receiver listens."""
+        found = self._observer
+        return None if isinstance(found, CallRecorder) and not found.is_wanted else found
+
+    @observer.setter
+    def observer(self, observer: Observer | None) -> None:
+        self._observer = observer
 
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
         """Say how long one of the lists stays fresh, where the revision can tell it.

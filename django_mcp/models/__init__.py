@@ -1,1 +1,7 @@
 """The tables of a site's MCP servers, one module per subject."""
+
+from __future__ import annotations
+
+from django_mcp.models.calls import CallRecord
+
+__all__ = ["CallRecord"]

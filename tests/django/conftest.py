@@ -12,10 +12,11 @@ from django.contrib.sessions.models import Session
 from django.db import connections
 from django.test import override_settings
 
+from django_mcp.models import CallRecord
 from example_project.shop.models import Product
 
 ALIASES = ("first", "second")
-MODELS = (Product, Session)
+MODELS = (Product, Session, CallRecord)
 
 
 def make_product(sku: str, using: str = "first") -> Product:
@@ -30,7 +31,7 @@ def products(using: str = "first") -> set[str]:
 def databases(
     request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: Any
 ) -> Iterator[str]:
-    """Serve two more aliases, `first` and `second`, with tables of products and sessions; return the vendor."""
+    """Serve two more aliases, `first` and `second`, with tables of products, sessions and calls; return the vendor."""
     maker = sqlite_settings(tmp_path)
     if request.param == "postgresql":
         maker = request.getfixturevalue("postgres_settings")

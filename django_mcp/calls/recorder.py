@@ -1,0 +1,123 @@
+"""CallRecorder: takes note of a call on the event loop, in microseconds, and hands it on."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.calls.call import Call, clean
+from django_mcp.calls.writer import put
+from django_mcp.conf import settings
+from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.json import encode
+from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
+from django_mcp.server.interfaces import FailureKind
+from django_mcp.signals import tool_called
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+__all__ = ["CallRecorder"]
+
+MAX_KEPT_BODY_BYTES = 16 * 1024
+"""Arguments in a larger message are not kept, even if the tool lets them be."""
+
+MAX_ARGUMENTS = 20
+MAX_ARGUMENTS_LENGTH = 4000
+
+_OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
+
+
+class CallRecorder:
+    """Queues what is to be written of each call; see `Observer`."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody wants to know of calls now."""
+        return bool(settings.RECORD_CALLS or tool_called.receivers)
+
+    def answered(
+        self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
+    ) -> None:
+        """See `Observer.answered`."""
+        rate = settings.RECORD_CALLS
+        is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
+        is_told = bool(tool_called.receivers) and ctx.method == "tools/call"
+        if is_recorded or is_told:
+            put(_note(ctx, answer, duration_s), is_recorded=is_recorded, is_told=is_told)
+
+
+def _note(ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float) -> Call:
+    principal, client, failure = ctx.principal, ctx.client_info or {}, ctx.failure
+    user = getattr(principal, "user", principal)
+    return Call(
+        server=ctx.server,
+        started_at=time.time() - duration_s,
+        duration_s=duration_s,
+        method=ctx.method,
+        name=_name(ctx),
+        outcome=_outcome(ctx, answer),
+        reference=(failure.reference if failure is not None else None) or "",
+        user_id=getattr(user, "pk", None),
+        principal=_text(getattr(principal, "key", None), 128),
+        revision=ctx.revision,
+        client_name=_text(client.get("name"), 100),
+        client_version=_text(client.get("version"), 50),
+        arguments=_arguments(ctx),
+    )
+
+
+def _outcome(ctx: Context[Any], answer: bytes | Refusal | None) -> str:
+    if answer is None:
+        return "cancelled"
+    if ctx.failure is not None:
+        return _OUTCOMES.get(ctx.failure.kind, "failed")
+    if isinstance(answer, Refusal):
+        return "refused"
+    return "asked" if ctx.has_asked else "done"
+
+
+def _name(ctx: Context[Any]) -> str:
+    if ctx.entry is not None:
+        return clean(ctx.entry.name, 200)
+    # Nothing of that name: it is the client's text.
+    return _text(ctx.params.get("uri" if ctx.method == "resources/read" else "name"), 200)
+
+
+def _text(value: Any, max_length: int) -> str:
+    return clean(value, max_length) if type(value) is str else ""
+
+
+def _arguments(ctx: Context[Any]) -> str:
+    given, entry = ctx.params.get("arguments"), ctx.entry
+    if type(given) is not dict or not given or entry is None:
+        return ""
+    if (
+        isinstance(entry, ToolEntry)
+        and entry.record_arguments
+        and len(ctx.exchange.body) <= MAX_KEPT_BODY_BYTES
+    ):
+        return clean(encode(given).decode(), MAX_ARGUMENTS_LENGTH)
+    # Only names that the author chose: those a client makes up can be as telling as values.
+    known = _argument_names(entry)
+    kinds = {name: _kind(given[name]) for name in known if name in given}
+    if len(kinds) < len(given):
+        kinds["…"] = str(len(given) - len(kinds))
+    return clean(encode(kinds).decode(), MAX_ARGUMENTS_LENGTH)
+
+
+def _argument_names(entry: Entry) -> list[str]:
+    if isinstance(entry, ToolEntry):
+        properties = entry.input_schema.get("properties")
+        return list(properties)[:MAX_ARGUMENTS] if isinstance(properties, dict) else []
+    return list(entry.argument_names)[:MAX_ARGUMENTS] if isinstance(entry, PromptEntry) else []
+
+
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object"}
+
+
+def _kind(value: Any) -> str:
+    if type(value) is list:
+        return f"array of {len(value)}"
+    return "null" if value is None else _KINDS.get(type(value), "number")

@@ -1,0 +1,233 @@
+"""Write calls in batches, from one thread of each process, and tell the receivers of `tool_called`.
+
+What is queued is bounded: when the database cannot keep up, calls go unrecorded and a log message
+says how many. The rest of the queue is written when the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.core.signals import setting_changed
+
+from django_mcp.calls.call import Call, clean, step_of
+from django_mcp.conf import settings
+from django_mcp.signals import tool_called
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["dropped", "flush_calls", "put"]
+
+logger = logging.getLogger("django_mcp")
+
+MAX_QUEUED = 10_000
+BATCH = 500
+FLUSH_EVERY_S = 1.0
+WARN_EVERY_S = 60.0
+
+_Item = tuple[Call, bool, bool]
+
+
+class _Writer:
+    """The queue of one process, and the thread that empties it."""
+
+    def __init__(self) -> None:
+        self._queue: deque[_Item] = deque()
+        self._is_filled = threading.Event()
+        self._is_due = threading.Event()
+        self._starting = threading.Lock()
+        self._flushing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+        self._next_warning = 0.0
+        self._unreported = 0
+        self.dropped = 0
+
+    def put(self, item: _Item) -> None:
+        queue = self._queue
+        queued = len(queue)
+        if queued >= MAX_QUEUED:
+            self._drop(1)
+            return
+        queue.append(item)
+        if queued == 0:
+            self._is_filled.set()
+            if self._thread is None and settings.SYNC_THREADS:
+                self._start()
+        elif queued >= BATCH:
+            self._is_due.set()
+
+    def flush(self) -> None:
+        """Write what is queued by now; return when it is written, or lost."""
+        with self._flushing:
+            # Cleared before the queue is looked at, so that nothing put meanwhile is slept over.
+            self._is_due.clear()
+            self._is_filled.clear()
+            while batch := self._take():
+                self._store([call for call, is_recorded, _ in batch if is_recorded])
+                for call, _, is_told in batch:
+                    if is_told:
+                        _tell(call)
+
+    def _take(self) -> list[_Item]:
+        queue = self._queue
+        return [queue.popleft() for _ in range(min(len(queue), BATCH))]
+
+    def _store(self, calls: Sequence[Call]) -> None:
+        if not calls:
+            return
+        try:
+            _insert(calls)
+        except Exception:  # noqa: BLE001 - the top of this thread's loop
+            self._drop(len(calls), exc_info=True)
+
+    def _drop(self, count: int, *, exc_info: bool = False) -> None:
+        self.dropped += count
+        self._unreported += count
+        now = time.monotonic()
+        if now >= self._next_warning:
+            self._next_warning = now + WARN_EVERY_S
+            logger.warning(
+                "Calls that were not recorded, because the database took none or not fast enough: "
+                "%d (since the start: %d)",
+                self._unreported,
+                self.dropped,
+                exc_info=exc_info,
+            )
+            self._unreported = 0
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="django-mcp-calls", daemon=True
+                )
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Have the thread write what is queued, and end."""
+        self._is_stopped = True
+        self._is_due.set()
+        self._is_filled.set()
+
+    def _work(self) -> None:
+        from django.db import connections
+
+        while not self._is_stopped:
+            self._is_filled.wait()
+            # Let a batch come together.
+            self._is_due.wait(FLUSH_EVERY_S)
+            self.flush()
+        connections.close_all()
+
+
+def _tell(call: Call) -> None:
+    from django_mcp.handlers.connections import run_with_connections
+
+    def send() -> None:
+        for receiver, answer in tool_called.send_robust(sender=call.server, call=call):
+            if isinstance(answer, Exception):
+                logger.error("A receiver of tool_called failed: %r", receiver, exc_info=answer)
+
+    run_with_connections(send, lambda: False)
+
+
+def _insert(calls: Sequence[Call]) -> None:
+    # Servers take note of calls before models are loaded.
+    from django.db import DEFAULT_DB_ALIAS, connections, router
+
+    from django_mcp.handlers.connections import run_with_connections
+    from django_mcp.models.calls import CallRecord
+
+    connection = connections[router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS]
+    fields = [field for field in CallRecord._meta.concrete_fields if not field.primary_key]
+    quote = connection.ops.quote_name
+    columns = ", ".join(quote(str(field.column)) for field in fields)
+    marks = ", ".join(["%s"] * len(fields))
+    table = quote(CallRecord._meta.db_table)
+    statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - names of ours
+    prepare_time = CallRecord._meta.get_field("started_at").get_db_prep_save
+    prepare_user = CallRecord._meta.get_field("user").get_db_prep_save
+    rows = []
+    for call in calls:
+        values = _values(call)
+        values["started_at"] = prepare_time(values["started_at"], connection)
+        values["user"] = prepare_user(values["user"], connection)
+        rows.append([values[field.name] for field in fields])
+
+    def write() -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(statement, rows)
+
+    run_with_connections(write, lambda: False)
+
+
+def _values(call: Call) -> dict[str, Any]:
+    duration_ms = call.duration_s * 1000
+    return {
+        "started_at": datetime.fromtimestamp(call.started_at, UTC),
+        "minute": int(call.started_at // 60),
+        "duration_ms": duration_ms,
+        "step": step_of(duration_ms),
+        "server": clean(call.server.options.name, 100),
+        "method": call.method,
+        "name": call.name,
+        "outcome": call.outcome,
+        "reference": call.reference,
+        "user": call.user_id,
+        "principal": call.principal,
+        "revision": call.revision,
+        "client_name": call.client_name,
+        "client_version": call.client_version,
+        "arguments": call.arguments,
+    }
+
+
+_writer = _Writer()
+
+
+def put(call: Call, *, is_recorded: bool, is_told: bool) -> None:
+    """Queue a call, to be written, told to receivers, or both. Takes a microsecond."""
+    _writer.put((call, is_recorded, is_told))
+
+
+def flush_calls() -> None:
+    """Write the calls that are queued in this process, from this thread, now.
+
+    For the end of a process, and for tests with `SYNC_THREADS` 0, which has no thread do so; else
+    it happens every second.
+    """
+    _writer.flush()
+
+
+def dropped() -> int:
+    """Return how many calls this process could not record."""
+    return _writer.dropped
+
+
+def _start_anew(*, setting: str, **_kwargs: Any) -> None:
+    global _writer
+    # Its thread remembers the databases of other tests.
+    if setting in ("DJANGO_MCP", "DATABASES"):
+        _writer.stop()
+        _writer = _Writer()
+
+
+def _forget_writer() -> None:
+    # The thread, and what it was about to write, stayed behind in the parent process.
+    global _writer
+    _writer = _Writer()
+
+
+atexit.register(flush_calls)
+setting_changed.connect(_start_anew, dispatch_uid="django_mcp.calls.writer")
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_writer)

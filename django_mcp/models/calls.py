@@ -1,0 +1,84 @@
+"""The record of calls: who called what, when, how long it took and what came of it.
+
+Rows are written in batches of bare tuples by `django_mcp.calls`, never by saving an object.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+__all__ = ["CallRecord"]
+
+
+class CallRecord(models.Model):
+    """One tool called, resource read or prompt filled in.
+
+    All texts that clients chose are cut to their column and hold no control characters.
+    """
+
+    class Outcome(models.TextChoices):
+        """What came of a call."""
+
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed, and said why")
+        REFUSED = "refused", _("refused")
+        ASKED = "asked", _("asked the client")
+        CANCELLED = "cancelled", _("cancelled")
+        TIMEOUT = "timeout", _("timed out")
+        FAULT = "fault", _("internal error")
+
+    class Method(models.TextChoices):
+        """What was asked for."""
+
+        TOOL = "tools/call", _("tool")
+        RESOURCE = "resources/read", _("resource")
+        PROMPT = "prompts/get", _("prompt")
+
+    started_at = models.DateTimeField(_("started at"))
+    minute = models.IntegerField(
+        _("minute"), editable=False, help_text=_("Minutes since the epoch, for the charts.")
+    )
+    duration_ms = models.FloatField(_("duration (ms)"))
+    step = models.SmallIntegerField(
+        _("step"), editable=False, help_text=_("The duration on a logarithmic scale.")
+    )
+    server = models.CharField(_("server"), max_length=100)
+    method = models.CharField(_("method"), max_length=20, choices=Method)
+    name = models.CharField(_("name"), max_length=200)
+    outcome = models.CharField(_("outcome"), max_length=10, choices=Outcome)
+    reference = models.CharField(_("error reference"), max_length=20, blank=True)
+    # Written in bulk after the fact: a user deleted meanwhile must not cost the batch.
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        db_constraint=False,
+        related_name="+",
+    )
+    principal = models.CharField(_("principal"), max_length=128, blank=True)
+    revision = models.CharField(_("revision"), max_length=20)
+    client_name = models.CharField(_("client"), max_length=100, blank=True)
+    client_version = models.CharField(_("client version"), max_length=50, blank=True)
+    arguments = models.TextField(_("arguments"), blank=True)
+
+    class Meta:
+        verbose_name = _("call")
+        verbose_name_plural = _("calls")
+        default_permissions = ("view", "delete")
+        indexes = (
+            models.Index(fields=["-started_at", "-id"], name="django_mcp_call_time"),
+            models.Index(fields=["name", "-started_at", "-id"], name="django_mcp_call_name"),
+            models.Index(fields=["outcome", "-started_at", "-id"], name="django_mcp_call_outcome"),
+            # All that the charts read, so that they never touch the rows.
+            models.Index(
+                fields=["minute", "server", "method", "name", "outcome", "step"],
+                name="django_mcp_call_chart",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.name}"
