@@ -171,15 +171,35 @@ def initialized(address: str) -> dict:
     return json.loads(output_of(curl, ROOT, environment()))
 
 
+RUN_TEST_CASES = """
+import sys
+import unittest
+
+suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+if suite.countTestCases():
+    from django.test.runner import DiscoverRunner
+
+    runner = DiscoverRunner(verbosity=0)
+    runner.setup_test_environment()
+    databases = runner.setup_databases()
+    result = runner.run_suite(suite)
+    runner.teardown_databases(databases)
+    sys.exit(not result.wasSuccessful())
+"""
+
+
 PAGES_WITH_SNIPPETS = [page for page in PAGES if any(b.kind == "python" for b in blocks_of(page))]
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_SNIPPETS, ids=lambda page: page.name)
 def test_a_pages_snippets_run(page: Path, tmp_path: Path):
-    """In one process, in order, as one module: a later snippet may use what an earlier one made."""
+    """In one process, in order, as one module: a later snippet may use what an earlier one made.
+
+    Test cases among them are run.
+    """
     script = tmp_path / "snippets.py"
     texts = [block.text for block in blocks_of(page) if block.kind == "python"]
-    script.write_text("import django\ndjango.setup()\n" + "\n".join(texts))
+    script.write_text("\n".join(["import django\ndjango.setup()", *texts, RUN_TEST_CASES]))
     env = environment(DJANGO_SETTINGS_MODULE="tests.docs_settings")
 
     output_of([sys.executable, "-W", "error", str(script)], ROOT, env)

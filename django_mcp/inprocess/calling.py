@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from typing_extensions import Unpack
 
+from django_mcp.auth.principal import Principal, make_key
 from django_mcp.inprocess.errors import MCPError, to_error
 from django_mcp.inprocess.questions import ALL_CAPABILITIES, Answerer, Answers
 from django_mcp.protocol import meta as keys
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from django_mcp.server.server import MCPServer
 
-__all__ = ["MAX_ROUNDS", "Surroundings", "is_question", "send", "take_notification"]
+__all__ = ["MAX_ROUNDS", "Surroundings", "is_question", "principal_of", "revision_called", "send"]
 
 MAX_ROUNDS = 100
 """Rounds of questions in one call; more are a handler that never has enough."""
@@ -68,7 +69,7 @@ async def send(
         MCPError: the request was refused.
         ValueError: there is no such revision.
     """
-    revision = _find_revision(how.get("revision"))
+    revision = revision_called(how.get("revision"))
     given = how.get("answers")
     answerer = Answerer(given)
     capabilities = how.get("capabilities")
@@ -98,9 +99,8 @@ async def _send_once(
 ) -> JSONObject:
     request = how.get("request")
     listens = how.get("on_progress") is not None or how.get("on_log") is not None
-    user = how.get("user")
     exchange = Exchange(
-        principal=ANONYMOUS if user is None else user,
+        principal=principal_of(how.get("user")),
         can_stream=listens,
         sink=_Listener(how) if listens else None,
         build_request=None if request is None else lambda: request,
@@ -130,6 +130,23 @@ async def _send_once(
     return found
 
 
+def principal_of(user: Any) -> Any:
+    """Return the principal that a user is; a principal is one already.
+
+    No credentials stand behind it, so nothing but the user's own permissions bounds it.
+    """
+    if user is None:
+        return ANONYMOUS
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
+
+    if isinstance(user, AnonymousUser):
+        return ANONYMOUS
+    if isinstance(user, AbstractBaseUser):
+        return Principal(key=make_key("in-process", user.pk), user=user)
+    return user
+
+
 def _connect(
     server: MCPServer, revision: Revision, capabilities: JSONObject, how: Surroundings
 ) -> ConnectionState | None:
@@ -144,7 +161,12 @@ def _connect(
     )
 
 
-def _find_revision(name: str | None) -> Revision:
+def revision_called(name: str | None) -> Revision:
+    """Return a revision by its name, without one the newest.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
     if name is None:
         return _NEWEST
     revision = find_revision(name)
@@ -158,27 +180,18 @@ class _Listener:
     """Takes what a handler sends ahead of its result to who listens."""
 
     def __init__(self, how: Surroundings) -> None:
-        self._how = how
+        self._on_progress = how.get("on_progress")
+        self._on_log = how.get("on_log")
 
     async def send(self, message: bytes) -> None:
         """See `Sink.send`."""
-        heard = take_notification(
-            decode(message), self._how.get("on_progress"), self._how.get("on_log")
-        )
+        parsed = decode(message)
+        params, heard = parsed.get("params", {}), None
+        match parsed.get("method"):
+            case "notifications/progress" if self._on_progress is not None:
+                told = params.get("total"), params.get("message")
+                heard = self._on_progress(params["progress"], *told)
+            case "notifications/message" if self._on_log is not None:
+                heard = self._on_log(params["level"], params["data"], params.get("logger"))
         if inspect.isawaitable(heard):
             await heard
-
-
-def take_notification(
-    message: JSONObject,
-    on_progress: Callable[[float, float | None, str | None], Any] | None,
-    on_log: Callable[[str, Any, str | None], Any] | None,
-) -> Any:
-    """Hand a progress or log message to who listens to it, and return what they return."""
-    params = message.get("params", {})
-    match message.get("method"):
-        case "notifications/progress" if on_progress is not None:
-            return on_progress(params["progress"], params.get("total"), params.get("message"))
-        case "notifications/message" if on_log is not None:
-            return on_log(params["level"], params["data"], params.get("logger"))
-    return None

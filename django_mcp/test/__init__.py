@@ -1,0 +1,31 @@
+"""The test kit: clients in the manner of Django's, without a server and inside of transactions.
+
+Names are loaded when first used, so that the pytest plugin costs nothing where it is not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_mcp.test.cases import MCPTestCase as MCPTestCase
+    from django_mcp.test.cases import MCPTransactionTestCase as MCPTransactionTestCase
+    from django_mcp.test.client import AsyncMCPClient as AsyncMCPClient
+    from django_mcp.test.client import MCPClient as MCPClient
+
+_HOMES = {
+    "AsyncMCPClient": "django_mcp.test.client",
+    "MCPClient": "django_mcp.test.client",
+    "MCPTestCase": "django_mcp.test.cases",
+    "MCPTransactionTestCase": "django_mcp.test.cases",
+}
+
+__all__ = ["AsyncMCPClient", "MCPClient", "MCPTestCase", "MCPTransactionTestCase"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

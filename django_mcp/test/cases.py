@@ -1,0 +1,57 @@
+"""Test cases with clients at hand, in the manner of Django's own."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.test import TestCase, TransactionTestCase
+
+from django_mcp.test.client import AsyncMCPClient, MCPClient
+
+if TYPE_CHECKING:
+    from django_mcp.servers import MCPServer
+
+__all__ = ["MCPTestCase", "MCPTransactionTestCase"]
+
+
+class WithClients:
+    """Makes the clients of a test when they are first used.
+
+    Attributes:
+        mcp_server: what they talk to; None: the default server.
+        mcp_path: where in the URLconf it is, instead.
+        mcp_revision: the protocol revision that they speak; None: the newest.
+        mcp_reruns: see `MCPClient`.
+    """
+
+    mcp_server: ClassVar[MCPServer | None] = None
+    mcp_path: ClassVar[str | None] = None
+    mcp_revision: ClassVar[str | None] = None
+    mcp_reruns: ClassVar[bool] = False
+
+    @cached_property
+    def mcp(self) -> MCPClient:
+        """The test's client."""
+        return MCPClient(**self._options())
+
+    @cached_property
+    def async_mcp(self) -> AsyncMCPClient:
+        """The client for asynchronous tests."""
+        return AsyncMCPClient(**self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "server": self.mcp_server,
+            "path": self.mcp_path,
+            "revision": self.mcp_revision,
+            "reruns": self.mcp_reruns,
+        }
+
+
+class MCPTestCase(WithClients, TestCase):
+    """Django's `TestCase` with `self.mcp` and `self.async_mcp`, see `WithClients`."""
+
+
+class MCPTransactionTestCase(WithClients, TransactionTestCase):
+    """Django's `TransactionTestCase` with `self.mcp` and `self.async_mcp`, see `WithClients`."""

@@ -1,0 +1,353 @@
+"""MCPClient and AsyncMCPClient: call an endpoint as a client does, without a server or a socket.
+
+A request goes the way it goes in production: the consumer with its guard for hosts and origins,
+authentication, the cap on the body, `DJANGO_MCP["MIDDLEWARE"]`, and back as JSON or as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from asgiref.sync import async_to_sync
+
+from django_mcp.handlers.threads import in_calling_thread
+from django_mcp.inprocess.methods import LIST_KEYS, completion_params
+from django_mcp.inprocess.results import (
+    CallResult,
+    CompletionResult,
+    FilledPrompt,
+    ResourceResult,
+)
+from django_mcp.protocol.json import JSONObject
+from django_mcp.servers import default_server
+from django_mcp.test.conformance import assert_conforming
+from django_mcp.test.conversation import Conversation, LogMessage, Progress, Question
+from django_mcp.test.exchanges import Response, find_endpoint
+from django_mcp.test.visibility import assert_hidden, assert_visible
+
+if TYPE_CHECKING:
+    from django_mcp.servers import MCPServer
+
+__all__ = ["AsyncMCPClient", "MCPClient"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BaseClient:
+    """What both clients have; see `MCPClient`."""
+
+    def __init__(
+        self,
+        server: MCPServer | None = None,
+        *,
+        path: str | None = None,
+        revision: str | None = None,
+        user: Any = None,
+        headers: Mapping[str, str] | None = None,
+        capabilities: JSONObject | None = None,
+        reruns: bool = False,
+    ) -> None:
+        endpoint = find_endpoint(default_server if server is None else server, path)
+        self._conversation = Conversation(
+            endpoint,
+            revision=revision,
+            headers=headers or {},
+            capabilities=capabilities,
+            reruns=reruns,
+        )
+        if user is not None:
+            self.force_login(user)
+
+    @property
+    def server(self) -> MCPServer:
+        """What the client talks to."""
+        server: Any = self._conversation.endpoint.server
+        return server  # type: ignore[no-any-return]
+
+    @property
+    def revision(self) -> str:
+        """The name of the protocol revision that the client speaks."""
+        return self._conversation.revision.name
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of every request, in place of the client's own of these names."""
+        return self._conversation.headers
+
+    def force_login(self, user: Any) -> None:
+        """Have every request come from this user (or principal), whatever the headers say."""
+        self._conversation.log_in(user)
+
+    def logout(self) -> None:
+        """Have requests come from whoever their headers say."""
+        self._conversation.log_in(None)
+
+    def answer(self, *answers: Any, **by_key: Any) -> None:
+        """Say what to answer when the client is asked; call it before the call that asks.
+
+        Args:
+            answers: in the order of the questions, over all calls to come; or a function of the
+                question's key and the question, for all that no other answer is for. A form's
+                answer is its fields, `True`, `False` or None for accept, decline and cancel; the
+                model's is a text; the roots' are a list of URIs.
+            by_key: by the keys that handlers give their questions (`question-1`, ... if none),
+                again in each call. Keys travel at the newest revision only.
+        """
+        for answer in answers:
+            if callable(answer):
+                self._conversation.answerer.add(answer)
+            else:
+                self._conversation.answerer.add([answer])
+        if by_key:
+            self._conversation.answerer.add(by_key)
+
+    @property
+    def progress(self) -> list[Progress]:
+        """What the last request told of its progress."""
+        return self._conversation.progress
+
+    @property
+    def logs(self) -> list[LogMessage]:
+        """The log messages of the last request."""
+        return self._conversation.logs
+
+    @property
+    def questions(self) -> list[Question]:
+        """What the last request asked."""
+        return self._conversation.questions
+
+    @property
+    def notifications(self) -> list[JSONObject]:
+        """Every notification of the last request, progress and log messages among them."""
+        return self._conversation.notifications
+
+    @property
+    def response(self) -> Response | None:
+        """Status and headers of the last response; None before the first."""
+        return self._conversation.response
+
+    # -- what both do on the event loop
+
+    async def _send(self, method: str, params: JSONObject) -> JSONObject:
+        with in_calling_thread():
+            return await self._conversation.request(method, params)
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> CallResult:
+        params = {"name": name, "arguments": dict(arguments)}
+        return CallResult(raw=await self._send("tools/call", params))
+
+    async def _read(self, uri: str) -> ResourceResult:
+        return ResourceResult(raw=await self._send("resources/read", {"uri": uri}))
+
+    async def _prompt(self, name: str, arguments: Mapping[str, str]) -> FilledPrompt:
+        params = {"name": name, "arguments": dict(arguments)}
+        return FilledPrompt(raw=await self._send("prompts/get", params))
+
+    async def _complete(
+        self, of: str, argument: str, value: str, known: Mapping[str, str]
+    ) -> CompletionResult:
+        params = completion_params(of, argument, value, known)
+        return CompletionResult(raw=await self._send("completion/complete", params))
+
+    async def _list(self, method: str) -> list[JSONObject]:
+        found: list[JSONObject] = []
+        params: JSONObject = {}
+        while True:
+            page = await self._send(method, params)
+            found += page[LIST_KEYS[method]]
+            if "nextCursor" not in page:
+                return found
+            params = {"cursor": page["nextCursor"]}
+
+    async def _discover(self) -> JSONObject:
+        conversation = self._conversation
+        if conversation.revision.is_stateless:
+            return await self._send("server/discover", {})
+        with in_calling_thread():
+            await conversation.settle()
+        return conversation.greeting or {}
+
+    async def _assert_hidden(self, *names: str) -> None:
+        with in_calling_thread():
+            await assert_hidden(self._conversation, names)
+
+    async def _assert_visible(self, *names: str) -> None:
+        with in_calling_thread():
+            await assert_visible(self._conversation, names)
+
+    async def _assert_conforms(self) -> None:
+        server = self._conversation.endpoint.server
+        await self._discover()
+        features = server.derived.features
+        for method in LIST_KEYS:
+            if method.split("/", 1)[0] in features:
+                await self._list(method)
+        assert_conforming(self.revision, self._conversation.answers)
+
+
+class MCPClient(BaseClient):
+    """A client for tests, in the manner of Django's.
+
+    Args:
+        server: what to talk to; the default server unless said. It need not be mounted.
+        path: where in the URLconf the server is, instead of `server`: `"/staff/mcp"`.
+        revision: name of the protocol revision to speak; the newest unless said.
+        user: on whose behalf, as by `force_login`.
+        headers: of every request, such as `{"Authorization": "Bearer ..."}`.
+        capabilities: what the client declares; unless said, that it can be asked anything.
+        reruns: send each call that asks once more without an answer: the handler runs again from
+            its start and has to ask the same, or `AssertionError` is raised.
+
+    Requests that the server refuses raise an `MCPError` of `django_mcp.inprocess`, which knows the
+    HTTP `status`; what a tool tells the model of is a result with `is_error`. Synchronous handlers
+    run in the test's thread, inside of its transaction.
+    """
+
+    def call(self, tool: str, /, **arguments: Any) -> CallResult:
+        """Call a tool: `client.call("find_orders", query="x").structured`.
+
+        Raises:
+            UnknownTool: the user sees none of that name.
+            Unanswered: it asks what there is no `answer` to.
+            MCPError: any other refusal.
+        """
+        return _wait(self._call, tool, arguments)
+
+    def read(self, uri: str) -> ResourceResult:
+        """Read a resource.
+
+        Raises:
+            UnknownResource: the user sees none there.
+            MCPError: any other refusal.
+        """
+        return _wait(self._read, uri)
+
+    def prompt(self, name: str, /, **arguments: str) -> FilledPrompt:
+        """Fill a prompt in.
+
+        Raises:
+            UnknownPrompt: the user sees none of that name.
+            MCPError: any other refusal.
+        """
+        return _wait(self._prompt, name, arguments)
+
+    def complete(
+        self, of: str, argument: str, value: str = "", /, **known: str
+    ) -> CompletionResult:
+        """Complete an argument of a prompt (by name) or a resource template (by URI).
+
+        Raises:
+            UnknownReference: the user sees none of that name.
+            MCPError: any other refusal.
+        """
+        return _wait(self._complete, of, argument, value, known)
+
+    def list_tools(self) -> list[JSONObject]:
+        """Return the tools that the user sees, of all pages, as the revision writes them."""
+        return _wait(self._list, "tools/list")
+
+    def list_resources(self) -> list[JSONObject]:
+        """Return the resources that the user sees."""
+        return _wait(self._list, "resources/list")
+
+    def list_resource_templates(self) -> list[JSONObject]:
+        """Return the resource templates that the user sees."""
+        return _wait(self._list, "resources/templates/list")
+
+    def list_prompts(self) -> list[JSONObject]:
+        """Return the prompts that the user sees."""
+        return _wait(self._list, "prompts/list")
+
+    def discover(self) -> JSONObject:
+        """Return what the server tells of itself: capabilities, instructions and so on."""
+        return _wait(self._discover)
+
+    def send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
+        """Send any request and return its result."""
+        return _wait(self._send, method, dict(params or {}))
+
+    def assert_hidden(self, *names: str) -> None:
+        """Assert that tools, prompts or resources (by URI) exist, but not for this user.
+
+        They are in no list, and using them is answered as if they did not exist.
+        """
+        _wait(self._assert_hidden, *names)
+
+    def assert_visible(self, *names: str) -> None:
+        """Assert that tools, prompts, resources or templates (by URI) are in this user's lists."""
+        _wait(self._assert_visible, *names)
+
+    def assert_conforms(self) -> None:
+        """Assert that the lists, and every answer so far, are what the revision says they are.
+
+        Needs the package `mcp-types`, which has the types that the protocol's authors publish.
+        """
+        _wait(self._assert_conforms)
+
+
+class AsyncMCPClient(BaseClient):
+    """`MCPClient` for asynchronous tests: the same methods, to be awaited.
+
+    Synchronous handlers run where Django's asynchronous ORM does, and so inside of the transaction
+    of an asynchronous test of a `TestCase`.
+    """
+
+    async def call(self, tool: str, /, **arguments: Any) -> CallResult:
+        """Do as `MCPClient.call` does."""
+        return await self._call(tool, arguments)
+
+    async def read(self, uri: str) -> ResourceResult:
+        """Do as `MCPClient.read` does."""
+        return await self._read(uri)
+
+    async def prompt(self, name: str, /, **arguments: str) -> FilledPrompt:
+        """Do as `MCPClient.prompt` does."""
+        return await self._prompt(name, arguments)
+
+    async def complete(
+        self, of: str, argument: str, value: str = "", /, **known: str
+    ) -> CompletionResult:
+        """Do as `MCPClient.complete` does."""
+        return await self._complete(of, argument, value, known)
+
+    async def list_tools(self) -> list[JSONObject]:
+        """Do as `MCPClient.list_tools` does."""
+        return await self._list("tools/list")
+
+    async def list_resources(self) -> list[JSONObject]:
+        """Do as `MCPClient.list_resources` does."""
+        return await self._list("resources/list")
+
+    async def list_resource_templates(self) -> list[JSONObject]:
+        """Do as `MCPClient.list_resource_templates` does."""
+        return await self._list("resources/templates/list")
+
+    async def list_prompts(self) -> list[JSONObject]:
+        """Do as `MCPClient.list_prompts` does."""
+        return await self._list("prompts/list")
+
+    async def discover(self) -> JSONObject:
+        """Do as `MCPClient.discover` does."""
+        return await self._discover()
+
+    async def send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
+        """Do as `MCPClient.send` does."""
+        return await self._send(method, dict(params or {}))
+
+    async def assert_hidden(self, *names: str) -> None:
+        """Do as `MCPClient.assert_hidden` does."""
+        await self._assert_hidden(*names)
+
+    async def assert_visible(self, *names: str) -> None:
+        """Do as `MCPClient.assert_visible` does."""
+        await self._assert_visible(*names)
+
+    async def assert_conforms(self) -> None:
+        """Do as `MCPClient.assert_conforms` does."""
+        await self._assert_conforms()
+
+
+def _wait(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    return async_to_sync(function)(*args, **kwargs)

@@ -1,0 +1,191 @@
+"""Bring requests to an endpoint as an ASGI server does: through the consumer, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.urls import Resolver404, get_resolver
+
+from django_mcp.mounting import find_mounts
+from django_mcp.protocol import sse
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
+from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.http.view import MCPView
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["Endpoint", "Response", "find_endpoint"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """Where requests go.
+
+    Attributes:
+        server: what answers them.
+        path: as a client would write it.
+        url_kwargs: what the URLconf captured of it.
+    """
+
+    server: MCPServer
+    path: str
+    url_kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Response:
+    """What HTTP has to say of an answer.
+
+    Attributes:
+        status: its code.
+        headers: by name in lower case.
+        messages: the JSON-RPC messages in its body, or in its events, in order.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    messages: list[JSONObject]
+
+
+def find_endpoint(server: MCPServer, path: str | None) -> Endpoint:
+    """Return where a server is; with a path, what the URLconf has there.
+
+    Raises:
+        ValueError: the path leads to no endpoint.
+    """
+    if path is not None:
+        try:
+            match = get_resolver().resolve(path)
+        except Resolver404:
+            raise ValueError(f"The URLconf has nothing at {path!r}.") from None
+        if not isinstance(match.func, MCPView):
+            raise ValueError(f"{path!r} leads to no MCP endpoint, but to {match.func!r}.")
+        return Endpoint(server=match.func.server, path=path, url_kwargs=match.kwargs)
+    for mount in find_mounts():
+        if mount.is_fixed and isinstance(mount.view, MCPView) and mount.view.server is server:
+            return Endpoint(server=server, path=mount.path, url_kwargs={})
+    # A server need not be mounted to be tested.
+    return Endpoint(server=server, path="/mcp", url_kwargs={})
+
+
+class LoggedIn:
+    """Stands in for a server towards its transport, and knows who is there without asking."""
+
+    def __init__(self, server: MCPServer, principal: Any) -> None:
+        self._server = server
+        self._principal = principal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    async def authenticate(self, exchange: Exchange) -> None:
+        """Take the principal for the sender of the request."""
+        exchange.principal = self._principal
+
+
+async def exchange(
+    endpoint: Endpoint,
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    principal: Any,
+    on_message: Callable[[JSONObject], Awaitable[None]],
+) -> Response:
+    """Send a request and return its response when it is over.
+
+    Args:
+        endpoint: where to.
+        method: the verb.
+        headers: of the request, in any case.
+        body: of the request.
+        principal: who is logged in; None: whoever the headers say.
+        on_message: called with each message as it arrives.
+    """
+    server: Any = endpoint.server
+    if principal is not None:
+        server = LoggedIn(server, principal)
+    reader = _Reader(on_message)
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": endpoint.path,
+        "raw_path": endpoint.path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in headers.items()
+        ],
+        "client": ("127.0.0.1", 40000),
+        "server": ("testserver", 80),
+        "url_route": {"args": (), "kwargs": dict(endpoint.url_kwargs)},
+    }
+    await MCPConsumer(server=server)(scope, _Body(body).receive, reader.send)
+    return await reader.finish()
+
+
+class _Body:
+    """What an ASGI server has to say of a client: its body, and then nothing, as it stays."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+
+    async def receive(self) -> Any:
+        body, self._body = self._body, None
+        if body is None:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+class _Reader:
+    """Takes a response apart into messages while it comes."""
+
+    def __init__(self, on_message: Callable[[JSONObject], Awaitable[None]]) -> None:
+        self._on_message = on_message
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._parser: sse.Parser | None = None
+        self._body = b""
+        self._messages: list[JSONObject] = []
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in message["headers"]
+            }
+            if self._headers.get("content-type", "").startswith("text/event-stream"):
+                self._parser = sse.Parser()
+            return
+        chunk = message.get("body", b"")
+        if self._parser is None:
+            self._body += chunk
+            return
+        for event in self._parser.feed(chunk):
+            if event.data:
+                await self._take(decode(event.data))
+
+    async def finish(self) -> Response:
+        if self._body:
+            try:
+                found = decode(self._body)
+            except JSONDecodeError:
+                found = None
+            for message in found if isinstance(found, list) else [found]:
+                if isinstance(message, dict):
+                    await self._take(message)
+        return Response(status=self._status, headers=self._headers, messages=self._messages)
+
+    async def _take(self, message: JSONObject) -> None:
+        self._messages.append(message)
+        await self._on_message(message)

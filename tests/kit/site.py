@@ -1,0 +1,133 @@
+"""A server to try the test kit on."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from django_mcp import Context, InputRequired, MCPServer, ToolError, ask_form
+from example_project.shop.models import Product
+from tests.django.conftest import make_product
+
+RUNS: list[str] = []
+
+
+@dataclass
+class Wish:
+    colour: str
+    count: int = 1
+
+
+class StaffOnly:
+    """Shows what is named after the staff to them only."""
+
+    def is_visible(self, entry: Any, principal: Any) -> bool:
+        user = getattr(principal, "user", None)
+        return "staff" not in entry.name or bool(user and user.is_staff)
+
+    def variant(self, principal: Any) -> bool:
+        user = getattr(principal, "user", None)
+        return bool(user and user.is_staff)
+
+
+def make_server() -> MCPServer:
+    server = MCPServer("kit", instructions="Be kind.", page_size=3)
+    server.access = StaffOnly()
+    _add_plain(server)
+    _add_asking(server)
+    _add_rest(server)
+    return server
+
+
+def _add_plain(server: MCPServer) -> None:
+    @server.tool
+    def add(a: int, b: int = 1) -> int:
+        """Add."""
+        return a + b
+
+    @server.tool
+    async def who(ctx: Context) -> str:
+        """Tell who calls, and in what place."""
+        return f"{ctx.user.get_username() or 'nobody'} {ctx.url_kwargs.get('tenant', '-')}"
+
+    @server.tool
+    def where(request: HttpRequest) -> str:
+        """Tell the URL."""
+        return request.build_absolute_uri()
+
+    @server.tool
+    def thread() -> str:
+        """Tell where it runs."""
+        return threading.current_thread().name
+
+    @server.tool
+    def count(add_one: bool = False, fails: bool = False) -> int:
+        """Count the products."""
+        if add_one:
+            make_product("one", "default")
+        if fails:
+            raise ToolError("No.")
+        return Product.objects.count()
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        """Tell how far it is."""
+        ctx.progress(1, 2, "half")
+        ctx.info({"at": 1}, logger="work")
+        return "done"
+
+    @server.tool
+    def staff_report() -> str:
+        """Report to the staff."""
+        return "secret"
+
+
+def _add_asking(server: MCPServer) -> None:
+    @server.tool
+    def wish(ctx: Context) -> str:
+        """Ask for two things."""
+        RUNS.append("wish")
+        first = ctx.elicit("Which?", Wish)
+        if not first.is_accepted:
+            return first.action
+        second = ctx.elicit("Sure?", {"type": "object"}, key="sure")
+        return f"{first.data.colour} {first.data.count} {second.action}"
+
+    @server.tool
+    def fickle(ctx: Context) -> str:
+        """Ask something else each time."""
+        RUNS.append("fickle")
+        return ctx.elicit(f"Number {len(RUNS)}?", {"type": "object"}).action
+
+    @server.tool
+    def hasty(ctx: Context) -> Any:
+        """Take any second call for an answer."""
+        if not ctx.is_resubmit:
+            return InputRequired({"more": ask_form("More?", {"type": "object"})})
+        return "went on"
+
+
+def _add_rest(server: MCPServer) -> None:
+    @server.resource("kit://staff-list")
+    def staff_list() -> str:
+        return "names"
+
+    @server.resource("kit://{n}/page")
+    def page(n: int) -> str:
+        return f"page {n}"
+
+    @server.resource("kit-staff://{n}")
+    def staff_page(n: int) -> str:
+        return f"page {n}"
+
+    @server.prompt
+    def letter(to: str, tone: str = "warm") -> str:
+        """Write a letter."""
+        return f"Write a {tone} letter to {to}"
+
+    @server.completion(letter, "tone")
+    def complete_tone(value: str, arguments: dict[str, str]) -> list[str]:
+        return [tone for tone in ("warm", arguments.get("to", "cold")) if tone.startswith(value)]
