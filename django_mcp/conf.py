@@ -26,6 +26,9 @@ __all__ = ["Problem", "Settings", "find_problems", "read_icon", "settings"]
 
 MiB = 1024 * 1024
 
+MAX_INLINE_STATE_BYTES = 128 * 1024
+"""Of a state that travels through the client; a longer one would not be read when it comes back."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -57,6 +60,9 @@ class Settings:
     MIDDLEWARE: Sequence[str] = ("django_mcp.middleware.LocaleMiddleware",)
     LOG_LEVEL: str = "info"
     LIST_TTL_MS: int = 0
+    STATE_TTL_S: float = 600
+    STATE_INLINE_BYTES: int = 32 * 1024
+    STATE_SINGLE_USE: bool = False
     AUTODISCOVER_MODULE: str | None = "mcp"
     PUBLIC_URL: str | None = None
     OAUTH_PREFIX: str = "oauth/"
@@ -222,6 +228,12 @@ _RULES: Mapping[str, _Rule] = {
         wanted=f"one of {', '.join(LOG_LEVELS)}",
     ),
     "LIST_TTL_MS": _COUNT_OR_0,
+    "STATE_TTL_S": _SECONDS,
+    "STATE_INLINE_BYTES": _Rule(
+        accepts=lambda value: _is_whole(value) and 0 <= value <= MAX_INLINE_STATE_BYTES,
+        wanted=f"a whole number from 0 to {MAX_INLINE_STATE_BYTES}",
+    ),
+    "STATE_SINGLE_USE": _BOOL,
     "AUTODISCOVER_MODULE": _Rule(
         accepts=_or_none(_is_dotted), wanted="the name of a module, or None to look for none"
     ),

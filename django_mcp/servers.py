@@ -22,6 +22,7 @@ from django_mcp.handlers.forms import make_django_form
 from django_mcp.handlers.injectables import find_django_provider
 from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
+from django_mcp.handlers.states import SiteStates
 from django_mcp.handlers.threads import ThreadScope
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.middleware import GetReply, load_middleware
@@ -51,6 +52,9 @@ _SHARED = {
     "body_timeout_s": "BODY_TIMEOUT_S",
     "keepalive_s": "KEEPALIVE_S",
     "log_level": "LOG_LEVEL",
+    "state_ttl_s": "STATE_TTL_S",
+    "inline_state_bytes": "STATE_INLINE_BYTES",
+    "single_use_state": "STATE_SINGLE_USE",
 }
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
 
@@ -107,6 +111,7 @@ class MCPServer(InProcess, core.MCPServer):
         self.scope = ThreadScope()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
+        self.states = SiteStates()
         self.language = ActiveLanguage()
         self.converter = DjangoConverter()
         self.make_form = make_django_form

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from django_mcp.models.calls import CallRecord
+from django_mcp.models.states import KeptState, UsedState
 
-__all__ = ["CallRecord"]
+__all__ = ["CallRecord", "KeptState", "UsedState"]

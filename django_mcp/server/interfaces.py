@@ -108,6 +108,28 @@ class Sealer(Protocol):
         ...
 
 
+class StateStore(Protocol):
+    """Keeps what is too large to travel through a client, and knows which states were used.
+
+    Every process that serves the site has the same one. Times are by the server's clock.
+    """
+
+    async def keep(self, owner: str | None, value: bytes, until_s: float) -> str:
+        """Keep a value for one principal, and return the reference that leads to it."""
+        ...
+
+    async def find(self, owner: str | None, reference: str) -> bytes | None:
+        """Return what a principal's reference leads to; None when it is not kept, or not theirs."""
+        ...
+
+    async def use(self, token: str, until_s: float) -> bool:
+        """Note that something is used; False when it was used before, in whichever process.
+
+        Who uses it after `until_s` is refused elsewhere, so the note need not be kept for longer.
+        """
+        ...
+
+
 class Language(Protocol):
     """The language that lazy texts are read in now."""
 

@@ -76,6 +76,36 @@ class ProcessSealer:
         return hmac.new(self._key, value, hashlib.sha256).digest()[:16]
 
 
+class ProcessStates:
+    """Keep states in the process, `limit` of them at most; the oldest are forgotten first."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self._limit = limit
+        self._kept: dict[tuple[str | None, str], bytes] = {}
+        self._used: dict[str, None] = {}
+
+    async def keep(self, owner: str | None, value: bytes, until_s: float) -> str:
+        """See `StateStore.keep`."""
+        reference = secrets.token_urlsafe(16)
+        self._kept[owner, reference] = value
+        if len(self._kept) > self._limit:
+            del self._kept[next(iter(self._kept))]
+        return reference
+
+    async def find(self, owner: str | None, reference: str) -> bytes | None:
+        """See `StateStore.find`."""
+        return self._kept.get((owner, reference))
+
+    async def use(self, token: str, until_s: float) -> bool:
+        """See `StateStore.use`."""
+        if token in self._used:
+            return False
+        self._used[token] = None
+        if len(self._used) > self._limit:
+            del self._used[next(iter(self._used))]
+        return True
+
+
 class OneLanguage:
     """Texts are not translated."""
 

@@ -36,6 +36,9 @@ class Options:
         log_level: lowest level sent to a client that did not choose one itself.
         list_cache: caching hints by list method, where the revision has them.
         state_ttl_s: seconds a client has to answer questions that travel with the request.
+        inline_state_bytes: what a call knows between two rounds travels with the questions up to
+            this size; more is kept here.
+        single_use_state: a state that came back is refused when it comes again.
         has_server_info: name the server in every result, where the revision has it.
     """
 
@@ -59,6 +62,8 @@ class Options:
     keepalive_s: float = 15.0
     log_level: str = "info"
     state_ttl_s: float = 600.0
+    inline_state_bytes: int = 32 * 1024
+    single_use_state: bool = False
     list_cache: dict[str, CacheHint] = field(default_factory=dict)
     has_server_info: bool = True
 

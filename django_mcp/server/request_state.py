@@ -1,11 +1,13 @@
 """`requestState`: what a call knows, sealed, on its way through the client and back.
 
 It is the client's input when it comes back, so it is good only as we made it: for the same
-principal, the same method and target, the same arguments, and for a while.
+principal, the same method and target, the same arguments, and for a while. What is too large to
+travel stays here, and a reference to it travels.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import secrets
@@ -23,22 +25,43 @@ logger = logging.getLogger("django_mcp")
 MAX_STATE_CHARS = 256 * 1024
 """A longer one is not looked at. Ours."""
 
+MAX_KEPT_BYTES = 1024 * 1024
+"""What a call may know between two rounds at most: it holds what the client answered. Ours."""
 
-def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], state: Any) -> str:
-    """Return what the next round of this call needs, sealed."""
-    value: JSONObject = {
+REFUSAL_S = 0.01
+"""A state is refused no sooner, so that the time tells nobody which check it failed. Ours."""
+
+
+class StateTooLarge(Exception):
+    """A call knows more than is kept between two rounds."""
+
+
+async def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], state: Any) -> str:
+    """Return what the next round of this call needs, sealed.
+
+    Raises:
+        StateTooLarge: it is more than `MAX_KEPT_BYTES`.
+    """
+    server = ctx.server
+    until_s = server.clock() + ctx.options.state_ttl_s
+    sealed: JSONObject = {
         "for": _binding(ctx),
-        "until": ctx.server.clock() + ctx.server.options.state_ttl_s,
-        "known": answers.known,
-        "kept": answers.kept,
+        "until": until_s,
         "asked": asked,
-        "state": state,
-        "salt": secrets.token_hex(8),
+        "salt": secrets.token_hex(16),
     }
-    return ctx.server.sealer.seal(encode(value))
+    known = {"known": answers.known, "kept": answers.kept, "state": state}
+    encoded = encode(known)
+    if len(encoded) <= ctx.options.inline_state_bytes:
+        sealed.update(known)
+    elif len(encoded) <= MAX_KEPT_BYTES:
+        sealed["reference"] = await server.states.keep(_owner(ctx), encoded, until_s)
+    else:
+        raise StateTooLarge(f"{len(encoded)} bytes between two rounds of {ctx.method}")
+    return server.sealer.seal(encode(sealed))
 
 
-def open_answers(ctx: Context[Any]) -> Answers | Refusal:
+async def open_answers(ctx: Context[Any]) -> Answers | Refusal:
     """Return what a call brings from its earlier rounds, or the refusal of it.
 
     Every state that is not as we made it, for this call, gets the same refusal; the reason goes
@@ -49,9 +72,12 @@ def open_answers(ctx: Context[Any]) -> Answers | Refusal:
     if type(responses) is not dict:
         return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
     if "requestState" in ctx.params:
-        opened = _open(ctx, ctx.params["requestState"])
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
+        opened = await _open(ctx, ctx.params["requestState"])
         if isinstance(opened, str):
             logger.info("requestState refused: %s", opened)
+            await asyncio.sleep(REFUSAL_S - (clock() - begun_s))
             return Refusal(code=INVALID_PARAMS, message="Invalid requestState")
         answers.known, answers.kept = opened["known"], opened["kept"]
         answers.state = opened["state"]
@@ -61,10 +87,28 @@ def open_answers(ctx: Context[Any]) -> Answers | Refusal:
     return answers
 
 
-def _open(ctx: Context[Any], sealed: Any) -> JSONObject | str:
-    if type(sealed) is not str or len(sealed) > MAX_STATE_CHARS:
+async def _open(ctx: Context[Any], text: Any) -> JSONObject | str:
+    """Return what a state holds, or the reason why it is refused."""
+    server = ctx.server
+    opened = _unseal(ctx, text)
+    if isinstance(opened, str):
+        return opened
+    if "reference" in opened:
+        encoded = await server.states.find(_owner(ctx), opened["reference"])
+        if encoded is None:
+            return "kept no longer"
+        opened.update(decode(encoded))
+    if ctx.options.single_use_state and not await server.states.use(
+        opened["salt"], opened["until"]
+    ):
+        return "used before"
+    return opened
+
+
+def _unseal(ctx: Context[Any], text: Any) -> JSONObject | str:
+    if type(text) is not str or len(text) > MAX_STATE_CHARS:
         return "not a text of acceptable length"
-    raw = ctx.server.sealer.unseal(sealed)
+    raw = ctx.server.sealer.unseal(text)
     if raw is None:
         return "not sealed by us"
     try:
@@ -80,8 +124,13 @@ def _open(ctx: Context[Any], sealed: Any) -> JSONObject | str:
     return opened
 
 
+def _owner(ctx: Context[Any]) -> str | None:
+    owner: str | None = getattr(ctx.principal, "key", None)
+    return owner
+
+
 def _binding(ctx: Context[Any]) -> list[Any]:
     params = ctx.params
     salient = [params.get("name"), params.get("uri"), params.get("arguments", {})]
     digest = hashlib.sha256(encode_sorted(salient)).hexdigest()
-    return [ctx.server.options.name, getattr(ctx.principal, "key", None), ctx.method, digest]
+    return [ctx.options.name, _owner(ctx), ctx.method, digest]

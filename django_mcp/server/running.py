@@ -59,19 +59,22 @@ async def run_handler(
         may_ask: whether the answer may be a question to the client.
     """
     if may_ask and ("inputResponses" in ctx.params or "requestState" in ctx.params):
-        opened = open_answers(ctx) if ctx.rules.interim_fields else Answers()
+        opened = await open_answers(ctx) if ctx.rules.interim_fields else Answers()
         if isinstance(opened, Refusal):
             return opened
         ctx.answers = opened
     try:
         while True:
             try:
-                return await _run(ctx, handler, arguments, finish, timeout_s)
+                outcome = await _run(ctx, handler, arguments, finish, timeout_s)
+                if isinstance(outcome, InputRequired):
+                    return await _ask(ctx, outcome.asks, outcome.state)
+                return outcome
             except OnceDue as due:
                 ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
                 ctx.answers.begin()
     except Asked as asked:
-        return _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
+        return await _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
     except ProtocolError as error:
@@ -86,17 +89,17 @@ async def _run(
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
     timeout_s: float | None,
-) -> bytes | Refusal:
+) -> bytes | Refusal | InputRequired:
     server = ctx.server
     kwargs = handler.bind(arguments, ctx)
     if timeout_s is None:
         timeout_s = ctx.options.call_timeout_s
 
-    def end(value: Any) -> bytes | Refusal:
+    def end(value: Any) -> bytes | Refusal | InputRequired:
         if isinstance(value, InputRequired):
             asks = ctx.complete_asks(value.asks)
             ctx.check_asks(asks)
-            return _ask(ctx, asks, value.state)
+            return InputRequired(asks, value.state)
         return finish(value)
 
     timers = ctx.exchange.timers or TaskTimers()
@@ -125,9 +128,12 @@ async def _run(
             timer.cancel()
 
 
-def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes:
+async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
     """Return the result that carries questions, and what is known so far, to the client."""
-    sealed = seal_state(ctx, ctx.answers, list(asks), state)
+    try:
+        sealed = await seal_state(ctx, ctx.answers, list(asks), state)
+    except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
+        return note(ctx, _describe(ctx, error, f"asking in {ctx.method}"))
     ctx.has_asked = True
     result: JSONObject = {"requestState": sealed}
     if asks:

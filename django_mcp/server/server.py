@@ -33,6 +33,7 @@ from django_mcp.server.memory import (
     OneLanguage,
     OpenAccess,
     ProcessSealer,
+    ProcessStates,
     ThreadScope,
 )
 from django_mcp.server.options import Options
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         Language,
         Observer,
         Sealer,
+        StateStore,
     )
 
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
@@ -58,7 +60,7 @@ class MCPServer(Registration):
         name: who this server is to clients; further texts are options.
         options: see `Options` for all of them.
 
-    The attributes `scope`, `access`, `exceptions`, `sealer`, `language`, `converter` and
+    The attributes `scope`, `access`, `exceptions`, `sealer`, `states`, `language`, `converter` and
     `make_form` are what it needs of its surroundings (`server.interfaces`); each starts as a plain
     implementation. `observer`, if there is one, hears of each call.
     """
@@ -73,6 +75,7 @@ class MCPServer(Registration):
         self.exceptions: ExceptionMapper = NoKnownExceptions()
         self.clock: Callable[[], float] = time.time
         self.sealer: Sealer = ProcessSealer()
+        self.states: StateStore = ProcessStates()
         self.language: Language = OneLanguage()
         self.converter: ResultConverter = PlainConverter()
         self.observer: Observer | None = None

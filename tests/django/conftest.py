@@ -12,11 +12,11 @@ from django.contrib.sessions.models import Session
 from django.db import connections
 from django.test import override_settings
 
-from django_mcp.models import CallRecord
+from django_mcp.models import CallRecord, KeptState, UsedState
 from example_project.shop.models import Product
 
 ALIASES = ("first", "second")
-MODELS = (Product, Session, CallRecord)
+MODELS = (Product, Session, CallRecord, KeptState, UsedState)
 
 
 def make_product(sku: str, using: str = "first") -> Product:
