@@ -85,6 +85,8 @@ class LoggedIn:
 
     async def authenticate(self, exchange: Exchange) -> None:
         """Take the principal for the sender of the request."""
+        # Missing scopes are told by the gate's challenges, whoever came in by whichever way.
+        exchange.gate = getattr(self._server, "gate", None)
         exchange.principal = self._principal
 
 

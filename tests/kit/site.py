@@ -33,8 +33,9 @@ class StaffOnly:
         return bool(user and user.is_staff)
 
 
-def make_server() -> MCPServer:
-    server = MCPServer("kit", instructions="Be kind.", page_size=3)
+def make_server(**options: Any) -> MCPServer:
+    options = {"public": True, "instructions": "Be kind.", "page_size": 3, **options}
+    server = MCPServer("kit", **options)
     server.access = StaffOnly()
     _add_plain(server)
     _add_asking(server)

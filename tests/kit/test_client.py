@@ -12,10 +12,12 @@ from typing import Annotated, Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpResponse
 from django.test import override_settings
 from django.urls import path
 
 from django_mcp import McpHeader, MCPServer
+from django_mcp.auth import Authenticator, Principal
 from django_mcp.inprocess import (
     MCPError,
     Unanswered,
@@ -41,7 +43,11 @@ OLDEST, NEWEST = REVISION_NAMES[0], REVISION_NAMES[-1]
 SERVER = make_server()
 MOUNTED = make_server()
 
-urlpatterns = [path("t/<slug:tenant>/", MOUNTED.urls), path("x/", SERVER.urls), path("page", int)]
+urlpatterns = [
+    path("t/<slug:tenant>/", MOUNTED.urls),
+    path("x/", SERVER.urls),
+    path("page", HttpResponse),
+]
 
 
 @pytest.fixture(params=REVISION_NAMES)
@@ -91,7 +97,7 @@ def test_the_client_speaks_the_newest_revision_unless_told_otherwise(newest: MCP
 
 
 def test_a_revision_that_is_off_is_told():
-    server = MCPServer("one revision", revisions=["2025-11-25"])
+    server = MCPServer("one revision", public=True, revisions=["2025-11-25"])
 
     with pytest.raises(MCPError, match="does not speak 2025-03-26, but 2025-11-25"):
         MCPClient(server, revision="2025-03-26").list_tools()
@@ -128,21 +134,34 @@ def test_a_user_is_logged_in_and_out(client: MCPClient, staff: Any):
     assert MCPClient(SERVER, user=staff).call("who").text == "ann -"
 
 
-def test_without_a_login_the_servers_own_authentication_decides(newest: MCPClient, staff: Any):
-    server = make_server()
+class ByWord(Authenticator):
+    """Lets in who knows the word."""
 
-    async def authenticate(exchange: Any) -> Reply | None:
-        if exchange.headers.get("authorization") != "Bearer right":
-            return Reply(401, b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Who?"}}')
-        exchange.principal = staff
-        return None
+    def __init__(self, user: Any) -> None:
+        self.user = user
 
-    server.authenticate = authenticate
+    def authenticate(self, exchange: Any) -> Principal | None:
+        is_right = exchange.headers.get("authorization") == "Bearer right"
+        return Principal(key="ann", user=self.user) if is_right else None
 
-    with pytest.raises(MCPError, match="Who") as raised:
-        MCPClient(server).call("who")
-    assert raised.value.status == 401
+
+def test_without_a_login_the_servers_own_authentication_decides(staff: Any):
+    server = make_server(public=False, authenticators=[ByWord(staff)])
+
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        with pytest.raises(MCPError) as raised:
+            MCPClient(server, headers=headers).call("who")
+        assert raised.value.status == 401
     assert MCPClient(server, headers={"Authorization": "Bearer right"}).call("who").text == "ann -"
+    assert MCPClient(server, user=staff).call("who").text == "ann -"
+
+
+def test_a_server_that_is_closed_is_closed_to_the_client(staff: Any):
+    server = make_server(public=False)
+
+    with pytest.raises(MCPError, match="closed") as raised:
+        MCPClient(server).call("who")
+    assert raised.value.status == 403
     assert MCPClient(server, user=staff).call("who").text == "ann -"
 
 
@@ -189,7 +208,7 @@ def test_a_path_is_resolved_by_the_urlconf():
 
 
 def test_arguments_that_travel_as_headers_are_mirrored():
-    server = MCPServer("headers")
+    server = MCPServer("headers", public=True)
 
     @server.tool
     def route(region: Annotated[str, McpHeader("Region")], deep: int = 0) -> str:
@@ -211,7 +230,7 @@ def test_progress_and_logs_of_the_last_request_are_kept(newest: MCPClient):
     assert len(newest.notifications) == 2
 
     newest.call("count")
-    assert newest.progress == newest.logs == newest.notifications == []
+    assert (newest.progress, newest.logs, newest.notifications) == ([], [], [])
 
 
 def test_progress_of_the_oldest_revision_has_no_message():
@@ -288,7 +307,7 @@ def test_what_is_hidden_is_asserted_to_be(client: MCPClient, staff: Any):
 
 
 def test_what_is_only_unlisted_is_not_hidden():
-    server = MCPServer("leaky")
+    server = MCPServer("leaky", public=True)
 
     class Leaky:
         lists = True
