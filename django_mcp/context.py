@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.auth.credentials import CREDENTIAL_HEADERS
 from django_mcp.server import context as core
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
     from django.http import HttpRequest
+
+    from django_mcp.auth.principal import AuthInfo
 
 __all__ = ["Context"]
 
@@ -39,6 +42,12 @@ class Context(core.Context[Any]):
         return self._user
 
     @property
+    def auth(self) -> AuthInfo | None:
+        """What the credentials of the request say: subject, client, scopes; None without any."""
+        found: AuthInfo | None = getattr(self.principal, "auth", None)
+        return found
+
+    @property
     def request(self) -> HttpRequest | None:
         """The HTTP request, with `user` as its user; None where there is none, as on stdio.
 
@@ -56,6 +65,8 @@ class Context(core.Context[Any]):
             return None
         # A copy, since middleware of the site may still look at its own after the view.
         request: HttpRequest = copy.copy(build())
+        if self.exchange.gate is not None:
+            _drop_credentials(request)
         user = self.user
         request.user = user  # type: ignore[assignment]
 
@@ -64,6 +75,24 @@ class Context(core.Context[Any]):
 
         request.auser = auser
         return request
+
+
+def _drop_credentials(request: Any) -> None:
+    """Take what authenticated the request out of it: handlers, and what they call, have no use for it."""
+    request.META = {
+        key: value
+        for key, value in request.META.items()
+        if key not in ("HTTP_AUTHORIZATION", "HTTP_X_API_KEY")
+    }
+    # Made of META when first asked for.
+    vars(request).pop("headers", None)
+    scope = getattr(request, "scope", None)
+    if scope is not None:
+        kept = [line for line in scope["headers"] if line[0] not in _CREDENTIALS]
+        request.scope = {**scope, "headers": kept}
+
+
+_CREDENTIALS = frozenset(name.encode() for name in CREDENTIAL_HEADERS)
 
 
 def _user_of(principal: Any) -> Any:

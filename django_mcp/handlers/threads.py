@@ -6,10 +6,11 @@ A handler sees the context variables of its request: the language, the time zone
 from __future__ import annotations
 
 import contextvars
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -19,7 +20,9 @@ from django.core.signals import setting_changed
 from django_mcp.conf import settings
 from django_mcp.server.context import Context
 
-__all__ = ["ThreadScope", "in_calling_thread", "run_in_pool"]
+__all__ = ["ThreadScope", "in_calling_thread", "run_in_pool", "run_later"]
+
+logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
@@ -54,6 +57,27 @@ async def run_in_pool(function: Callable[[], T]) -> T:
     lanes = _lanes or _open_lanes()
     lane = lanes.nested if _runs_in_place.get() else lanes.pooled
     return cast(T, await lane(function, None))
+
+
+def run_later(function: Callable[[], object]) -> None:
+    """Run `function` in the pool when a thread is free, with usable connections; nobody waits.
+
+    Called from a thread with connections. Where there is no pool it runs at once.
+    """
+    # Loads the models' machinery, which importing a server must not.
+    from django_mcp.handlers.connections import run_with_connections
+
+    lanes = _lanes or _open_lanes()
+    if lanes.pool is None or _runs_in_place.get():
+        function()
+        return
+    lanes.pool.submit(run_with_connections, function, lambda: False).add_done_callback(_log_failure)
+
+
+def _log_failure(done: Future[Any]) -> None:
+    error = None if done.cancelled() else done.exception()
+    if error is not None:
+        logger.error("What was left for later failed", exc_info=error)
 
 
 @contextmanager

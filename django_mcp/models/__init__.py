@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_mcp.models.calls import CallRecord
+from django_mcp.models.keys import APIKey
 from django_mcp.models.states import KeptState, UsedState
 
-__all__ = ["CallRecord", "KeptState", "UsedState"]
+__all__ = ["APIKey", "CallRecord", "KeptState", "UsedState"]

@@ -1,0 +1,126 @@
+"""API keys of this site: `Authorization: Bearer mcp_...`, or `X-API-Key`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from django.utils import timezone
+
+from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+from django_mcp.auth.credentials import API_KEY
+from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.handlers.threads import run_in_pool, run_later
+from django_mcp.server.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django_mcp.models.keys import APIKey, KeyParts
+
+__all__ = ["APIKeyAuthenticator"]
+
+USE_RECORDED_EVERY: Final = timedelta(minutes=1)
+START: Final = "mcp_"
+
+
+class APIKeyAuthenticator(BearerAuthenticator):
+    """Knows the keys of `django_mcp.models.APIKey`: one query, which brings the user along."""
+
+    kind = "api-key"
+
+    def find_token(self, exchange: Exchange) -> str | None:
+        """Return the key that is presented, in either header."""
+        headers = exchange.headers
+        text = None if headers is None else headers.get(API_KEY)
+        return super().find_token(exchange) if text is None else text
+
+    async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
+        """See `Authenticator.authenticate`."""
+        headers = exchange.headers
+        found = await super().authenticate(exchange)
+        if found is None and headers is not None and headers.get(API_KEY) is not None:
+            # That header is for our keys alone.
+            return _UNKNOWN
+        return found
+
+    def is_mine(self, token: str) -> bool:
+        """Tell whether a token starts as our keys do."""
+        return token.startswith(START)
+
+    async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
+        """See `BearerAuthenticator.verify`."""
+        from django_mcp.models.keys import split_key
+
+        parts = split_key(token)
+        return _UNKNOWN if parts is None else await run_in_pool(partial(self._look_up, parts))
+
+    def _look_up(self, parts: KeyParts) -> Principal | Rejection:
+        from django_mcp.auth.users import is_active
+        from django_mcp.models.keys import APIKey
+
+        now = timezone.now()
+        key = APIKey.objects.select_related("user").filter(prefix=parts.prefix).first()
+        # One answer for all of these: who guesses learns nothing of what is there.
+        if (
+            key is None
+            or not key.is_secret(parts.secret)
+            or key.is_over(now)
+            or not is_active(key.user)
+        ):
+            return _UNKNOWN
+        if key.last_used_at is None or now - key.last_used_at >= USE_RECORDED_EVERY:
+            run_later(partial(_record_use, key.pk, now))
+        return self._to_principal(key)
+
+    def _to_principal(self, key: APIKey) -> Principal:
+        client_id = f"{START}{key.prefix}"
+        return Principal(
+            key=make_key(self.kind, key.user.pk, client_id),
+            user=key.user,
+            auth=AuthInfo(
+                subject=str(key.user.pk),
+                client_id=client_id,
+                scopes=frozenset(key.scopes.split()),
+                expires_at=key.expires_at.timestamp() if key.expires_at is not None else None,
+                authenticator=self.kind,
+                allowed_tools=key.allowed_tools,
+            ),
+            source=self,
+            handle=key.pk,
+        )
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+        """See `Authenticator.find_ended`; a key that was revoked, expired or deleted counts."""
+        return await run_in_pool(partial(_find_ended, principals))
+
+
+_UNKNOWN = Rejection(reason="The API key is unknown, or no longer valid")
+
+
+def _find_ended(principals: Collection[Principal]) -> set[str]:
+    from django.db.models import Q
+
+    from django_mcp.auth.users import active_filter
+    from django_mcp.models.keys import APIKey
+
+    valid = APIKey.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=timezone.now()),
+        pk__in={each.handle for each in principals},
+        revoked_at=None,
+        **active_filter("user__"),
+    )
+    known = set(valid.values_list("pk", flat=True))
+    return {each.key for each in principals if each.handle not in known}
+
+
+def _record_use(pk: int, now: datetime) -> None:
+    from django.db.models import Q
+
+    from django_mcp.models.keys import APIKey
+
+    # Several workers may have seen the key at once: the first of them writes.
+    APIKey.objects.filter(
+        Q(last_used_at=None) | Q(last_used_at__lte=now - USE_RECORDED_EVERY), pk=pk
+    ).update(last_used_at=now)

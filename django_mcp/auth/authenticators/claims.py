@@ -1,0 +1,99 @@
+"""What tokens of other issuers say, as a principal: audience, scopes, and whose account it is here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.handlers.threads import run_in_pool
+
+__all__ = ["Claims", "FindUser", "UserFinder", "audiences_of", "scopes_of", "to_auth_info"]
+
+Claims: TypeAlias = Mapping[str, Any]
+
+FindUser: TypeAlias = Callable[[Claims], Any]
+"""Returns the user that claims are about, or None. Runs in a thread and may ask the database."""
+
+
+def audiences_of(claims: Claims) -> frozenset[str]:
+    """Return for whom a token is: `aud`, one or a list (RFC 7519 section 4.1.3)."""
+    found = claims.get("aud", ())
+    every = found if isinstance(found, list) else [found]
+    return frozenset(each for each in every if isinstance(each, str))
+
+
+def scopes_of(claims: Claims) -> frozenset[str]:
+    """Return what a token is good for: `scope`, or `scp` as Microsoft and Okta write it."""
+    found = claims.get("scope", claims.get("scp", ""))
+    words = found if isinstance(found, list) else str(found).split()
+    return frozenset(each for each in words if isinstance(each, str))
+
+
+def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:
+    """Return what claims say; they are already known to be true."""
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not subject:
+        return Rejection(reason="The token names no subject")
+    client_id = claims.get("client_id", claims.get("azp"))
+    expires_at = claims.get("exp")
+    return AuthInfo(
+        subject=subject,
+        client_id=client_id if isinstance(client_id, str) else None,
+        scopes=scopes_of(claims),
+        # Others may be given the same while it is remembered.
+        claims=MappingProxyType(dict(claims)),
+        expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
+        authenticator=kind,
+    )
+
+
+class UserFinder:
+    """Finds the account here that claims are about.
+
+    Args:
+        field: of the user model, which holds what `claim` says.
+        claim: which identifies the user; it must be one that its issuer vouches for.
+        function: finds the user instead.
+    """
+
+    def __init__(self, *, field: str | None, claim: str, function: FindUser | None) -> None:
+        self._field = field
+        self._claim = claim
+        self._function = function
+
+    async def to_principal(
+        self, auth: AuthInfo, *, issuer: str, source: Any
+    ) -> Principal | Rejection:
+        """Return the principal; without `field` or `function` it has no account here."""
+        user = None
+        if self._function is not None or self._field is not None:
+            user = await run_in_pool(partial(self._find, auth.claims))
+            if user is None:
+                return _NO_ACCOUNT
+        who = f"{issuer} {auth.subject}" if user is None else user.pk
+        key = make_key(auth.authenticator, who, auth.client_id)
+        return Principal(key=key, user=user, auth=auth, source=source)
+
+    def _find(self, claims: Claims) -> Any:
+        from django.contrib.auth import get_user_model
+
+        from django_mcp.auth.users import is_active
+
+        if self._function is not None:
+            user = self._function(claims)
+        else:
+            value = claims.get(self._claim)
+            if not isinstance(value, str) or not value:
+                return None
+            users = get_user_model()._default_manager
+            # Two of them would be somebody's mistake, of which nobody may profit.
+            found = list(users.filter(**{str(self._field): value})[:2])
+            user = found[0] if len(found) == 1 else None
+        return user if user is not None and is_active(user) else None
+
+
+_NO_ACCOUNT = Rejection(reason="The token's subject has no active account here")

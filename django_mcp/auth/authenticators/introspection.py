@@ -1,0 +1,106 @@
+"""Opaque tokens of an external issuer, which is asked about each (RFC 7662)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+from django_mcp.auth.authenticators.claims import (
+    FindUser,
+    UserFinder,
+    audiences_of,
+    to_auth_info,
+)
+from django_mcp.auth.authenticators.fetching import FETCHERS, FetchError, check_url, fetch_json
+from django_mcp.auth.principal import Principal
+from django_mcp.auth.verdicts import MAX_AGE_S
+from django_mcp.server.exchange import Exchange
+
+__all__ = ["IntrospectionAuthenticator"]
+
+
+class IntrospectionAuthenticator(BearerAuthenticator):
+    """Knows the tokens of an issuer that answers for them.
+
+    Every bearer token that nobody before it knew is sent to the issuer, so it stands last.
+
+    Args:
+        url: the issuer's introspection endpoint.
+        client_id, client_secret: by which the issuer knows this server.
+        audience: what `aud` of the answer must hold, to the letter.
+        issuer: what `iss` of the answer must be where it says one; told to clients as well.
+        user_field, user_claim, find_user: as for `JWTAuthenticator`.
+        required_scopes: what every token must be good for.
+        timeout_s: for the answer.
+        cache_s: seconds for which a verdict is remembered, 2 at most.
+
+    Raises:
+        ValueError: an address is not https, or nobody is named as audience.
+    """
+
+    kind = "introspection"
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        client_id: str,
+        client_secret: str,
+        audience: str | Sequence[str],
+        issuer: str,
+        user_field: str | None = None,
+        user_claim: str = "sub",
+        find_user: FindUser | None = None,
+        required_scopes: Sequence[str] = (),
+        timeout_s: float = 5.0,
+        cache_s: float = MAX_AGE_S,
+    ) -> None:
+        super().__init__(cache_s=cache_s)
+        self._url = check_url(url, "url")
+        self._issuer = check_url(issuer, "issuer")
+        self._credentials = (client_id, client_secret)
+        self._audience = frozenset([audience] if isinstance(audience, str) else audience)
+        if not self._audience or not all(self._audience):
+            raise ValueError("audience must say for whom tokens are: this server's address")
+        self._users = UserFinder(field=user_field, claim=user_claim, function=find_user)
+        self._timeout_s = timeout_s
+        self.authorization_servers = (issuer,)
+        self.required_scopes = tuple(required_scopes)
+
+    async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
+        """See `BearerAuthenticator.verify`."""
+        ask = partial(
+            fetch_json,
+            self._url,
+            timeout_s=self._timeout_s,
+            form={"token": token, "token_type_hint": "access_token"},
+            credentials=self._credentials,
+        )
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(FETCHERS, ask)
+        except FetchError as error:
+            return Rejection(reason=str(error), error=None, status=503)
+        refusal = self._judge(answer)
+        if refusal is not None:
+            return refusal
+        auth = to_auth_info(self.kind, answer)
+        if isinstance(auth, Rejection):
+            return auth
+        return await self._users.to_principal(auth, issuer=self._issuer, source=self)
+
+    def _judge(self, answer: Any) -> Rejection | None:
+        if not isinstance(answer, dict) or answer.get("active") is not True:
+            return Rejection(reason="The token is unknown to its issuer, or no longer valid")
+        if answer.get("iss", self._issuer) != self._issuer:
+            return Rejection(reason="The token is of another issuer")
+        if not self._audience & audiences_of(answer):
+            return Rejection(reason="The token is for somebody else")
+        expires_at = answer.get("exp")
+        if isinstance(expires_at, int | float) and expires_at <= time.time():
+            return Rejection(reason="The token has expired")
+        return None

@@ -1,0 +1,175 @@
+"""JSON Web Tokens of an external issuer, checked here by the issuer's public keys.
+
+Sources: RFC 7519, RFC 8725 (best practices), RFC 9068. Needs the extra `jwt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+from django_mcp.auth.authenticators.claims import FindUser, UserFinder, to_auth_info
+from django_mcp.auth.authenticators.fetching import FetchError, check_url
+from django_mcp.auth.authenticators.jwks import KeySet
+from django_mcp.auth.principal import Principal
+from django_mcp.auth.verdicts import MAX_AGE_S
+from django_mcp.server.exchange import Exchange
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
+
+__all__ = ["JWTAuthenticator"]
+
+KEY_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
+    **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
+    "EdDSA": "OKP",
+}
+"""The algorithms that can be pinned, all with a public key, by the type of key they need.
+
+With a shared secret anybody who can check a token can make one, and `none` is no check at all.
+"""
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+
+
+class JWTAuthenticator(BearerAuthenticator):
+    """Knows the tokens that one issuer makes for this server.
+
+    Args:
+        issuer: the `iss` of its tokens, to the letter.
+        audience: what `aud` must hold, to the letter: this server's address, or several names.
+        jwks_url: where its keys are; None: as its OpenID Connect metadata says.
+        algorithms: the only ones accepted.
+        leeway_s: by how much clocks may differ.
+        user_field: the field of the user model that holds what `user_claim` says; without it
+            (and without `find_user`) principals have no account here.
+        user_claim: which claim identifies the user.
+        find_user: a function that takes the claims and returns the user, or None.
+        required_scopes: what every token must be good for.
+        timeout_s: for each answer of the issuer.
+        cache_s: seconds for which a verdict is remembered, 2 at most.
+
+    Raises:
+        ValueError: an algorithm is none of `KEY_TYPES`, or an address is not https.
+        ImportError: the extra `jwt` is not installed.
+    """
+
+    kind = "jwt"
+
+    def __init__(
+        self,
+        *,
+        issuer: str,
+        audience: str | Sequence[str],
+        jwks_url: str | None = None,
+        algorithms: Sequence[str] = ("RS256",),
+        leeway_s: float = 30.0,
+        user_field: str | None = None,
+        user_claim: str = "sub",
+        find_user: FindUser | None = None,
+        required_scopes: Sequence[str] = (),
+        timeout_s: float = 5.0,
+        cache_s: float = MAX_AGE_S,
+    ) -> None:
+        import jwt
+
+        super().__init__(cache_s=cache_s)
+        unknown = [each for each in algorithms if each not in KEY_TYPES]
+        if unknown or not algorithms:
+            raise ValueError(f"algorithms must be out of {', '.join(KEY_TYPES)}; not {unknown}")
+        self._jwt = jwt
+        self._issuer = check_url(issuer, "issuer")
+        self._audience = [audience] if isinstance(audience, str) else list(audience)
+        if not self._audience or not all(self._audience):
+            raise ValueError("audience must say for whom tokens are: this server's address")
+        if jwks_url is not None:
+            check_url(jwks_url, "jwks_url")
+        self._algorithms = frozenset(algorithms)
+        self._leeway_s = leeway_s
+        self._keys = KeySet(url=jwks_url, issuer=issuer, timeout_s=timeout_s)
+        self._users = UserFinder(field=user_field, claim=user_claim, function=find_user)
+        self.authorization_servers = (issuer,)
+        self.required_scopes = tuple(required_scopes)
+
+    def is_mine(self, token: str) -> bool:
+        """Tell whether a token looks like a JSON Web Token of this issuer, before it is checked."""
+        if not _TOKEN.fullmatch(token):
+            return False
+        try:
+            claims = self._jwt.decode(token, options={"verify_signature": False})
+        except (self._jwt.PyJWTError, ValueError, RecursionError):
+            # A token of three parts is nobody else's; it will be refused for what is wrong.
+            return True
+        # Several issuers can be accepted, each by an authenticator of its own.
+        return claims.get("iss") == self._issuer
+
+    async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
+        """See `BearerAuthenticator.verify`."""
+        try:
+            header = self._jwt.get_unverified_header(token)
+        except (self._jwt.PyJWTError, ValueError, RecursionError):
+            return _MALFORMED
+        algorithm = header.get("alg")
+        # Pinned before any key is looked for: the token does not choose how it is checked.
+        if algorithm not in self._algorithms or header.get("crit"):
+            return _ALGORITHM
+        key_id = header.get("kid")
+        try:
+            candidates = await self._keys.find(key_id if isinstance(key_id, str) else None)
+        except FetchError as error:
+            return Rejection(reason=str(error), error=None, status=503)
+        keys = [key for each in candidates if (key := self._to_key(each, algorithm)) is not None]
+        claims = self._check(token, keys, algorithm)
+        if isinstance(claims, Rejection):
+            return claims
+        auth = to_auth_info(self.kind, claims)
+        if isinstance(auth, Rejection):
+            return auth
+        if not auth.scopes.issuperset(self.required_scopes):
+            return _SCOPE
+        return await self._users.to_principal(auth, issuer=self._issuer, source=self)
+
+    def _to_key(self, key: Mapping[str, Any], algorithm: str) -> PyJWK | None:
+        """Return a key that is meant for an algorithm; None: it is not, or is broken."""
+        if key.get("kty") != KEY_TYPES[algorithm] or key.get("alg", algorithm) != algorithm:
+            return None
+        try:
+            return self._jwt.PyJWK(dict(key), algorithm=algorithm)
+        except (self._jwt.PyJWTError, ValueError, TypeError):
+            return None
+
+    def _check(self, token: str, keys: Sequence[PyJWK], algorithm: str) -> Any:
+        """Return the claims of a token that one of the keys signed, or why it is refused."""
+        for key in keys:
+            try:
+                return self._jwt.decode(
+                    token,
+                    key,
+                    algorithms=[algorithm],
+                    issuer=self._issuer,
+                    audience=self._audience,
+                    leeway=self._leeway_s,
+                    options={"require": ["exp", "iss", "aud", "sub"]},
+                )
+            except self._jwt.InvalidSignatureError:
+                continue
+            except self._jwt.ExpiredSignatureError:
+                return Rejection(reason="The token has expired")
+            except self._jwt.InvalidAudienceError:
+                return Rejection(reason="The token is for somebody else")
+            except (self._jwt.PyJWTError, ValueError, OverflowError, RecursionError):
+                return Rejection(reason="The token's claims are not acceptable")
+        return Rejection(reason="The token is not signed by a key of its issuer")
+
+
+_MALFORMED = Rejection(reason="The token is malformed")
+_ALGORITHM = Rejection(reason="The token's algorithm is not accepted")
+_SCOPE = Rejection(
+    reason="The token has not the scopes that this server needs",
+    error="insufficient_scope",
+    status=403,
+)

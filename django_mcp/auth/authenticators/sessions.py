@@ -1,0 +1,173 @@
+"""Django's session cookie, for pages of the site itself. Off unless it is named.
+
+A browser sends the cookie along with whatever any page makes it send. So a request that may do
+something has to come from a page of this site, and to carry the CSRF token, as a form's would.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Collection, Mapping
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from django.conf import settings
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
+
+from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.server.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+__all__ = ["SessionAuthenticator"]
+
+MAX_COOKIE_LENGTH: Final = 4096
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class SessionAuthenticator(Authenticator):
+    """Knows who is signed in to the site, by the session cookie.
+
+    POST and DELETE need an `Origin` of this site (or of `CSRF_TRUSTED_ORIGINS`) and the token of
+    Django's CSRF protection in its header. That the body is JSON is asked of every POST.
+
+    Args:
+        cache_s: seconds for which a session is remembered, 2 at most.
+    """
+
+    kind = "session"
+
+    def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
+        self._verdicts = Verdicts(cache_s)
+        # Whoever has a session's key has the session, so principals do not carry it about.
+        self._sessions: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
+
+    async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
+        """See `Authenticator.authenticate`; a cookie of nobody's session counts as none."""
+        if exchange.build_request is None:
+            return None
+        # A copy, which keeps what is done here from the site's own request behind the view.
+        request = copy.copy(exchange.build_request())
+        request.csrf_processing_done = False
+        cookie = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+        if not cookie or len(cookie) > MAX_COOKIE_LENGTH:
+            return None
+        if not settings.CSRF_USE_SESSIONS:
+            refusal = _check_origin(request)
+            if refusal is not None:
+                return refusal
+        return await self._find(request, cookie)
+
+    async def _find(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
+        if settings.CSRF_USE_SESSIONS:
+            # The secret is in the session, so nothing can be said before that is read.
+            return await run_in_pool(partial(self._look_up, request, cookie))
+        digest = hashlib.sha256(cookie.encode("utf-8", "replace")).digest()
+        found = self._verdicts.find(digest)
+        if found is None:
+            found = await run_in_pool(partial(self._look_up, request, cookie))
+            if isinstance(found, Principal):
+                self._verdicts.remember(digest, found)
+                found = found.for_request()
+        if isinstance(found, Principal):
+            self._sessions[found] = cookie
+        return found
+
+    def _look_up(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
+        from django.contrib.auth import get_user
+
+        request.session = _store()(cookie)
+        if settings.CSRF_USE_SESSIONS:
+            refusal = _check_origin(request)
+            if refusal is not None:
+                return refusal
+        user = get_user(request)
+        if not user.is_authenticated:
+            return None
+        found = Principal(
+            key=make_key(self.kind, user.pk),
+            user=user,
+            auth=AuthInfo(subject=str(user.pk), authenticator=self.kind),
+            source=self,
+            handle=_hash_of(user),
+        )
+        self._sessions[found] = cookie
+        return found
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+        """See `Authenticator.find_ended`; a session that ended and a password that changed count."""
+        sessions = {each: self._sessions.get(each, "") for each in principals}
+        return await run_in_pool(partial(_find_ended, sessions))
+
+
+def _find_ended(sessions: Mapping[Principal, str]) -> set[str]:
+    from django_mcp.auth.users import find_users
+
+    living = _find_living(set(sessions.values()))
+    users = find_users({each.user.pk for each in sessions})
+    return {
+        principal.key
+        for principal, cookie in sessions.items()
+        if cookie not in living or _hash_of(users.get(principal.user.pk)) != principal.handle
+    }
+
+
+def _find_living(cookies: Collection[str]) -> set[str]:
+    from django.contrib.sessions.backends.db import SessionStore
+
+    store: Any = _store()
+    if issubclass(store, SessionStore):
+        living = store.get_model_class().objects.filter(
+            session_key__in=cookies, expire_date__gt=timezone.now()
+        )
+        return set(living.values_list("session_key", flat=True))
+    # Other engines cannot be asked for many at once; those in a cache are not asked in vain.
+    return {cookie for cookie in cookies if store(cookie).load()}
+
+
+def _store() -> Any:
+    return import_module(settings.SESSION_ENGINE).SessionStore
+
+
+def _hash_of(user: Any) -> str:
+    """Return what ends a user's sessions when it changes: a digest that follows the password."""
+    found: str = user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
+    return found
+
+
+class _Check(CsrfViewMiddleware):
+    """Django's own check, which tells why it refuses and makes no page of it."""
+
+    def _reject(self, request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
+def _check_origin(request: HttpRequest) -> Rejection | None:
+    """Return why a request cannot be trusted to be meant by the user; None: it can."""
+    if request.method in SAFE_METHODS:
+        return None
+    if "HTTP_ORIGIN" not in request.META:
+        # Every browser sends it with these methods, and nobody else has the cookie.
+        return Rejection(reason="A session needs an Origin of this site", error=None, status=403)
+    check = _Check(_unused)
+    check.process_request(request)
+    # It is about the view of a form, which this stands for.
+    if check.process_view(request, _unused, (), {}) is not None:
+        return Rejection(
+            reason="A session needs an Origin of this site and its CSRF token",
+            error=None,
+            status=403,
+        )
+    return None
+
+
+def _unused(request: HttpRequest) -> Any:
+    raise NotImplementedError

@@ -1,0 +1,145 @@
+"""API keys: long-lived credentials of a user, of which only a digest is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, ClassVar, NamedTuple
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext_lazy as _
+
+__all__ = ["APIKey", "APIKeyManager", "KeyParts", "split_key"]
+
+SECRET_BYTES = 32
+PREFIX_BYTES = 6
+
+_KEY = re.compile(r"mcp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+
+class KeyParts(NamedTuple):
+    """What a key is made of: by which it is found, and by which it is known to be right."""
+
+    prefix: str
+    secret: str
+
+
+def split_key(text: str) -> KeyParts | None:
+    """Return the parts of a key; None: it has not the form of one."""
+    found = _KEY.fullmatch(text)
+    return None if found is None else KeyParts(*found.groups())
+
+
+class APIKeyManager(models.Manager["APIKey"]):
+    """Makes keys."""
+
+    def issue(
+        self,
+        *,
+        user: Any,
+        name: str,
+        scopes: Iterable[str] = (),
+        tools: Iterable[str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> tuple[APIKey, str]:
+        """Make a key and return it with its text, which is not stored and cannot be told again.
+
+        Args:
+            user: on whose behalf it acts.
+            name: what it is for, in the words of whoever asked for it.
+            scopes: what it is good for where tools ask for scopes.
+            tools: the only tools it may use; None: all that the user may.
+            expires_at: when it ends; None: when it is revoked.
+        """
+        key = self.model(
+            user=user,
+            name=name,
+            scopes=" ".join(scopes),
+            tools="" if tools is None else " ".join(tools),
+            is_restricted=tools is not None,
+            expires_at=expires_at,
+        )
+        text = key.renew_secret()
+        key.save(force_insert=True, using=self._db)
+        return key, text
+
+
+class APIKey(models.Model):
+    """A key of a user. Its text, `mcp_PREFIX_SECRET`, is shown once; the digest of SECRET is kept."""
+
+    prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)
+    digest = models.CharField(_("digest"), max_length=64, editable=False)
+    name = models.CharField(
+        _("name"), max_length=100, help_text=_("What the key is for, such as the client it is in.")
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="mcp_api_keys",
+        verbose_name=_("user"),
+        help_text=_("On whose behalf the key acts."),
+    )
+    scopes = models.TextField(
+        _("scopes"),
+        blank=True,
+        help_text=_("What the key is good for where tools ask for scopes; separated by spaces."),
+    )
+    is_restricted = models.BooleanField(
+        _("only some tools"),
+        default=False,
+        help_text=_("The key may use the tools listed below and no others."),
+    )
+    tools = models.TextField(
+        _("tools"), blank=True, help_text=_("Names of tools, separated by spaces.")
+    )
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    last_used_at = models.DateTimeField(
+        _("last used"), null=True, editable=False, help_text=_("To the minute.")
+    )
+    revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
+
+    objects: ClassVar[APIKeyManager] = APIKeyManager()
+
+    class Meta:
+        """Names for people, and the newest first."""
+
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
+        ordering = ("-created_at", "-pk")
+
+    def __str__(self) -> str:
+        return f"{self.name} (mcp_{self.prefix})"
+
+    def renew_secret(self) -> str:
+        """Give the key a new prefix and secret, unsaved, and return its text."""
+        self.prefix = secrets.token_hex(PREFIX_BYTES)
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        self.digest = _digest(secret)
+        return f"mcp_{self.prefix}_{secret}"
+
+    def is_secret(self, secret: str) -> bool:
+        """Tell whether a secret is this key's, in the same time whether or not it is."""
+        return constant_time_compare(self.digest, _digest(secret))
+
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether the key was revoked or has expired."""
+        return self.revoked_at is not None or (
+            self.expires_at is not None and self.expires_at <= now
+        )
+
+    @property
+    def allowed_tools(self) -> frozenset[str] | None:
+        """The only tools the key may use; None: all that its user may."""
+        return frozenset(self.tools.split()) if self.is_restricted else None
+
+
+def _digest(secret: str) -> str:
+    # The secret is random and long, so that a slow hash would protect nothing.
+    return hashlib.sha256(secret.encode()).hexdigest()

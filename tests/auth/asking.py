@@ -1,0 +1,82 @@
+"""Ask a server's gate who a request is from, as a transport does: by its headers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_mcp.protocol.headers import Headers
+from django_mcp.server.exchange import Exchange, Reply
+
+Lines = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+def exchange_with(
+    headers: Lines = (), *, method: str = "POST", path: str = "/mcp", query: str = ""
+) -> Exchange:
+    """Return what a transport makes of a request with these headers."""
+    given = headers.items() if isinstance(headers, Mapping) else headers
+    lines = [("host", "testserver"), ("content-type", "application/json"), *given]
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in lines]
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": raw,
+        "scheme": "https",
+        "server": ("testserver", 443),
+    }
+    return Exchange(
+        headers=Headers(raw),
+        address="192.0.2.1",
+        build_request=lambda: ASGIRequest(scope, BytesIO(b"")),
+    )
+
+
+def ask(server: Any, exchange: Exchange) -> Reply | None:
+    """Return the refusal; None: the principal is set."""
+    authenticate = server.authenticate
+    return None if authenticate is None else async_to_sync(authenticate)(exchange)
+
+
+def admit(server: Any, headers: Lines = (), **surroundings: Any) -> Any:
+    """Return the principal of a request that has to be let in."""
+    exchange = exchange_with(headers, **surroundings)
+    refusal = ask(server, exchange)
+    assert refusal is None, refusal.body
+    return exchange.principal
+
+
+def refuse(server: Any, headers: Lines = (), **surroundings: Any) -> Reply:
+    """Return the refusal of a request that must not be let in."""
+    exchange = exchange_with(headers, **surroundings)
+    refusal = ask(server, exchange)
+    assert refusal is not None
+    assert not exchange.principal.is_authenticated
+    return refusal
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def challenges_of(reply: Reply) -> list[str]:
+    """Return what the reply says in WWW-Authenticate, line by line."""
+    return [value.decode() for name, value in reply.headers if name == b"www-authenticate"]
+
+
+@contextmanager
+def queries(number: int) -> Iterator[None]:
+    """Fail unless so many statements reach the database; the savepoints of a test case do not count."""
+    with CaptureQueriesContext(connection) as captured:
+        yield
+    found = [each["sql"] for each in captured if "SAVEPOINT" not in each["sql"]]
+    assert len(found) == number, found
