@@ -24,6 +24,7 @@ class DjangoMCPConfig(AppConfig):
         """Import each app's `mcp` module, so that its tools are registered."""
         import_module("django_mcp.checks")
         discover()
+        import_module("django_mcp.well_known").connect()
 
 
 def discover() -> None:

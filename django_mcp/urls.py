@@ -1,9 +1,19 @@
-"""The default server's URLs: `path("", include("django_mcp.urls"))` serves it at `/mcp`."""
+"""The default server's URLs: `path("", include("django_mcp.urls"))` serves it at `/mcp`.
+
+The documents that clients look for at the root come with it, those of all servers; with
+`django_mcp.contrib.oauth` installed, the pages of OAuth as well. django-oauth-toolkit looks for its
+own in a namespace at the root, so each part has a namespace and the module has none.
+"""
 
 from __future__ import annotations
 
+from django.urls import include, path
+
 from django_mcp.mounting import patterns_of
 from django_mcp.servers import default_server
+from django_mcp.well_known import patterns
 
-app_name = "django_mcp"
-urlpatterns = patterns_of(default_server)
+urlpatterns = [
+    path("", include((patterns_of(default_server), "django_mcp"))),
+    *patterns(),
+]

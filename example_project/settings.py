@@ -86,3 +86,20 @@ DJANGO_MCP: dict[str, Any] = {
     "PUBLIC": True,
     "MODE": "stateless",
 }
+
+# SHOP_OAUTH=1: whoever calls has to be allowed to, by a customer, at a consent page.
+OAUTH = os.environ.get("SHOP_OAUTH") == "1"
+if OAUTH:
+    from django_mcp.contrib.oauth import oauth2_provider_settings
+
+    INSTALLED_APPS += ["oauth2_provider", "django_mcp.contrib.oauth"]
+    OAUTH2_PROVIDER = oauth2_provider_settings(
+        {
+            "shop": _("Look at products and at your orders"),
+            "orders:write": _("Place and cancel orders in your name"),
+        }
+    )
+    LOGIN_URL = "/login/"
+    DJANGO_MCP["PUBLIC"] = False
+    DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"]
+    DJANGO_MCP["OAUTH_BASE_SCOPES"] = ["shop"]

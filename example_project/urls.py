@@ -1,4 +1,5 @@
 from django.contrib import admin
+from django.contrib.auth.views import LoginView
 from django.urls import include, path
 
 from example_project.backoffice.mcp import staff_server
@@ -9,4 +10,5 @@ urlpatterns = [
     path("staff/", staff_server.urls),  # /staff/mcp
     path("products/<slug:sku>/", product_page, name="product"),
     path("admin/", admin.site.urls),
+    path("login/", LoginView.as_view(template_name="admin/login.html")),
 ]

@@ -18,6 +18,8 @@ from django.conf import settings
 
 import django_mcp
 
+EXTRAS = {"oauth2_provider", "oauthlib"}
+
 source, installed = Path(sys.argv[1]), Path(django_mcp.__file__).parent
 if source.resolve() == installed.resolve():
     sys.exit("this is the source, not the installed package")

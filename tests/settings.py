@@ -2,6 +2,7 @@
 
 import os
 
+from django_mcp.contrib.oauth import oauth2_provider_settings
 from example_project.settings import *  # noqa: F403  (a settings module is read by its names)
 from example_project.settings import INSTALLED_APPS
 
@@ -10,6 +11,9 @@ DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
 # daphne only changes runserver, and installs a Twisted reactor to do so.
 INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"]
+INSTALLED_APPS += ["oauth2_provider", "django_mcp.contrib.oauth"]
+OAUTH2_PROVIDER = oauth2_provider_settings()
+LOGIN_URL = "/admin/login/"
 ROOT_URLCONF = "tests.urls"
 ASGI_APPLICATION = "tests.asgi.application"
 LOGGING = {}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
+from django.conf import settings
 from django.db.models import DecimalField, F, Sum
 
 from django_mcp import MCPServer
@@ -12,7 +13,8 @@ staff_server = MCPServer(
     "shop-staff",
     title="The shop's back office",
     instructions="Reports, and what keeps the shelves full.",
-    public=True,
+    public=not settings.OAUTH,
+    authenticators=settings.DJANGO_MCP.get("AUTHENTICATORS", ()),
 )
 
 

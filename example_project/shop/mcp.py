@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, Literal, TypedDict
 
+from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
@@ -36,6 +37,9 @@ from django_mcp import (
 from example_project.shop import sales
 from example_project.shop.forms import GiftWrapForm
 from example_project.shop.models import Category, Order, Product
+
+# Of OAuth, which settings.py can turn on; without it everybody may order.
+ORDERING = ["orders:write"] if settings.OAUTH else []
 
 EUROS = {"EUR": Decimal(1), "GBP": Decimal("0.86"), "USD": Decimal("1.09")}
 
@@ -127,7 +131,7 @@ def find_orders(
     return [OrderOut.of(order) for order in orders[:limit]]
 
 
-@tool(title=gettext_lazy("Place an order"), destructive=False)
+@tool(title=gettext_lazy("Place an order"), destructive=False, scopes=ORDERING)
 def place_order(
     user: AbstractBaseUser | AnonymousUser,
     lines: Annotated[list[LineIn], Field(min_length=1)],
@@ -141,7 +145,7 @@ def place_order(
     return OrderOut.of(order)
 
 
-@tool(title=gettext_lazy("Cancel an order"), destructive=True, idempotent=True)
+@tool(title=gettext_lazy("Cancel an order"), destructive=True, idempotent=True, scopes=ORDERING)
 def cancel_order(ctx: Context, number: str) -> OrderOut:
     """Cancel an order that has not been shipped, and put its goods back into stock."""
     order = Order.objects.visible_to(ctx.user).get(number=number)  # DoesNotExist is told in words

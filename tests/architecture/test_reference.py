@@ -12,7 +12,7 @@ from django_mcp.conf import Settings
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
 
 REFERENCE = ROOT / "docs" / "reference"
-CHECK_ID = re.compile(r"django_mcp\.[EWI]\d{3}")
+CHECK_ID = re.compile(r"django_mcp\.[EWIO]\d{3}")
 
 
 @pytest.mark.parametrize("field", fields(Settings), ids=lambda field: field.name)

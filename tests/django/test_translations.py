@@ -11,11 +11,17 @@ from django.utils import translation
 import django_mcp
 
 PACKAGE = Path(django_mcp.__file__).parent
-CATALOGUE = PACKAGE / "locale" / "de" / "LC_MESSAGES" / "django.po"
+CATALOGUES = "\n".join(
+    path.read_text() for path in PACKAGE.rglob("locale/de/LC_MESSAGES/django.po")
+)
 CALL = re.compile(r'\b_\(\s*"((?:[^"\\]|\\.)*)"')
+TAG = re.compile(r'{% translate "(.*?)"')
 
 MESSAGES = sorted(
-    {text for path in PACKAGE.rglob("*.py") for text in CALL.findall(path.read_text())}
+    {
+        *(text for path in PACKAGE.rglob("*.py") for text in CALL.findall(path.read_text())),
+        *(text for path in PACKAGE.rglob("*.html") for text in TAG.findall(path.read_text())),
+    }
 )
 
 
@@ -25,9 +31,7 @@ def test_there_are_messages():
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_message_stands_in_the_german_catalogue(message: str):
-    found = re.search(
-        rf'^msgid "{re.escape(message)}"\nmsgstr "(.+)"$', CATALOGUE.read_text(), re.MULTILINE
-    )
+    found = re.search(rf'^msgid "{re.escape(message)}"\nmsgstr "(.+)"$', CATALOGUES, re.MULTILINE)
 
     assert found is not None
     with translation.override("de"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.principal import Principal
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.server.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 __all__ = ["Authenticator", "Rejection"]
 
@@ -52,6 +55,14 @@ class Authenticator:
             exchange: the request without its body, which has not been read.
         """
         raise NotImplementedError
+
+    def find_authorization_servers(self, request: HttpRequest) -> tuple[str, ...]:
+        """Return the issuers whose tokens are taken; for one that is this site, by its own address.
+
+        Args:
+            request: what asks for the metadata, or is refused.
+        """
+        return self.authorization_servers
 
     def challenge(self, exchange: Exchange) -> str | None:
         """Return what to say in `WWW-Authenticate`, as a scheme with its parameters.

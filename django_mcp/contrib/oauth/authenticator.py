@@ -1,0 +1,108 @@
+"""Access tokens of django-oauth-toolkit: who they belong to, and whether they are for this endpoint.
+
+The toolkit itself takes a token without a resource for any endpoint, and one for `/mcp` for all below
+it. Here a token has to name the endpoint it is used at (RFC 8707, 2026-07-28 basic/authorization).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.auth.addresses import canonical_uri, resource_of
+from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.auth.users import active_filter, is_active
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.server.exchange import Exchange
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+__all__ = ["OAuthAuthenticator"]
+
+
+class OAuthAuthenticator(BearerAuthenticator):
+    """Knows the access tokens of this site's own authorization server: one query for each."""
+
+    kind = "oauth"
+
+    def find_authorization_servers(self, request: HttpRequest) -> tuple[str, ...]:
+        """See `Authenticator.find_authorization_servers`: this site itself."""
+        from django_mcp.contrib.oauth.metadata import issuer_of
+
+        return (issuer_of(request),)
+
+    def variant(self, exchange: Exchange) -> str | None:
+        """Return the resource that a token has to be for."""
+        return None if exchange.build_request is None else resource_of(exchange.build_request())
+
+    async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
+        """See `BearerAuthenticator.verify`."""
+        resource = self.variant(exchange)
+        return await run_in_pool(partial(self._look_up, token, resource))
+
+    def _look_up(self, token: str, resource: str | None) -> Principal | Rejection:
+        from oauth2_provider.models import get_access_token_model
+
+        checksum = hashlib.sha256(token.encode("latin-1", "replace")).hexdigest()
+        tokens = get_access_token_model().objects.select_related("user", "application")
+        found = tokens.filter(token_checksum=checksum).first()
+        if found is None or found.is_expired():
+            return _UNKNOWN
+        if found.user is not None and not is_active(found.user):
+            return _UNKNOWN
+        if not _is_usable(found.application, resource):
+            return _UNKNOWN
+        if resource is None or resource not in map(canonical_uri, found.resource):
+            return _FOR_ANOTHER
+        return self._to_principal(found)
+
+    def _to_principal(self, token: Any) -> Principal:
+        client_id = token.application.client_id
+        subject = client_id if token.user is None else str(token.user.pk)
+        return Principal(
+            key=make_key(self.kind, subject, client_id),
+            user=token.user,
+            auth=AuthInfo(
+                subject=subject,
+                client_id=client_id,
+                scopes=frozenset(token.scope.split()),
+                expires_at=token.expires.timestamp(),
+                authenticator=self.kind,
+            ),
+            source=self,
+            handle=token.pk,
+        )
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+        """See `Authenticator.find_ended`; a token that was refreshed is no longer there either."""
+        return await run_in_pool(partial(_find_ended, principals))
+
+
+_UNKNOWN = Rejection(reason="The access token is unknown, expired or revoked")
+_FOR_ANOTHER = Rejection(reason="The access token is not for this resource")
+
+
+def _is_usable(application: Any, resource: str | None) -> bool:
+    from oauthlib.common import Request
+
+    # A site with an application model of its own may switch clients off there.
+    return application is not None and bool(application.is_usable(Request(resource or "")))
+
+
+def _find_ended(principals: Collection[Principal]) -> set[str]:
+    from django.db.models import Q
+    from django.utils import timezone
+    from oauth2_provider.models import get_access_token_model
+
+    valid = get_access_token_model().objects.filter(
+        Q(user=None) | Q(**active_filter("user__")),
+        pk__in={each.handle for each in principals},
+        expires__gt=timezone.now(),
+    )
+    known = set(valid.values_list("pk", flat=True))
+    return {each.key for each in principals if each.handle not in known}

@@ -1,0 +1,132 @@
+"""The consent page: who asks, where the answer goes, and what each scope is needed for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
+from oauth2_provider.exceptions import OAuthToolkitError
+from oauth2_provider.http import OAuth2ResponseRedirect
+from oauth2_provider.models import get_application_model
+from oauth2_provider.views import AuthorizationView
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestError
+
+from django_mcp.contrib.oauth.metadata import issuer_of
+from django_mcp.contrib.oauth.names import inert
+from django_mcp.contrib.oauth.redirects import is_loopback
+from django_mcp.contrib.oauth.resources import find_server_of, is_own_resource, needs_of
+
+__all__ = ["AskedScope", "ConsentView"]
+
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+"""A SHA-256 in base64url without padding (RFC 7636 section 4.2)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedScope:
+    """A scope on the consent page: its name, what it allows, and the titles of what needs it."""
+
+    name: str
+    description: str
+    needed_for: list[str]
+
+
+class ConsentView(AuthorizationView):
+    """The authorization endpoint (RFC 6749 section 3.1). It asks every time, and is never framed."""
+
+    template_name = "django_mcp/oauth/consent.html"
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        # A client could ask for the page to be left out, and so could a program that only says it is
+        # that client: whoever has no secret cannot prove it (RFC 8252 section 8.6).
+        if "approval_prompt" in request.GET:
+            query = request.GET.copy()
+            query["approval_prompt"] = "force"
+            request.GET = query  # type: ignore[assignment]
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        response["X-Frame-Options"] = "DENY"
+        response["Content-Security-Policy"] = "frame-ancestors 'none'"
+        response["Referrer-Policy"] = "same-origin"
+        response["Cache-Control"] = "no-store"
+        return response
+
+    def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
+        """Refuse, beside what the toolkit refuses, other PKCE than S256 and resources of others."""
+        scopes, credentials = super().validate_authorization_request(request)
+        error = _find_error(request, credentials)
+        if error is not None:
+            raise OAuthToolkitError(error=error, redirect_uri=credentials["redirect_uri"])
+        return scopes, credentials
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Take the answer, unless somebody has exchanged the client it was given for."""
+        client_id = form.cleaned_data["client_id"]
+        if not get_application_model().objects.filter(client_id=client_id).exists():
+            return self.form_invalid(form)
+        response: HttpResponse = super().form_valid(form)
+        return response
+
+    def form_invalid(self, form: Any) -> HttpResponse:
+        """Ask nothing where it is not known who asks."""
+        context = {"error": {"error": "invalid_request", "description": ""}}
+        response: HttpResponse = self.render_to_response(context, status=400)
+        return response
+
+    def redirect(self, redirect_to: str, application: Any) -> OAuth2ResponseRedirect:
+        """Send the browser back, errors with the issuer as well (RFC 9207 section 2)."""
+        parts = urlsplit(redirect_to)
+        if "error=" in parts.query and "iss=" not in parts.query:
+            issuer = urlencode({"iss": issuer_of(self.request)})
+            redirect_to = parts._replace(query=f"{parts.query}&{issuer}").geturl()
+        return super().redirect(redirect_to, application)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Add what the page shows to what the toolkit's own would."""
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        application = context.get("application")
+        if application is not None:
+            context.update(self._describe(application, context))
+        return context
+
+    def _describe(self, application: Any, context: dict[str, Any]) -> dict[str, Any]:
+        resources = str(context.get("resource") or "").split()
+        named = [find_server_of(resource, self.request) for resource in resources]
+        servers = list(dict.fromkeys(server for server in named if server is not None))
+        needs = needs_of(servers, self.request.user)
+        redirect = urlsplit(context["redirect_uri"])
+        is_document = application.registration_source == "cimd"
+        return {
+            "client_name": inert(application.name) or _("A client without a name"),
+            # Whoever answers at this address says so; a name anybody can take.
+            "client_host": urlsplit(application.client_id).netloc if is_document else "",
+            "is_self_registered": application.registration_source == "dcr",
+            "redirect_host": redirect.netloc or f"{redirect.scheme}:",
+            "stays_here": is_loopback(redirect.hostname),
+            "servers": [str(server.options.title or server.options.name) for server in servers],
+            "asked": [
+                AskedScope(name=name, description=str(description), needed_for=needs.get(name, []))
+                for name, description in zip(
+                    context["scopes"], context["scopes_descriptions"], strict=True
+                )
+            ],
+        }
+
+
+def _find_error(request: HttpRequest, credentials: dict[str, Any]) -> Any:
+    state = credentials.get("state")
+    if "code_challenge" in credentials and (
+        credentials.get("code_challenge_method") != "S256"
+        or not _CHALLENGE.fullmatch(credentials["code_challenge"])
+    ):
+        text = "code_challenge_method must be S256"
+        return InvalidRequestError(description=text, state=state)
+    for resource in request.GET.getlist("resource"):
+        if not is_own_resource(resource, request):
+            text = "The resource is none of this authorization server"
+            return CustomOAuth2Error(error="invalid_target", description=text, state=state)
+    return None

@@ -1,0 +1,154 @@
+"""Fetch a client's metadata document: from a public address only, and never for long.
+
+django-oauth-toolkit's own fetcher refuses private addresses, follows no redirect and connects to the
+address it has checked. Its deadline holds for each read only, so a server that sends a byte now and
+then keeps a worker for hours; here one deadline closes the connection, whatever it is waiting for.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from http.client import HTTPException, HTTPResponse
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
+from oauth2_provider.settings import oauth2_settings
+
+__all__ = ["BoundedMetadataFetcher"]
+
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+_TUNNELS = (ipaddress.IPv6Network("2002::/16"), ipaddress.IPv6Network("2001::/32"))
+"""6to4 and Teredo: an IPv4 address, perhaps a private one, inside of an IPv6 one."""
+
+MAX_HOST = 253
+MAX_ADDRESSES = 2
+"""Of a host, that are tried."""
+
+
+class BoundedMetadataFetcher(SafeMetadataFetcher):
+    """Fetches documents over https from public addresses, within one deadline and one size."""
+
+    def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
+        """Return the document at a URL and for how many seconds it may be kept.
+
+        Raises:
+            CIMDError: there is none, or it may not be fetched. The text is for the log only.
+        """
+        parts = read_url(client_id)
+        deadline = time.monotonic() + oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS
+        addresses = self.resolve(str(parts.hostname), parts.port or 443)
+        reason: Exception | None = None
+        for address in addresses[:MAX_ADDRESSES]:
+            try:
+                return self._fetch_from(address, parts, deadline)
+            except (OSError, HTTPException) as error:
+                reason = error
+            if time.monotonic() >= deadline:
+                break
+        raise CIMDError(f"could not fetch the document in time: {reason}") from reason
+
+    def resolve(self, host: str, port: int) -> list[str]:
+        """Return the addresses of a host, all of which are public.
+
+        Raises:
+            CIMDError: there is none, or one of them is not public.
+        """
+        try:
+            found = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
+        except (OSError, UnicodeError) as error:
+            raise CIMDError(f"could not resolve {host}") from error
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+        if not addresses or not all(map(is_public, addresses)):
+            raise CIMDError(f"{host} has an address that is not public")
+        return addresses
+
+    def open(self, address: str, port: int, host: str, timeout_s: float) -> socket.socket:
+        """Return a connection to a checked address, encrypted for the host's name."""
+        plain = socket.create_connection((address, port), timeout=timeout_s)
+        try:
+            # The handshake is under the watch of `_fetch_from`, as all that follows.
+            return ssl.create_default_context().wrap_socket(
+                plain, server_hostname=host, do_handshake_on_connect=False
+            )
+        except BaseException:
+            plain.close()
+            raise
+
+    def _fetch_from(
+        self, address: str, parts: SplitResult, deadline: float
+    ) -> tuple[dict[str, Any], int]:
+        host = str(parts.hostname)
+        left_s = max(deadline - time.monotonic(), 0.01)
+        with self.open(address, parts.port or 443, host, left_s) as connection:
+            watch = threading.Timer(max(deadline - time.monotonic(), 0.01), _hang_up, (connection,))
+            watch.daemon = True
+            watch.start()
+            try:
+                if isinstance(connection, ssl.SSLSocket):
+                    connection.do_handshake()
+                target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+                connection.sendall(
+                    f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+                    "Accept: application/json, application/*+json\r\n"
+                    "Accept-Encoding: identity\r\nUser-Agent: django-mcp-endpoints\r\n"
+                    "Connection: close\r\n\r\n".encode("ascii")
+                )
+                with HTTPResponse(connection, method="GET") as response:
+                    response.begin()
+                    found: tuple[dict[str, Any], int] = self._read_document(response)
+                    return found
+            finally:
+                watch.cancel()
+
+
+def read_url(client_id: str) -> SplitResult:
+    """Return the parts of a URL that may be a client's id.
+
+    It has to be written in the one way that every parser reads alike: the draft's rules (section 3),
+    a host by name, and nothing but printable ASCII.
+
+    Raises:
+        CIMDError: it may not.
+    """
+    if not client_id.isascii() or any(char <= " " or char in '\\#"<>\x7f' for char in client_id):
+        raise CIMDError("the URL has characters that it may not have")
+    try:
+        parts = urlsplit(client_id)
+        host, _port = parts.hostname, parts.port
+    except ValueError as error:
+        raise CIMDError("the URL cannot be read") from error
+    if parts.scheme != "https" or not client_id.startswith("https://"):
+        raise CIMDError("the URL must use https")
+    if not host or len(host) > MAX_HOST or "@" in parts.netloc or "%" in parts.netloc:
+        raise CIMDError("the URL must have a plain host")
+    if parts.path in ("", "/") or any(
+        part.lower().replace("%2e", ".") in (".", "..") for part in parts.path.split("/")
+    ):
+        raise CIMDError("the URL must have a path without dot segments")
+    return parts
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an address is one of the public internet, and cannot stand for another one."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address) and (
+        ip not in _GLOBAL_UNICAST or any(ip in tunnel for tunnel in _TUNNELS)
+    ):
+        return False
+    return ip.is_global and not ip.is_multicast
+
+
+def _hang_up(connection: socket.socket) -> None:
+    # A read that is waiting in another thread ends by this, which it does not by close().
+    try:
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+    except OSError:
+        return

@@ -1,0 +1,52 @@
+"""The authorization server's metadata: django-oauth-toolkit's, under the one issuer there is."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import get_script_prefix
+from oauth2_provider.settings import oauth2_settings
+from oauth2_provider.views import ConnectDiscoveryInfoView, OAuthServerMetadataView
+
+from django_mcp.auth.addresses import origin_of
+from django_mcp.contrib.oauth.public import refusal
+from django_mcp.contrib.oauth.resources import find_server_of
+from django_mcp.protocol.json import decode
+
+__all__ = ["OpenIDConfiguration", "ServerMetadata", "issuer_of"]
+
+
+def issuer_of(request: HttpRequest) -> str:
+    """Return the issuer of this site's tokens, as metadata and authorization responses name it."""
+    fixed: str = oauth2_settings.OIDC_ISS_ENDPOINT
+    return fixed or origin_of(request) + get_script_prefix().rstrip("/")
+
+
+class _OfOneIssuer:
+    """Answers at the well-known path, and there with the path of the issuer or of an endpoint behind it.
+
+    Clients of 2025-03-26 take an endpoint for its own authorization server and append its path.
+    """
+
+    def get(self, request: HttpRequest, issuer_path: str = "") -> HttpResponse:
+        if issuer_path and not _is_known(issuer_path, request):
+            return refusal("not_found", "There is no authorization server of this path", 404)
+        response = super().get(request)  # type: ignore[misc]
+        data: dict[str, Any] = cast("dict[str, Any]", decode(response.content))
+        data["issuer"] = issuer_of(request)
+        data["code_challenge_methods_supported"] = ["S256"]
+        return JsonResponse(data)
+
+
+def _is_known(path: str, request: HttpRequest) -> bool:
+    asked = f"{origin_of(request)}/{path}".rstrip("/")
+    return asked == issuer_of(request) or find_server_of(asked, request) is not None
+
+
+class ServerMetadata(_OfOneIssuer, OAuthServerMetadataView):
+    """RFC 8414, at `/.well-known/oauth-authorization-server`."""
+
+
+class OpenIDConfiguration(_OfOneIssuer, ConnectDiscoveryInfoView):
+    """OpenID Connect Discovery, at `/.well-known/openid-configuration` while OIDC is on."""

@@ -1,0 +1,106 @@
+"""What of this site tokens are for: its MCP servers, and which scope each of their entries needs.
+
+It is told by the doors above (`connect`), and imports nothing of django-oauth-toolkit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from django.urls import get_script_prefix
+
+from django_mcp.auth.addresses import canonical_uri, origin_of
+from django_mcp.auth.principal import Principal, make_key
+from django_mcp.conf import settings
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from django_mcp.registry.entries import Entry
+    from django_mcp.server.server import MCPServer
+
+__all__ = [
+    "baseline_scopes",
+    "connect",
+    "find_server_of",
+    "is_own_resource",
+    "named_scopes",
+    "needs_of",
+]
+
+NOT_OF_RESOURCES = frozenset({"offline_access"})
+"""About refreshing, so no resource asks for it (2026-07-28 basic/authorization)."""
+
+
+def _nowhere(_path: str) -> MCPServer | None:
+    return None
+
+
+_all_servers: Callable[[], Iterable[MCPServer]] = list
+_find_server: Callable[[str], MCPServer | None] = _nowhere
+
+
+def connect(
+    *,
+    all_servers: Callable[[], Iterable[MCPServer]],
+    find_server: Callable[[str], MCPServer | None],
+) -> None:
+    """Say which servers there are, and which of them a path leads to."""
+    global _all_servers, _find_server
+    _all_servers, _find_server = all_servers, find_server
+
+
+def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
+    """Return the server whose endpoint a resource indicator names; None: no server's."""
+    canonical = canonical_uri(resource)
+    start = origin_of(request) + get_script_prefix().rstrip("/")
+    if canonical is None or not canonical.startswith(f"{start}/"):
+        return None
+    return _find_server(unquote(canonical.removeprefix(start)))
+
+
+def is_own_resource(resource: str, request: HttpRequest) -> bool:
+    """Tell whether a resource indicator is about this site at all."""
+    canonical = canonical_uri(resource)
+    origin = origin_of(request)
+    return canonical is not None and (canonical == origin or canonical.startswith(f"{origin}/"))
+
+
+def named_scopes(server: MCPServer | None = None) -> list[str]:
+    """Return the scopes that the entries of one server, or of all, name: sorted, each once."""
+    servers = _all_servers() if server is None else [server]
+    found = {scope for each in servers for entry in _entries(each) for scope in entry.access.scopes}
+    return sorted(found - NOT_OF_RESOURCES)
+
+
+def baseline_scopes(server: MCPServer) -> list[str]:
+    """Return what clients of a server are told to ask for at first (RFC 9728 `scopes_supported`)."""
+    chosen = settings.OAUTH_BASE_SCOPES
+    if chosen is None:
+        return named_scopes(server)
+    return [scope for scope in chosen if scope not in NOT_OF_RESOURCES]
+
+
+def needs_of(servers: Iterable[MCPServer], user: Any) -> Mapping[str, list[str]]:
+    """Return which entries need each scope, as titles, of those that the user may see."""
+    found: dict[str, list[str]] = {}
+    principal = Principal(key=make_key("session", user.pk), user=user)
+    for server in servers:
+        for entry in _entries(server):
+            if entry.access.scopes and server.access.is_visible(entry, principal):
+                for scope in entry.access.scopes:
+                    found.setdefault(scope, []).append(str(entry.title or entry.name))
+    return found
+
+
+def _entries(server: MCPServer) -> Iterator[Entry]:
+    registry = server.registry
+    return chain(
+        registry.tools.values(),
+        registry.resources.values(),
+        registry.templates.values(),
+        registry.prompts.values(),
+    )

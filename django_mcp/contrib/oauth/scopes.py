@@ -1,0 +1,36 @@
+"""The scopes of a site: those its settings describe, and those its tools name besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from oauth2_provider.scopes import BaseScopes
+from oauth2_provider.settings import oauth2_settings
+
+from django_mcp.conf import settings
+from django_mcp.contrib.oauth.resources import named_scopes
+
+__all__ = ["ToolScopes"]
+
+
+class ToolScopes(BaseScopes):
+    """Scopes out of `OAUTH2_PROVIDER["SCOPES"]` and the `scopes=` of every server's entries."""
+
+    def get_all_scopes(self) -> Mapping[str, Any]:
+        described: Mapping[str, Any] = oauth2_settings.SCOPES
+        return {**dict.fromkeys(named_scopes(), _("No description is given.")), **described}
+
+    def get_available_scopes(
+        self, application: Any = None, request: Any = None, *args: Any, **kwargs: Any
+    ) -> list[str]:
+        return list(self.get_all_scopes())
+
+    def get_default_scopes(
+        self, application: Any = None, request: Any = None, *args: Any, **kwargs: Any
+    ) -> list[str]:
+        """Return what a client gets that asks for no scope."""
+        chosen = settings.OAUTH_BASE_SCOPES
+        available = self.get_available_scopes()
+        return available if chosen is None else [name for name in chosen if name in available]

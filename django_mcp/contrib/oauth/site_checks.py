@@ -1,0 +1,154 @@
+"""What of a site itself would stop an MCP client: scopes nobody can give, pages that are elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings as site_settings
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.core.exceptions import ImproperlyConfigured
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, get_resolver, reverse
+from oauth2_provider.scopes import get_scopes_backend
+from oauth2_provider.settings import oauth2_settings
+
+from django_mcp.auth.addresses import canonical_uri
+from django_mcp.conf import settings
+from django_mcp.contrib.oauth.consent import ConsentView
+from django_mcp.contrib.oauth.redirects import is_loopback
+from django_mcp.contrib.oauth.resources import named_scopes
+
+__all__ = [
+    "find_address_problems",
+    "find_login_problems",
+    "find_scope_problems",
+    "find_url_problems",
+]
+
+_METADATA = "/.well-known/oauth-authorization-server"
+_MIDDLEWARE = (
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+)
+
+
+def find_scope_problems() -> Iterator[CheckMessage]:
+    """O015: scopes that a tool needs and no token can have."""
+    try:
+        known = set(get_scopes_backend().get_available_scopes())
+    except (AttributeError, ImproperlyConfigured) as error:
+        yield Error(str(error), hint="Describe at least one scope.", id="django_mcp.O015")
+        return
+    unknown = set(named_scopes()).union(settings.OAUTH_BASE_SCOPES or ()) - known
+    if unknown:
+        yield Error(
+            f"No token can have the scopes {', '.join(sorted(unknown))}, which tools or "
+            "DJANGO_MCP['OAUTH_BASE_SCOPES'] name.",
+            hint="Describe them in OAUTH2_PROVIDER['SCOPES'].",
+            id="django_mcp.O015",
+        )
+    if not known:
+        yield Error(
+            "There is no scope, and a client has to ask for one.",
+            hint="Describe at least one in OAUTH2_PROVIDER['SCOPES'].",
+            id="django_mcp.O015",
+        )
+
+
+def find_url_problems() -> Iterator[CheckMessage]:
+    """O016, O017: the metadata is not where clients look, or leads to another consent page."""
+    include = 'path("", include("django_mcp.urls"))'
+    try:
+        found = reverse("oauth2_provider:oauth-server-metadata")
+        consent = reverse("oauth2_provider:authorize")
+    except NoReverseMatch:
+        found = consent = ""
+    if not found.endswith(_METADATA) or found != _at_root(_METADATA):
+        yield Error(
+            f"The authorization server's metadata is not at {_METADATA}, the one place where "
+            "clients look.",
+            hint=f"Write {include} into the root URLconf, below no prefix.",
+            id="django_mcp.O016",
+        )
+        return
+    if not _is_ours(consent):
+        yield Error(
+            f"{consent} is a consent page of django-oauth-toolkit: its URLs are included as well.",
+            hint=f"Take include('oauth2_provider.urls') out: {include} has what clients need. "
+            "DJANGO_MCP['OAUTH_PREFIX'] keeps the old addresses.",
+            id="django_mcp.O017",
+        )
+
+
+def _at_root(path: str) -> str:
+    forced = site_settings.FORCE_SCRIPT_NAME or ""
+    return forced.rstrip("/") + path
+
+
+def _is_ours(path: str) -> bool:
+    forced = (site_settings.FORCE_SCRIPT_NAME or "").rstrip("/")
+    try:
+        view: Any = get_resolver().resolve(path.removeprefix(forced)).func
+    except Resolver404:
+        return False
+    while hasattr(view, "__wrapped__"):
+        view = view.__wrapped__
+    return issubclass(getattr(view, "view_class", object), ConsentView)
+
+
+def find_login_problems() -> Iterator[CheckMessage]:
+    """O018, O019: nobody can sign in at the consent page, or others can answer it."""
+    missing = [path for path in _MIDDLEWARE if path not in site_settings.MIDDLEWARE]
+    if missing:
+        yield Error(
+            f"The consent page needs {', '.join(missing)}: without it nobody is signed in, or pages "
+            "of strangers can press its button.",
+            hint="Add it to MIDDLEWARE.",
+            id="django_mcp.O018",
+        )
+    try:
+        where = urlsplit(resolve_url(site_settings.LOGIN_URL))
+        if not where.netloc:
+            get_resolver().resolve(where.path)
+    except (NoReverseMatch, Resolver404):
+        yield Error(
+            f"LOGIN_URL ({site_settings.LOGIN_URL}) leads nowhere, so nobody can sign in to allow a "
+            "client anything.",
+            hint="Mount django.contrib.auth.views.LoginView there, or set LOGIN_URL to your own page.",
+            id="django_mcp.O019",
+        )
+
+
+def find_address_problems() -> Iterator[CheckMessage]:
+    """O020, O021: clients would not take the URLs that are given out, or others could choose them."""
+    public, issuer = settings.PUBLIC_URL, oauth2_settings.OIDC_ISS_ENDPOINT
+    for url in filter(None, (public, issuer)):
+        parts = urlsplit(url)
+        if parts.scheme != "https" and not is_loopback(parts.hostname):
+            yield Error(
+                f"{url} is not https, and clients take no metadata and no token over less.",
+                hint="Serve the site over TLS and set DJANGO_MCP['PUBLIC_URL'] to its https address.",
+                id="django_mcp.O020",
+            )
+    if (
+        public
+        and issuer
+        and not f"{canonical_uri(issuer)}/".startswith(f"{canonical_uri(public)}/")
+    ):
+        yield Error(
+            f"OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'] ({issuer}) is not at DJANGO_MCP['PUBLIC_URL'] "
+            f"({public}): clients look for the issuer's metadata at its own address.",
+            hint="Leave OIDC_ISS_ENDPOINT out.",
+            id="django_mcp.O020",
+        )
+    wild = [host for host in site_settings.ALLOWED_HOSTS if host.startswith(("*", "."))]
+    if wild and public is None and not site_settings.DEBUG:
+        yield Warning(
+            f"ALLOWED_HOSTS has {', '.join(wild)}, so whoever asks chooses the host in the URLs of the "
+            "metadata.",
+            hint="Set DJANGO_MCP['PUBLIC_URL'], or list the hosts of this site.",
+            id="django_mcp.O021",
+        )

@@ -1,0 +1,80 @@
+"""URLs of the authorization server, in the namespace in which django-oauth-toolkit looks for them.
+
+`include("django_mcp.urls")` has them: the metadata at the root, the rest below `OAUTH_PREFIX`. What the
+toolkit has besides (registering clients by hand, introspection, the device flow) is left out: the
+admin does the first, and no MCP client needs the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import path
+from oauth2_provider import views as toolkit
+from oauth2_provider.settings import oauth2_settings
+
+from django_mcp.conf import settings
+from django_mcp.contrib.oauth.consent import ConsentView
+from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
+from django_mcp.contrib.oauth.public import View, at_public_url, open_to_pages
+from django_mcp.contrib.oauth.register import Registration
+
+__all__ = ["app_name", "urlpatterns"]
+
+app_name = "oauth2_provider"
+
+
+def _document(view: type[Any]) -> View:
+    return open_to_pages("GET", "HEAD")(at_public_url(view.as_view()))
+
+
+def _endpoint(view: type[Any], *methods: str) -> View:
+    return open_to_pages(*methods)(at_public_url(view.as_view()))
+
+
+class Token(toolkit.TokenView):
+    """The token endpoint (RFC 6749 section 3.2), for codes and refresh tokens."""
+
+    def post(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Answer; the toolkit's own would look for device codes here."""
+        return self.authorization_flow_token_response(request)
+
+
+_prefix = settings.OAUTH_PREFIX
+_metadata = ".well-known/oauth-authorization-server"
+_consent = ConsentView.as_view()
+
+urlpatterns = [
+    path(_metadata, _document(ServerMetadata), name="oauth-server-metadata"),
+    path(f"{_metadata}/<path:issuer_path>", _document(ServerMetadata)),
+    path(f"{_prefix}authorize/", at_public_url(_consent), name="authorize"),
+    path(f"{_prefix}token/", _endpoint(Token, "POST"), name="token"),
+    path(f"{_prefix}revoke/", _endpoint(toolkit.RevokeTokenView, "POST"), name="revoke-token"),
+    path(f"{_prefix}register/", _endpoint(Registration, "POST"), name="dcr-register"),
+    path(
+        f"{_prefix}register/<str:client_id>/",
+        _endpoint(toolkit.DynamicClientRegistrationManagementView, "GET", "DELETE"),
+        name="dcr-register-management",
+    ),
+    path(
+        f"{_prefix}authorized/",
+        toolkit.AuthorizedTokensListView.as_view(),
+        name="authorized-token-list",
+    ),
+    path(
+        f"{_prefix}authorized/<slug:pk>/delete/",
+        toolkit.AuthorizedTokenDeleteView.as_view(),
+        name="authorized-token-delete",
+    ),
+]
+
+if oauth2_settings.OIDC_ENABLED:
+    _discovery = ".well-known/openid-configuration"
+    urlpatterns += [
+        path(_discovery, _document(OpenIDConfiguration), name="oidc-connect-discovery-info"),
+        path(f"{_discovery}/<path:issuer_path>", _document(OpenIDConfiguration)),
+        path(f"{_prefix}jwks.json", _document(toolkit.JwksInfoView), name="jwks-info"),
+        path(
+            f"{_prefix}userinfo/", _endpoint(toolkit.UserInfoView, "GET", "POST"), name="user-info"
+        ),
+    ]

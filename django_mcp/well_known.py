@@ -1,0 +1,120 @@
+"""Where clients learn how to get in: the metadata of each protected resource (RFC 9728), and what OAuth needs.
+
+The documents are plain Django views at the origin's root, so the ASGI wrapper leaves them to the site.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_script_prefix, path
+
+from django_mcp.auth.addresses import METADATA_PATH, metadata_url_of, origin_of
+from django_mcp.auth.challenges import set_metadata_source
+from django_mcp.contrib.oauth.public import open_to_pages, refusal
+from django_mcp.contrib.oauth.resources import baseline_scopes
+from django_mcp.contrib.oauth.resources import connect as connect_resources
+from django_mcp.mounting import find_mounts
+from django_mcp.server.exchange import Exchange
+from django_mcp.servers import MCPServer, all_servers
+from django_mcp.transports.http.view import MCPView
+
+__all__ = ["connect", "find_server", "patterns"]
+
+
+def connect() -> None:
+    """Tell challenges where the metadata is, and the OAuth part which servers there are."""
+    set_metadata_source(_find_metadata_url)
+    connect_resources(all_servers=all_servers, find_server=find_server)
+
+
+def find_server(path_info: str) -> MCPServer | None:
+    """Return the server whose endpoint a path leads to; None: no server's."""
+    try:
+        view = get_resolver().resolve(path_info).func
+    except Resolver404:
+        return None
+    server = view.server if isinstance(view, MCPView) else None
+    return server if isinstance(server, MCPServer) else None
+
+
+def patterns() -> list[URLPattern | URLResolver]:
+    """Return the URL patterns of the documents, for the root of the URLconf."""
+    view = open_to_pages("GET", "HEAD")(protected_resource)
+    name = METADATA_PATH.removeprefix("/")
+    found: list[URLPattern | URLResolver] = [
+        path(name, view),
+        path(f"{name}/<path:resource_path>", view),
+    ]
+    if apps.is_installed("django_mcp.contrib.oauth"):
+        from django.urls import include
+
+        found.append(path("", include("django_mcp.contrib.oauth.urls")))
+    return found
+
+
+def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpResponseBase:
+    """Answer with the metadata of the endpoint whose path follows; without one, of the root's server."""
+    prefix = get_script_prefix()
+    path_info = f"/{resource_path}" if resource_path else _path_of_root()
+    if prefix != "/" and path_info.startswith(prefix):
+        path_info = path_info.removeprefix(prefix.rstrip("/"))
+    server = find_server(path_info)
+    document = None if server is None else _describe(server, path_info, request)
+    if document is None:
+        return refusal("not_found", "No protected resource is at this path", 404)
+    response: HttpResponse = JsonResponse(document)
+    return response
+
+
+def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[str, Any] | None:
+    gate = server.gate
+    if gate is None:
+        return None
+    issuers = [
+        issuer
+        for authenticator in gate.authenticators
+        for issuer in authenticator.find_authorization_servers(request)
+    ]
+    if not issuers:
+        return None
+    scopes = list(dict.fromkeys((*gate.required_scopes, *baseline_scopes(server))))
+    options = server.options
+    found: dict[str, Any] = {
+        "resource": origin_of(request) + get_script_prefix().rstrip("/") + path_info.rstrip("/"),
+        "authorization_servers": list(dict.fromkeys(issuers)),
+        "bearer_methods_supported": ["header"],
+        "resource_name": str(options.title or options.name),
+        **({"scopes_supported": scopes} if scopes else {}),
+        **({"resource_documentation": options.website_url} if options.website_url else {}),
+    }
+    return found
+
+
+def _path_of_root() -> str:
+    """Return the path of the endpoint that the root form is about: the default server's, or the only one."""
+    endpoints = {
+        mount.view.server: mount.path
+        for mount in reversed(find_mounts())
+        if mount.is_fixed and isinstance(mount.view, MCPView)
+    }
+    for server, endpoint in endpoints.items():
+        if getattr(server, "is_default", False) or len(endpoints) == 1:
+            return endpoint
+    return "/"
+
+
+def _find_metadata_url(exchange: Exchange) -> str | None:
+    gate = exchange.gate
+    if gate is None or exchange.build_request is None:
+        return None
+    request = exchange.build_request()
+    try:
+        if any(each.find_authorization_servers(request) for each in gate.authenticators):
+            return metadata_url_of(request)
+    except DisallowedHost:
+        return None
+    return None

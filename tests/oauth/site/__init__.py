@@ -1,0 +1,1 @@
+"""The example shop with OAuth on, as the tests serve it beside them."""
