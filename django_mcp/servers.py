@@ -200,6 +200,12 @@ class MCPServer(InProcess, core.MCPServer):
             self._set_up_gate()
         return self._authenticate
 
+    @property
+    def is_public(self) -> bool:
+        """Whether everybody is served, so that answers alike for all may be shared."""
+        gate = self.gate
+        return gate is None or gate.is_public
+
     def _set_up_gate(self) -> None:
         gate = self._gate = self._make_gate()
         self._authenticate = None if gate is None else gate.authenticate

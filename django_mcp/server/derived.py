@@ -9,6 +9,7 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import RevisionSet
 from django_mcp.registry.registry import Registry
 from django_mcp.server.cache import BoundedCache
+from django_mcp.server.caching import has_lazy_texts
 from django_mcp.server.capabilities import offered_features
 from django_mcp.server.options import Options
 
@@ -20,6 +21,7 @@ class Derived:
         "features",
         "features_if_streaming",
         "has_lazy_identity",
+        "has_lazy_texts",
         "lists",
         "options",
         "result_fields",
@@ -37,6 +39,7 @@ class Derived:
         self.has_lazy_identity = not all(
             text is None or isinstance(text, str) for text in (options.title, options.description)
         )
+        self.has_lazy_texts = has_lazy_texts(registry, options)
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
 
 

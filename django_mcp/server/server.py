@@ -7,7 +7,7 @@ bytes travel, and no state of a client is kept here.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
@@ -119,6 +119,11 @@ class MCPServer(Registration):
         """
         return None
 
+    @property
+    def is_public(self) -> bool:
+        """Whether everybody is served, so that answers alike for all may be shared."""
+        return True
+
     # -- in process, without a transport
 
     async def handle(
@@ -211,20 +216,6 @@ class MCPServer(Registration):
             found = derived.result_fields[key] = ResultFields(revision.result_fields, meta)
         return found
 
-    def cache_fields(
-        self, ctx: Context[Any], method: str, hint: CacheHint | None = None
-    ) -> Mapping[str, Any]:
-        """Return the caching fields of a result; none where the revision has no such thing.
-
-        `private` whenever what is visible depends on who asks, whatever the hint says.
-        """
-        rule = ctx.rules.methods[ctx.method]
-        if not rule.is_cacheable:
-            return {}
-        hint = hint or self.options.list_cache.get(method) or _NO_CACHING
-        is_shared = hint.scope == "public" and self.access.variant(ctx.principal) is None
-        return {"ttlMs": hint.ttl_ms, "cacheScope": "public" if is_shared else "private"}
-
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
         """Say how long one of the four lists stays fresh, where the revision can tell it.
 
@@ -254,9 +245,6 @@ class MCPServer(Registration):
         if derived is None or derived.version != version or derived.options is not options:
             derived = self._derived = Derived(self.registry, options)
         return derived
-
-
-_NO_CACHING = CacheHint()
 
 
 def _provide_context(ctx: Context[Any]) -> Context[Any]:

@@ -247,7 +247,8 @@ def terms() -> str:
     return _("# Terms\n\nReturns within 30 days. Shipping takes four working days.\n")
 
 
-@resource("shop://categories", cache=CacheHint(ttl_ms=60_000, scope="public"))
+# In the caller's language, so not for caches that others share.
+@resource("shop://categories", cache=CacheHint(ttl_ms=60_000))
 def categories() -> dict[str, str]:
     """The categories, with their names in the caller's language."""
     return {category.value: str(category.label) for category in Category}
@@ -260,7 +261,11 @@ def stock(sku: str) -> dict[str, Any]:
     return {"sku": product.sku, "stock": product.stock}
 
 
-@resource("product://{sku}/photo", mime_type="image/png")
+@resource(
+    "product://{sku}/photo",
+    mime_type="image/png",
+    cache=CacheHint(ttl_ms=3_600_000, scope="public"),
+)
 def photo(sku: str) -> bytes:
     """A product's photo."""
     return bytes(Product.objects.get(sku=sku).photo)

@@ -14,7 +14,7 @@ from django_mcp.protocol.headers import McpHeader
 from django_mcp.protocol.results import ToolResult
 from django_mcp.server.context import Context
 from django_mcp.server.server import MCPServer
-from tests.wire import R1, R2, R3, R4, R5, WireClient
+from tests.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient
 
 
 @pytest.fixture(autouse=True)
@@ -269,6 +269,10 @@ async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -
     assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
     declared: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}}
     assert text(await client.result("tools/call", {"name": "needs", "_meta": declared})) == "ok"
+    for revision in HANDSHAKE:
+        told = await WireClient(server, revision).call("needs")
+        assert told["isError"] is True
+        assert text(told) == "Tool needs needs a client that declares: sampling"
 
 
 async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.caching import list_cache_fields
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -41,5 +42,5 @@ async def discover(ctx: Context[Any]) -> bytes | Refusal:
     }
     if server.options.instructions is not None:
         result["instructions"] = str(server.options.instructions)
-    result.update(server.cache_fields(ctx, ctx.method))
+    result.update(list_cache_fields(ctx, ctx.method))
     return server.encode_result(result, revision)

@@ -15,6 +15,7 @@ from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import Entry
+from django_mcp.server.caching import list_cache_fields
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -101,7 +102,7 @@ def _page(ctx: Context[Any], kind: ListKind, after: str | None) -> JSONObject | 
     if start + size < len(visible):
         result["nextCursor"] = cursor.encode(kind.method, page[-1][0], server.sealer.seal)
     result = lower(kind.method, result, ctx.rules)
-    return {**result, **server.cache_fields(ctx, kind.method)}
+    return {**result, **list_cache_fields(ctx, kind.method)}
 
 
 def _position_after(last: str, keys: Iterable[str]) -> int:

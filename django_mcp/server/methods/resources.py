@@ -9,6 +9,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.server.caching import read_cache_fields
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.running import run_handler, short
 
@@ -75,7 +76,7 @@ def _encode(
         # An empty list would read as a resource that exists and says nothing.
         return _missing(ctx, uri)
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
-    wire.update(ctx.server.cache_fields(ctx, ctx.method, result.cache or entry.cache))
+    wire.update(read_cache_fields(ctx, entry, result.cache, entry.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:

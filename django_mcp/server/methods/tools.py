@@ -48,9 +48,12 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     if entry is None or not server.access.is_visible(entry, ctx.principal):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown tool: {short(name)}")
     ctx.entry = entry
-    refusal = _check_headers(ctx, entry, arguments) or _check_capabilities(ctx, entry)
+    refusal = _check_headers(ctx, entry, arguments)
     if refusal is not None:
         return refusal
+    wanted = entry.required_client_capabilities
+    if wanted and not covers(ctx.client_capabilities, wanted):
+        return _miss_capabilities(ctx, entry)
     if ctx.options.validate_input and not entry.input_validator.is_valid(arguments):
         text = describe_problems(entry.input_validator.problems(arguments))
         return _in_band(ctx, note(ctx, Failure(kind=FailureKind.ARGUMENTS, message=text)))
@@ -129,12 +132,14 @@ def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
     return Refusal(code=HEADER_MISMATCH, message=problem, status=400)
 
 
-def _check_capabilities(ctx: Context[Any], entry: ToolEntry) -> Refusal | None:
-    wanted = entry.required_client_capabilities
-    if not wanted or covers(ctx.client_capabilities, wanted):
-        return None
+def _miss_capabilities(ctx: Context[Any], entry: ToolEntry) -> bytes | Refusal:
+    """Tell a client what it did not declare, in the words that its revision has for it."""
+    names = ", ".join(entry.required_client_capabilities)
+    message = f"Tool {entry.name} needs a client that declares: {names}"
+    if not ctx.rules.is_stateless:
+        return _in_band(ctx, note(ctx, Failure(kind=FailureKind.TOLD, message=message)))
     return Refusal(
-        code=MISSING_CLIENT_CAPABILITY if ctx.rules.is_stateless else INVALID_PARAMS,
-        message=f"Tool {entry.name} needs client capabilities that were not declared",
-        data={"requiredCapabilities": wanted},
+        code=MISSING_CLIENT_CAPABILITY,
+        message=message,
+        data={"requiredCapabilities": entry.required_client_capabilities},
     )
