@@ -43,7 +43,7 @@ class Settings:
     INSTRUCTIONS: str | None = None
     PUBLIC: bool = False
     AUTHENTICATORS: Sequence[Any] = ()
-    MODE: str = "stateless"
+    MODE: str = "both"
     REVISIONS: Sequence[str] | None = None
     PAGE_SIZE: int = 1000
     VALIDATE_INPUT: bool = True
@@ -200,7 +200,10 @@ _RULES: Mapping[str, _Rule] = {
         accepts=_is_list_of(_is_authenticator),
         wanted="a list of authenticators, or of dotted paths to their classes",
     ),
-    "MODE": _Rule(accepts=lambda value: value == "stateless", wanted="'stateless'"),
+    "MODE": _Rule(
+        accepts=lambda value: value in ("both", "stateful", "stateless"),
+        wanted="'both', 'stateful' or 'stateless'",
+    ),
     "REVISIONS": _Rule(
         accepts=_or_none(_is_list_of(lambda value: value in _REVISION_NAMES)),
         wanted=f"None (all) or a list out of {', '.join(_REVISION_NAMES)}",

@@ -56,8 +56,14 @@ class RecordingSink:
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
         self.messages.append(decode(message))
+
+    async def prime(self, event_id: str | None) -> None:
+        pass
+
+    async def hang_up(self, retry_ms: int) -> None:
+        pass
 
 
 class WireClient:
@@ -76,6 +82,7 @@ class WireClient:
         self.principal = principal
         self.streams = streams
         self.sink = RecordingSink()
+        self.session_id: str | None = None
         self._last_id = 0
 
     async def post(
@@ -93,6 +100,17 @@ class WireClient:
         )
         return await self.server.answer(exchange)
 
+    async def open(self, capabilities: Mapping[str, Any] | None = None) -> None:
+        """Open a session, unless there is one."""
+        if self.session_id is None:
+            params = {
+                "protocolVersion": self.revision.name,
+                "capabilities": capabilities or {},
+                "clientInfo": {"name": "tests", "version": "1"},
+            }
+            await self.send("initialize", params)
+            assert self.session_id is not None
+
     async def send(
         self,
         method: str,
@@ -105,12 +123,19 @@ class WireClient:
 
         `headers` are added to the right ones (with `_` for `-`), `drop` names one to leave out.
         """
+        is_handshake = method == "initialize"
+        if self.revision in HANDSHAKE and self.server.keeps_sessions and not is_handshake:
+            await self.open()
         self._last_id += 1
         request = message(method, params, revision=self.revision, id=self._last_id)
         found = headers_for(request, self.revision)
+        if self.session_id is not None and not is_handshake:
+            found["mcp-session-id"] = self.session_id
         found.update({key.replace("_", "-"): value for key, value in headers.items()})
         found.pop(drop, None)
         reply = await self.post(encode(request), found)
+        if is_handshake:
+            self.session_id = dict(reply.headers).get(b"mcp-session-id", b"").decode() or None
         assert reply.body is not None
         body = decode(reply.body)
         assert body["jsonrpc"] == "2.0"

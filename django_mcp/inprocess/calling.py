@@ -183,7 +183,13 @@ class _Listener:
         self._on_progress = how.get("on_progress")
         self._on_log = how.get("on_log")
 
-    async def send(self, message: bytes) -> None:
+    async def prime(self, event_id: str | None) -> None:
+        """See `Sink.prime`: there is nothing to open."""
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """See `Sink.hang_up`: there is nothing to close."""
+
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
         parsed = decode(message)
         params, heard = parsed.get("params", {}), None

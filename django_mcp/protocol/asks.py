@@ -38,6 +38,18 @@ class Ask:
     capability: Mapping[str, Any]
     form: Any = None
 
+    @property
+    def kind(self) -> str:
+        """How `Revision.asks` names it: form, form.arrays, url, sampling, sampling.tools or roots."""
+        (name,) = self.capability
+        inner = next(iter(self.capability[name]), None)
+        if name != "elicitation":
+            return name if inner is None else f"{name}.{inner}"
+        if inner == "form" and self.params is not None:
+            fields = self.params["requestedSchema"]["properties"].values()
+            return "form.arrays" if any(each.get("type") == "array" for each in fields) else "form"
+        return inner or "form"
+
     def to_wire(self) -> JSONObject:
         """Return the question as it stands in `inputRequests`: without an id."""
         if self.params is None:
@@ -96,7 +108,12 @@ def ask_sampling(messages: Sequence[JSONObject], *, max_tokens: int, **options: 
             `stopSequences`, `modelPreferences`, `metadata`, `tools`, `toolChoice`).
     """
     params: JSONObject = {"messages": list(messages), "maxTokens": max_tokens, **options}
-    uses_tools = "tools" in params or "toolChoice" in params
+    uses_tools = (
+        "tools" in params
+        or "toolChoice" in params
+        # Several blocks in one message came with tools.
+        or any(isinstance(each.get("content"), list) for each in messages)
+    )
     return Ask(
         method="sampling/createMessage",
         params=params,

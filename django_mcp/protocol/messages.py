@@ -168,6 +168,12 @@ def encode_error(id_: RequestId | None, refusal: Refusal) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id_), encode(error))
 
 
+def encode_request(id_: RequestId, method: str, params: JSONObject | None = None) -> bytes:
+    """Return a request of ours as JSON on one line."""
+    head = b'{"jsonrpc":"2.0","id":%b,"method":%b' % (encode(id_), encode(method))
+    return head + (b"}" if params is None else b',"params":%b}' % encode(params))
+
+
 def encode_notification(method: str, params: JSONObject | None = None) -> bytes:
     """Return a notification as JSON on one line."""
     if params is None:

@@ -63,6 +63,14 @@ def priming(id: str, retry_ms: int | None = None) -> bytes:
     return _head(None, id, retry_ms) + b"data:\n\n"
 
 
+def retry(retry_ms: int) -> bytes:
+    """Return what tells a client when to come back; it reaches no reader.
+
+    Source: 2025-11-25 basic/transports, Sending Messages to the Server.
+    """
+    return _head(None, None, retry_ms) + b"\n"
+
+
 def endpoint(uri: str) -> bytes:
     """Return the first event of the HTTP+SSE transport: where the client posts its messages.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
@@ -14,26 +15,26 @@ from django_mcp.protocol.errors import (
     REQUEST_CANCELLED,
     Refusal,
 )
-from django_mcp.protocol.headers import PROTOCOL_VERSION
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.messages import (
     Batch,
     Malformed,
     Message,
-    Notification,
     Request,
     RequestId,
-    Response,
     decode_message,
     encode_error,
     encode_result,
-    is_request_id,
 )
-from django_mcp.server.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.admission import admit, refuse_batch
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.methods import METHODS
+from django_mcp.server.replay import PRIME_AFTER_S, CallStream
+from django_mcp.server.sessions import Session, join_session
+from django_mcp.server.taking import take
 
 if TYPE_CHECKING:
     from django_mcp.server.interfaces import Observer
@@ -49,12 +50,54 @@ _DUPLICATE_ID = Refusal(
 async def answer(server: MCPServer, exchange: Exchange) -> Reply:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
     message = decode_message(exchange.body)
+    if exchange.headers is not None and exchange.connection is None and server.keeps_sessions:
+        refusal = await join_session(server, exchange, message)
+        if refusal is not None:
+            request_id = message.id if isinstance(message, Request) else None
+            return _refuse(request_id, refusal, refusal.status or 400)
+        joined: ConnectionState | None = exchange.connection
+        if isinstance(joined, Session):
+            return await _answer_on_stream(server, message, exchange, joined)
+    return await _answer(server, message, exchange)
+
+
+async def _answer_on_stream(
+    server: MCPServer, message: Message | Batch, exchange: Exchange, session: Session
+) -> Reply:
+    """Answer a message of a session in a way that lets a broken stream be resumed."""
+    sink = exchange.sink
+    if sink is None or exchange.is_buffered or not isinstance(message, Request | Batch):
+        return await _answer(server, message, exchange)
+    request_id = message.id if isinstance(message, Request) else None
+    stream = exchange.sink = CallStream(server, session, exchange, sink, request_id)
+    timers = exchange.timers or TaskTimers()
+    timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
+    try:
+        reply = await _answer(server, message, exchange)
+    finally:
+        timer.cancel()
+    stream.finish(reply)
+    return reply
+
+
+async def _answer(server: MCPServer, message: Message | Batch, exchange: Exchange) -> Reply:
     if type(message) is Request:
         reply = await _answer_request(server, message, exchange)
         return reply if reply is not None else Reply(202)
     if isinstance(message, Batch):
         return await _answer_batch(server, message, exchange)
-    return _take(server, message, exchange)
+    return await _take(server, message, exchange)
+
+
+async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Reply:
+    if isinstance(message, Malformed):
+        return _refuse(message.id, message.refusal, 400)
+    if isinstance(message, Request):
+        raise TypeError("a request is answered")
+    refusal = await take(server, message, exchange)
+    if refusal is not None:
+        return _refuse(None, refusal, refusal.status or 400)
+    return Reply(202)
 
 
 async def _answer_request(server: MCPServer, request: Request, exchange: Exchange) -> Reply | None:
@@ -65,7 +108,7 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
         exchange.headers,
         exchange.connection,
         derived.revisions,
-        derived.features_if_streaming if exchange.can_stream else derived.features,
+        server.features(exchange),
     )
     if isinstance(connection, Refusal):
         return _refuse(request.id, connection, connection.status or 200)
@@ -91,7 +134,30 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
         return None
     if isinstance(outcome, Refusal):
         return _refuse(request.id, outcome, outcome.status or revision.status(outcome.code))
-    return Reply(200, encode_result(request.id, outcome))
+    reply = Reply(200, encode_result(request.id, outcome))
+    if request.method == "initialize" and kept is None and exchange.headers is not None:
+        return await _open_session(server, exchange, request, ctx.connection, reply)
+    return reply
+
+
+async def _open_session(
+    server: MCPServer,
+    exchange: Exchange,
+    request: Request,
+    settled: ConnectionState,
+    reply: Reply,
+) -> Reply:
+    """Return the reply to a handshake with the id of the session it opens, if it opens one."""
+    if not server.keeps_sessions:
+        return reply
+    principal_key = getattr(exchange.principal, "key", None)
+    session = Session(uuid.uuid4().hex, server.name, principal_key, settled)
+    token = await server.sessions.open(session, exchange)
+    if isinstance(token, Refusal):
+        return _refuse(request.id, token, token.status or 503)
+    server.connection_observer.session_opened(session)
+    reply.headers = ((SESSION_ID.encode(), token.encode()),)
+    return reply
 
 
 async def _run(ctx: Context[Any]) -> bytes | Refusal | None:
@@ -143,55 +209,10 @@ async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> 
         if type(message) is Request:
             reply = await _answer_request(server, message, exchange)
         else:
-            reply = _take(server, message, exchange)
+            reply = await _take(server, message, exchange)
         if reply is not None and reply.body is not None:
             bodies.append(reply.body)
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
-
-
-def _take(server: MCPServer, message: Message, exchange: Exchange) -> Reply:
-    if isinstance(message, Malformed):
-        return _refuse(message.id, message.refusal, 400)
-    refusal = refuse_version(exchange.headers, server.revisions)
-    if refusal is None and isinstance(message, Response):
-        refusal = _take_response(server, exchange)
-    if refusal is not None:
-        return _refuse(None, refusal, refusal.status or 400)
-    if isinstance(message, Notification):
-        _take_notification(message, exchange)
-    return Reply(202)
-
-
-def _take_response(server: MCPServer, exchange: Exchange) -> Refusal | None:
-    """Take an answer nobody waits for: drop it, or refuse it where none can be sent.
-
-    Source: 2026-07-28 basic/transports, "the body is a single request or notification".
-    """
-    header = exchange.headers.get(PROTOCOL_VERSION) if exchange.headers is not None else None
-    revision = server.revisions.find(header)
-    if revision is not None and revision.is_stateless:
-        return Refusal(code=INVALID_REQUEST, message="No response is expected", status=400)
-    return None
-
-
-def _take_notification(message: Notification, exchange: Exchange) -> None:
-    connection = exchange.connection
-    if connection is None:
-        return
-    if message.method == "notifications/initialized":
-        connection.is_initialized = True
-    elif message.method == "notifications/cancelled":
-        _cancel(connection, message.params)
-
-
-def _cancel(connection: ConnectionState, params: JSONObject) -> None:
-    request_id = params.get("requestId")
-    if request_id is None or not is_request_id(request_id):
-        return
-    running = connection.in_flight.get(request_id)
-    if running is not None:
-        logger.info("Request cancelled by the client: %.200r", params.get("reason"))
-        running.cancel()
 
 
 def _settle(ctx: Context[Any]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from django_mcp.protocol.asks import Ask, ask_form, ask_roots, ask_sampling, ask_url
+from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors
@@ -53,20 +54,44 @@ class CannotAsk(Exception):
         self.capability = capability
 
 
+class AskFailed(ToolError):
+    """The client was asked and gave no answer; uncaught, the model is told so.
+
+    Attributes:
+        code: the client's own error code; None when it did not answer in time.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @classmethod
+    def of(cls, error: JSONObject | None) -> AskFailed:
+        """Return what a handler is told of a client's error; None stands for no answer at all."""
+        if error is None:
+            return cls("The client was asked and did not answer in time")
+        message, code = error.get("message"), error.get("code")
+        return cls(
+            f"The client refused to answer: {message!s:.500}", code if type(code) is int else None
+        )
+
+
 class Answers:
     """What a call knows from its earlier rounds.
 
     Attributes:
         known: the client's answers, by the key of the question. They are its input: unchecked.
+        failed: what came in place of an answer, by the key of the question.
         kept: results of `once`, by key.
         state: what an explicit handler left for its next round.
         is_resubmit: whether this call answers an earlier one.
     """
 
-    __slots__ = ("_asked", "is_resubmit", "kept", "known", "state")
+    __slots__ = ("_asked", "failed", "is_resubmit", "kept", "known", "state")
 
     def __init__(self) -> None:
         self.known: JSONObject = {}
+        self.failed: dict[str, AskFailed] = {}
         self.kept: JSONObject = {}
         self.state: Any = None
         self.is_resubmit = False
@@ -113,6 +138,9 @@ class Asking:
         @property
         def answers(self) -> Answers: ...
 
+        @property
+        def has_back_channel(self) -> bool: ...
+
     def client_supports(self, *path: str) -> bool:
         """Tell whether the client declared a capability: `client_supports("elicitation", "url")`."""
         wanted: JSONObject = {}
@@ -136,6 +164,8 @@ class Asking:
         found: dict[str, Any] = {}
         for key, given in asks.items():
             question, form = self._prepare(given)
+            if key in self.answers.failed:
+                raise self.answers.failed[key]
             if key not in self.answers.known:
                 due[key] = question
                 continue
@@ -326,10 +356,16 @@ class Asking:
     def check_asks(self, asks: Mapping[str, Ask]) -> None:
         """Raise `CannotAsk` unless each question can be put to this client."""
         for ask in asks.values():
-            if not self.rules.interim_fields:
+            if ask.kind not in self.rules.asks:
+                raise CannotAsk(
+                    f"This needs to ask the client ({ask.method}) in a way that this protocol "
+                    f"version does not have. Use a newer client.",
+                    ask.capability,
+                )
+            if not self.rules.interim_fields and not self.has_back_channel:
                 raise CannotAsk(
                     "This needs to ask you something, which clients of this protocol version "
-                    "can only be asked within a session. Use a newer client.",
+                    "can only be asked within a session, on an event stream. Use a newer client.",
                     ask.capability,
                 )
             if not covers(self.client_capabilities, ask.capability):

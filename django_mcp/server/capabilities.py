@@ -28,10 +28,20 @@ def offered_features(registry: Registry, *, can_stream: bool) -> frozenset[str]:
     return frozenset(features)
 
 
-def to_capabilities(features: Container[str]) -> JSONObject:
-    """Return the server's capability object, in the newest form."""
+def to_capabilities(features: Container[str], *, hears: bool) -> JSONObject:
+    """Return the server's capability object, in the newest form.
+
+    `hears` tells whether a client can hear of changes on the way it came.
+    """
     names = ("tools", "resources", "prompts", "completions", "logging")
-    return {name: {} for name in names if name in features}
+    found: JSONObject = {name: {} for name in names if name in features}
+    if hears:
+        for name in ("tools", "resources", "prompts"):
+            if name in found:
+                found[name]["listChanged"] = True
+        if "resources" in found:
+            found["resources"]["subscribe"] = True
+    return found
 
 
 def covers(declared: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

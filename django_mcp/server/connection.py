@@ -7,6 +7,7 @@ kept on the server, so that two clients cannot see each other's.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject
@@ -22,9 +23,11 @@ class ConnectionState:
 
     `revision` is None until the handshake has settled one. `in_flight` maps the ids of running
     requests to their contexts, for cancellation; ids are unique within one connection only.
+    `asked` maps the ids of our own requests to those who wait for the client's answer.
     """
 
     __slots__ = (
+        "asked",
         "client_capabilities",
         "client_info",
         "in_flight",
@@ -50,3 +53,4 @@ class ConnectionState:
         self.is_transient = is_transient
         self.is_initialized = False
         self.in_flight: dict[RequestId, Context[Any]] = {}
+        self.asked: dict[RequestId, asyncio.Future[JSONObject]] = {}

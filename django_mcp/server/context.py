@@ -19,6 +19,8 @@ from django_mcp.server.asking import Answers, Asking
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.interrupt import Shield
+from django_mcp.server.replay import CallStream
+from django_mcp.server.sessions import Session
 
 if TYPE_CHECKING:
     from django_mcp.registry.entries import Entry
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
 P = TypeVar("P")
+
+
+class NoSession(Exception):
+    """There is no session that anything could be kept in."""
 
 
 class Context(Asking, Generic[P]):
@@ -191,6 +197,50 @@ class Context(Asking, Generic[P]):
     def answers(self, answers: Answers) -> None:
         self._answers = answers
 
+    @property
+    def has_back_channel(self) -> bool:
+        """Whether a request of ours reaches the client while this one is answered."""
+        exchange = self.exchange
+        return (
+            exchange.connection is not None
+            and exchange.connection is self.connection
+            and exchange.sink is not None
+            and exchange.can_stream
+            and not exchange.is_buffered
+        )
+
+    # -- the session
+
+    @property
+    def session(self) -> Any:
+        """The user's own data of this session, like a dict; it lasts as long as the session does.
+
+        Raises:
+            NoSession: there is none at this revision, in this mode or on this transport.
+        """
+        if not isinstance(self.connection, Session):
+            raise NoSession(
+                "There is no session here: pass what is to be remembered back to the client as an "
+                "argument of its next call, or keep it with the user in the database."
+            )
+        return self.server.sessions.data(self.connection, self)
+
+    async def aclose_stream(self, retry_ms: int = 1000) -> None:
+        """Close the connection to the client and go on; the client comes back for the answer.
+
+        For long calls through proxies that cut long connections. Does nothing where the client
+        could not come back.
+
+        Args:
+            retry_ms: when it is to come back, in milliseconds.
+        """
+        if isinstance(self.exchange.sink, CallStream):
+            await self.exchange.sink.hang_up(retry_ms)
+
+    def close_stream(self, retry_ms: int = 1000) -> None:
+        """Do as `aclose_stream` does, from a synchronous handler."""
+        self._from_thread(self.aclose_stream(retry_ms), "aclose_stream")
+
     # -- progress
 
     async def aprogress(
@@ -301,7 +351,8 @@ class Context(Asking, Generic[P]):
             exchange.sink is None
             or not exchange.can_stream
             or self._is_finished
-            or exchange.is_disconnected
+            # On a session, the client may come back for it.
+            or (exchange.is_disconnected and exchange.connection is None)
         )
 
     async def _notify(self, method: str, params: JSONObject) -> None:

@@ -11,7 +11,7 @@ from django_mcp.registry.registry import Registry
 from django_mcp.server.cache import BoundedCache
 from django_mcp.server.caching import has_lazy_texts
 from django_mcp.server.capabilities import offered_features
-from django_mcp.server.options import Options
+from django_mcp.server.options import Mode, Options
 
 
 class Derived:
@@ -19,6 +19,8 @@ class Derived:
 
     __slots__ = (
         "features",
+        "features_if_listening",
+        "features_if_pushing",
         "features_if_streaming",
         "has_lazy_identity",
         "has_lazy_texts",
@@ -32,9 +34,13 @@ class Derived:
     def __init__(self, registry: Registry, options: Options) -> None:
         self.version = registry.version
         self.options = options
-        self.revisions = RevisionSet(options.revisions)
+        self.revisions = RevisionSet(
+            options.revisions, has_stateless=options.mode is not Mode.STATEFUL
+        )
         self.features = offered_features(registry, can_stream=False)
         self.features_if_streaming = offered_features(registry, can_stream=True)
+        self.features_if_listening = self.features_if_streaming | {"listen"}
+        self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
         self.lists = BoundedCache(256)
         self.has_lazy_identity = not all(
             text is None or isinstance(text, str) for text in (options.title, options.description)

@@ -17,8 +17,16 @@ class Sink(Protocol):
     and waits while the client is slow; nothing is sent through it after the answer.
     """
 
-    async def send(self, message: bytes) -> None:
-        """Send one encoded JSON-RPC message (one line, no newline)."""
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
+        """Send one encoded JSON-RPC message (one line, no newline), with an id where it has one."""
+        ...
+
+    async def prime(self, event_id: str | None) -> None:
+        """Open the stream without a message, with an id if there is one."""
+        ...
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """Close the connection before the answer; the client is to come back in `retry_ms`."""
         ...
 
 
@@ -113,16 +121,21 @@ class Exchange:
 
 
 class Reply:
-    """The answer as a transport sends it: `body` is JSON, or None for an empty one."""
+    """The answer as a transport sends it: `body` is JSON, or None for an empty one.
 
-    __slots__ = ("body", "headers", "status")
+    `event_id` goes with it where it is the last event of a stream.
+    """
+
+    __slots__ = ("body", "event_id", "headers", "status")
 
     def __init__(
         self,
         status: int,
         body: bytes | None = None,
         headers: tuple[tuple[bytes, bytes], ...] = (),
+        event_id: str | None = None,
     ) -> None:
+        self.event_id = event_id
         self.status = status
         self.body = body
         self.headers = headers

@@ -6,16 +6,21 @@ without `async` in front is called on the event loop and must not block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Entry
 
 if TYPE_CHECKING:
+    from django_mcp.server.connection import ConnectionState
     from django_mcp.server.context import Context
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.push import PushStream
+    from django_mcp.server.sessions import Session
 
 T = TypeVar("T")
 
@@ -136,3 +141,143 @@ class Language(Protocol):
     def current(self) -> str | None:
         """Return its code; None where texts are not translated."""
         ...
+
+
+class SessionStore(Protocol):
+    """Where sessions are kept, so that any process that serves the site finds them."""
+
+    async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
+        """Keep a session that a handshake has just opened, and return its secret id.
+
+        The id has 128 random bits or more and is kept as a digest only.
+        """
+        ...
+
+    def peek(self, token: str) -> Session | None:
+        """Return the session with this id if it is known here and was read within the last 2 s."""
+        ...
+
+    async def find(self, token: str) -> Session | None:
+        """Return the session with this id, as it is now; None when there is none, or no longer."""
+        ...
+
+    async def get(self, key: str) -> Session | None:
+        """Return the session with this public key, as it is now; None when it is over."""
+        ...
+
+    async def save(self, session: Session) -> None:
+        """Keep `is_initialized` and `log_level` as they are on the object."""
+        ...
+
+    async def end(self, key: str) -> bool:
+        """End a session and forget what belongs to it; tell whether there was one."""
+        ...
+
+    async def subscribe(self, session: Session, uri: str) -> Refusal | None:
+        """Add a URI to the session's subscriptions, in the store and on the object."""
+        ...
+
+    async def unsubscribe(self, session: Session, uri: str) -> None:
+        """Take a URI from the session's subscriptions, if it is one of them."""
+        ...
+
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        """Return the URIs the session is subscribed to, read anew, and set them on the object."""
+        ...
+
+    def data(self, session: Session, ctx: Context[Any]) -> Any:
+        """Return what `ctx.session` is: the user's own data of this session, like a dict."""
+        ...
+
+
+class AnswerBox(Protocol):
+    """Answers to questions that were asked on a stream, from whichever process they arrive at."""
+
+    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> None:
+        """Note that an answer is waited for."""
+        ...
+
+    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
+        """Keep the first answer to a question of this session; tell whether it was waited for."""
+        ...
+
+    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
+        """Return the answer if it has come."""
+        ...
+
+    async def forget(self, session: Session, ask_id: str) -> None:
+        """Wait no longer; what comes now is ignored."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One recorded event of a stream: its place there (from 1 on), and the message it carries."""
+
+    number: int
+    message: bytes
+    is_last: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """What is recorded of a stream behind some place, and whether its call still runs somewhere."""
+
+    events: Sequence[Event]
+    is_running: bool
+
+
+class EventLog(Protocol):
+    """What was sent on streams that can be resumed, within bounds of number, size and age.
+
+    Writing never waits: records reach the store soon after, in batches.
+    """
+
+    def open(self, stream_id: str, session: Session) -> None:
+        """Note that a stream has begun whose call runs in this process."""
+        ...
+
+    def append(self, stream_id: str, session: Session, event: Event) -> None:
+        """Record an event. After the last one, the call runs no more."""
+        ...
+
+    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+        """Return what was recorded behind event `after`; None for a stream not of this session."""
+        ...
+
+
+class Bus(Protocol):
+    """Carries messages between the hubs of all processes that serve the site."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it reaches other processes."""
+        ...
+
+    async def send(self, message: JSONObject) -> None:
+        """Send a message to the hub of every other process. May lose it, never twice."""
+        ...
+
+    def start(self, receive: Callable[[JSONObject], None]) -> None:
+        """Call `receive` on the running event loop with each message from other processes."""
+        ...
+
+    async def stop(self) -> None:
+        """Receive no longer."""
+        ...
+
+
+class ConnectionObserver(Protocol):
+    """Is told what happens; must not block, and what it raises is logged and otherwise ignored."""
+
+    def session_opened(self, session: Session) -> None: ...
+
+    def session_closed(self, session: Session, reason: str) -> None: ...
+
+    def stream_opened(self, stream: PushStream) -> None: ...
+
+    def stream_closed(self, stream: PushStream, reason: str) -> None: ...
+
+    def client_notification(
+        self, connection: ConnectionState, method: str, params: JSONObject
+    ) -> None: ...

@@ -15,9 +15,13 @@ from django_mcp.protocol.results import CacheHint
 class Mode(Enum):
     """How a server treats clients of the revisions that open with a handshake.
 
-    STATELESS: they are served without a session. The newest revision needs none in any mode.
+    BOTH: each gets a session, and beside them the stateless revisions are served as they are.
+    STATEFUL: the same, and stateless revisions are refused, so that clients of both shake hands.
+    STATELESS: they are served without a session: nothing is pushed, nothing can be asked.
     """
 
+    BOTH = "both"
+    STATEFUL = "stateful"
     STATELESS = "stateless"
 
 
@@ -40,6 +44,15 @@ class Options:
             this size; more is kept here.
         single_use_state: a state that came back is refused when it comes again.
         has_server_info: name the server in every result, where the revision has it.
+        session_idle_s: seconds without a request after which a session ends.
+        session_max_age_s: seconds after which a session ends, however busy.
+        max_sessions, max_sessions_each: sessions in all, and of one principal; the one that was
+            idle for longest makes room.
+        require_initialized: refuse requests until the client has sent `initialized`.
+        ask_timeout_s: seconds a client has to answer a question that it is asked on a stream.
+        stream_max_age_s: seconds after which a stream is closed; the client opens another.
+        max_streams, max_streams_each: open streams of this process, and of one principal in it.
+        log_rate: log messages per second that one connection is sent at most.
     """
 
     name: str
@@ -49,7 +62,7 @@ class Options:
     website_url: str | None = None
     icons: Sequence[Icon] = ()
     instructions: Any = None
-    mode: Mode = Mode.STATELESS
+    mode: Mode = Mode.BOTH
     revisions: Sequence[str] | None = None
     page_size: int = 1000
     validate_input: bool = True
@@ -66,6 +79,16 @@ class Options:
     single_use_state: bool = False
     list_cache: dict[str, CacheHint] = field(default_factory=dict)
     has_server_info: bool = True
+    session_idle_s: float = 3600.0
+    session_max_age_s: float = 7 * 86400.0
+    max_sessions: int = 100_000
+    max_sessions_each: int = 1000
+    require_initialized: bool = False
+    ask_timeout_s: float = 300.0
+    stream_max_age_s: float = 3600.0
+    max_streams: int = 10_000
+    max_streams_each: int = 1000
+    log_rate: int = 100
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""

@@ -19,7 +19,15 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.server.asking import Answers, Asked, CannotAsk, InputRequired, OnceDue
+from django_mcp.server.asking import (
+    Answers,
+    Asked,
+    AskFailed,
+    CannotAsk,
+    InputRequired,
+    OnceDue,
+)
+from django_mcp.server.back_channel import ask_client
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.server.request_state import open_answers, seal_state
@@ -64,15 +72,7 @@ async def run_handler(
             return opened
         ctx.answers = opened
     try:
-        while True:
-            try:
-                outcome = await _run(ctx, handler, arguments, finish, timeout_s)
-                if isinstance(outcome, InputRequired):
-                    return await _ask(ctx, outcome.asks, outcome.state)
-                return outcome
-            except OnceDue as due:
-                ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
-                ctx.answers.begin()
+        return await _run_rounds(ctx, handler, arguments, finish, timeout_s)
     except Asked as asked:
         return await _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
     except CannotAsk as error:
@@ -81,6 +81,31 @@ async def run_handler(
         return error.to_refusal()
     except Exception as error:  # noqa: BLE001 - whatever a site's code raises ends here
         return note(ctx, _describe(ctx, error, what))
+
+
+async def _run_rounds(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    timeout_s: float | None,
+) -> bytes | Refusal:
+    """Run the handler until it needs nothing more that can be had while its request lasts."""
+    while True:
+        try:
+            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
+            if not isinstance(outcome, InputRequired):
+                return outcome
+            if ctx.rules.interim_fields:
+                return await _ask(ctx, outcome.asks, outcome.state)
+            await _ask_back(ctx, outcome.asks, outcome.state)
+        except OnceDue as due:
+            ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
+        except Asked as asked:
+            if ctx.rules.interim_fields:
+                raise
+            await _ask_back(ctx, asked.asks, None)
+        ctx.answers.begin()
 
 
 async def _run(
@@ -139,6 +164,20 @@ async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes 
     if asks:
         result["inputRequests"] = {key: ask.to_wire() for key, ask in asks.items()}
     return ctx.server.encode_interim(result, ctx.rules)
+
+
+async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> None:
+    """Ask on the stream of the request, and keep the answers for the handler's next round."""
+    found = await ask_client(ctx, asks)
+    answers = ctx.answers
+    for key in asks:
+        answer = found.get(key, {"error": None})
+        if "error" in answer:
+            answers.failed[key] = AskFailed.of(answer["error"])
+        else:
+            answers.known[key] = answer.get("result")
+    answers.state = state
+    answers.is_resubmit = True
 
 
 def _cannot_ask_here(ctx: Context[Any]) -> Failure:

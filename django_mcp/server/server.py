@@ -7,12 +7,10 @@ bytes travel, and no state of a client is kept here.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.json import JSONObject, decode, encode
-from django_mcp.protocol.messages import encode_error
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, lower
@@ -28,6 +26,7 @@ from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
 from django_mcp.server.derived import Derived, ResultFields
 from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply, Sink
+from django_mcp.server.hub import Hub
 from django_mcp.server.memory import (
     NoKnownExceptions,
     OneLanguage,
@@ -36,17 +35,28 @@ from django_mcp.server.memory import (
     ProcessStates,
     ThreadScope,
 )
-from django_mcp.server.options import Options
+from django_mcp.server.memory_state import (
+    MemoryAnswers,
+    MemoryEvents,
+    MemorySessions,
+    NoObserver,
+)
+from django_mcp.server.options import Mode, Options
+from django_mcp.server.standing import end_session, open_stream
 
 if TYPE_CHECKING:
     from django_mcp.registry.returns import ResultConverter
     from django_mcp.server.interfaces import (
         AccessPolicy,
+        AnswerBox,
+        ConnectionObserver,
+        EventLog,
         ExceptionMapper,
         HandlerScope,
         Language,
         Observer,
         Sealer,
+        SessionStore,
         StateStore,
     )
 
@@ -79,7 +89,12 @@ class MCPServer(Registration):
         self.language: Language = OneLanguage()
         self.converter: ResultConverter = PlainConverter()
         self.observer: Observer | None = None
+        self.connection_observer: ConnectionObserver = NoObserver()
         self.make_form: FormMaker = make_form
+        self.hub = Hub()
+        self.sessions: SessionStore = MemorySessions(self.hub, lambda: self.options)
+        self.answers: AnswerBox = MemoryAnswers()
+        self.events: EventLog = MemoryEvents()
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
 
@@ -97,19 +112,16 @@ class MCPServer(Registration):
         """
         return answer(self, exchange)
 
-    async def open_stream(self, exchange: Exchange) -> Reply:
-        """Open a standalone stream: not offered without sessions.
+    def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """Open the standalone stream of a session, or resume a stream that broke off.
 
-        Source: 2025-11-25 basic/transports "Listening for Messages from the Server" (405).
+        Returns when the stream is over.
         """
-        return _not_allowed()
+        return open_stream(self, exchange)
 
-    async def end_session(self, exchange: Exchange) -> Reply:
-        """End a session: there is none to end without sessions.
-
-        Source: 2025-11-25 basic/transports "Session Management" (405).
-        """
-        return _not_allowed()
+    def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """End the session that the exchange names."""
+        return end_session(self, exchange)
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
@@ -175,11 +187,31 @@ class MCPServer(Registration):
         """The revisions this server speaks."""
         return self.derived.revisions
 
-    def capabilities(self, revision: Revision, *, can_stream: bool) -> JSONObject:
-        """Return the capabilities advertised at a revision on a transport."""
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether clients of the revisions with a handshake get a session over HTTP."""
+        return self.options.mode is not Mode.STATELESS
+
+    @property
+    def verbs(self) -> bytes:
+        """The HTTP methods of the endpoint, as the header `Allow` lists them."""
+        return b"GET, POST, DELETE, OPTIONS" if self.keeps_sessions else b"POST, OPTIONS"
+
+    def features(self, exchange: Exchange) -> Container[str]:
+        """Return what is offered on the way that an exchange came."""
         derived = self.derived
-        features = derived.features_if_streaming if can_stream else derived.features
-        return lower("capabilities", to_capabilities(features), revision)
+        if not exchange.can_stream:
+            return derived.features
+        if exchange.is_buffered:
+            return derived.features_if_streaming
+        is_kept = exchange.connection is not None or self.keeps_sessions
+        return derived.features_if_pushing if is_kept else derived.features_if_listening
+
+    def capabilities(self, revision: Revision, exchange: Exchange) -> JSONObject:
+        """Return the capabilities advertised at a revision, on the way that an exchange came."""
+        features = self.features(exchange)
+        hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
+        return lower("capabilities", to_capabilities(features, hears=hears), revision)
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return who this server is, as a revision writes it."""
@@ -249,8 +281,3 @@ class MCPServer(Registration):
 
 def _provide_context(ctx: Context[Any]) -> Context[Any]:
     return ctx
-
-
-def _not_allowed() -> Reply:
-    refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed: use POST")
-    return Reply(405, encode_error(None, refusal), ((b"allow", b"POST, OPTIONS"),))

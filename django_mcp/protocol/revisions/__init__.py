@@ -75,13 +75,17 @@ class RevisionSet:
 
     __slots__ = ("_by_name", "handshake", "stateless", "stateless_names")
 
-    def __init__(self, names: Iterable[str] | None = None) -> None:
+    def __init__(self, names: Iterable[str] | None = None, *, has_stateless: bool = True) -> None:
         wanted = set(_BY_NAME) if names is None else set(names)
         unknown = wanted - set(_BY_NAME)
         if unknown or not wanted:
             known = ", ".join(_BY_NAME)
             raise ValueError(f"Unknown protocol revisions {sorted(unknown)}: choose from {known}.")
-        chosen = [revision for revision in REVISIONS if revision.name in wanted]
+        chosen = [
+            revision
+            for revision in REVISIONS
+            if revision.name in wanted and (has_stateless or not revision.is_stateless)
+        ]
         self._by_name = {revision.name: revision for revision in chosen}
         self.handshake = tuple(each for each in chosen if not each.is_stateless)
         """Revisions that open with `initialize`, oldest first."""

@@ -52,6 +52,10 @@ class Revision:
         result_fields: added to every result, such as `resultType`.
         interim_fields: stand in place of `result_fields` in a result that asks for input; empty
             where results cannot ask.
+        asks: what a client can be asked while its request runs, as `Ask.kind` names it.
+        has_event_ids: events of a stream have ids, and a stream that broke off can be resumed.
+        primes_streams: a stream opens with an id and no message, so that it can be resumed from
+            its start, and may be closed by the server while the call goes on.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to
             the one before.
     """
@@ -68,6 +72,9 @@ class Revision:
     statuses: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     result_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     interim_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    asks: frozenset[str] = frozenset()
+    has_event_ids: bool = False
+    primes_streams: bool = False
     lowerings: Mapping[str, Lowering]
 
     def status(self, code: int) -> int:

@@ -33,5 +33,6 @@ V2024_11_05 = Revision(
     logs_by_request=False,
     has_progress_messages=False,
     missing_resource_code=RESOURCE_NOT_FOUND,
+    asks=frozenset({"sampling", "roots"}),
     lowerings=MappingProxyType({}),
 )

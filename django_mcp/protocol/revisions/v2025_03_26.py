@@ -16,17 +16,26 @@ def _audio_to_text(block: JSONObject) -> JSONObject:
     return {"type": "text", "text": f"[audio, {block.get('mimeType', 'unknown type')}]"}
 
 
+def _lower_sampling(params: JSONObject) -> JSONObject:
+    messages = [
+        {**each_, "content": _audio_to_text(each_["content"])} for each_ in params["messages"]
+    ]
+    return {**params, "messages": messages}
+
+
 V2025_03_26 = replace(
     V2024_11_05,
     name="2025-03-26",
     accepts_batches=True,
     has_progress_messages=True,
+    has_event_ids=True,
     lowerings=MappingProxyType(
         {
             "tools/list": each("tools", without("annotations")),
             "tools/call": map_blocks(_audio_to_text),
             "prompts/get": map_prompt_blocks(_audio_to_text),
             "capabilities": without("completions"),
+            "sampling/createMessage": _lower_sampling,
         }
     ),
 )

@@ -50,6 +50,7 @@ V2025_06_18 = replace(
     V2025_03_26,
     name="2025-06-18",
     accepts_batches=False,
+    asks=frozenset({"sampling", "roots", "form"}),
     lowerings=MappingProxyType(
         {
             "tools/list": each("tools", _lower_tool),

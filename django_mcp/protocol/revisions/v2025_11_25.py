@@ -5,14 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions.shapes import each, map_blocks, map_prompt_blocks, without
 from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 
 _no_icons = without("icons")
 
+
+def _lower_form(params: JSONObject) -> JSONObject:
+    """Write a form as it was before modes: titles of choices beside them, few defaults."""
+    params = without("mode", "elicitationId")(params)
+    form = params.get("requestedSchema")
+    if not isinstance(form, dict):
+        return params
+    fields = {name: _lower_field(field) for name, field in form.get("properties", {}).items()}
+    return {**params, "requestedSchema": {**without("$schema")(form), "properties": fields}}
+
+
+def _lower_field(field: JSONObject) -> JSONObject:
+    choices = field.get("oneOf")
+    if choices:
+        field = {
+            **without("oneOf")(field),
+            "enum": [choice["const"] for choice in choices],
+            "enumNames": [choice.get("title", choice["const"]) for choice in choices],
+        }
+    return field if field.get("type") == "boolean" else without("default")(field)
+
+
 V2025_11_25 = replace(
     V2025_06_18,
     name="2025-11-25",
+    asks=frozenset({"sampling", "sampling.tools", "roots", "form", "form.arrays", "url"}),
+    primes_streams=True,
     lowerings=MappingProxyType(
         {
             "tools/list": each("tools", _no_icons),
@@ -23,6 +48,7 @@ V2025_11_25 = replace(
             "prompts/get": map_prompt_blocks(_no_icons),
             "implementation": without("description", "websiteUrl", "icons"),
             "capabilities": without("extensions", "tasks"),
+            "elicitation/create": _lower_form,
         }
     ),
 )

@@ -57,11 +57,14 @@ V2026_07_28 = replace(
             "prompts/list": MethodRule(feature="prompts", is_cacheable=True),
             "prompts/get": MethodRule(feature="prompts", mirrored_param="name"),
             "completion/complete": MethodRule(feature="completions"),
+            "subscriptions/listen": MethodRule(feature="listen"),
         }
     ),
     mirrors_headers=True,
     disconnect_cancels=True,
     logs_by_request=True,
+    has_event_ids=False,
+    primes_streams=False,
     missing_resource_code=INVALID_PARAMS,
     statuses=MappingProxyType(
         {

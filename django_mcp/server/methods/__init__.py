@@ -6,7 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.errors import Refusal
-from django_mcp.server.methods import completion, lifecycle, lists, logs, prompts, resources, tools
+from django_mcp.server.methods import (
+    completion,
+    lifecycle,
+    lists,
+    logs,
+    prompts,
+    resources,
+    subscriptions,
+    tools,
+)
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -23,6 +32,9 @@ METHODS: Mapping[str, Method] = {
     "resources/list": lists.list_resources,
     "resources/templates/list": lists.list_templates,
     "resources/read": resources.read,
+    "resources/subscribe": subscriptions.subscribe,
+    "resources/unsubscribe": subscriptions.unsubscribe,
+    "subscriptions/listen": subscriptions.listen,
     "prompts/list": lists.list_prompts,
     "prompts/get": prompts.get,
     "completion/complete": completion.complete,

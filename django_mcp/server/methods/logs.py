@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.server.sessions import Session
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -20,4 +21,6 @@ async def set_level(ctx: Context[Any]) -> bytes | Refusal:
     if type(level) is not str or level not in LOG_LEVELS:
         return Refusal(code=INVALID_PARAMS, message=f"level must be one of {', '.join(LOG_LEVELS)}")
     ctx.connection.log_level = level
+    if isinstance(ctx.connection, Session):
+        await ctx.server.sessions.save(ctx.connection)
     return ctx.server.encode_result({}, ctx.rules)

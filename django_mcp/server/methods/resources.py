@@ -22,9 +22,9 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     uri = ctx.params.get("uri")
     if type(uri) is not str:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
-    found = _find(ctx, uri)
+    found = find_resource(ctx, uri)
     if found is None:
-        return _missing(ctx, uri)
+        return missing(ctx, uri)
     entry, variables = found
     ctx.entry = entry
 
@@ -48,14 +48,15 @@ _AS_IF_MISSING = (
 
 def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
     if failure.kind in _AS_IF_MISSING:
-        return _missing(ctx, uri)
+        return missing(ctx, uri)
     code = INVALID_PARAMS if failure.kind is FailureKind.INVALID else INTERNAL_ERROR
     return Refusal(code=code, message=failure.message, data={"uri": uri})
 
 
-def _find(
+def find_resource(
     ctx: Context[Any], uri: str
 ) -> tuple[ResourceEntry | TemplateEntry, Mapping[str, Any]] | None:
+    """Return what a URI leads to for whoever asks, and the variables in it."""
     registry, access = ctx.server.registry, ctx.server.access
     resource = registry.resources.get(uri)
     if resource is not None and access.is_visible(resource, ctx.principal):
@@ -74,7 +75,7 @@ def _encode(
 ) -> bytes | Refusal:
     if not result.contents:
         # An empty list would read as a resource that exists and says nothing.
-        return _missing(ctx, uri)
+        return missing(ctx, uri)
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
     wire.update(read_cache_fields(ctx, entry, result.cache, entry.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
@@ -88,7 +89,8 @@ def _encode(
     return encoded
 
 
-def _missing(ctx: Context[Any], uri: str) -> Refusal:
+def missing(ctx: Context[Any], uri: str) -> Refusal:
+    """Return the refusal of a URI that leads nowhere, or nowhere for whoever asks."""
     return Refusal(
         code=ctx.rules.missing_resource_code,
         message=f"Resource not found: {short(uri)}",

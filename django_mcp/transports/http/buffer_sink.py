@@ -32,7 +32,13 @@ class BufferSink:
         self._size_bytes = 0
         self._dropped = 0
 
-    async def send(self, message: bytes) -> None:
+    async def prime(self, event_id: str | None) -> None:
+        """See `Sink.prime`: there is nothing to open."""
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """See `Sink.hang_up`: the client has to wait."""
+
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
         self._size_bytes += len(message)
         if len(self._messages) >= MAX_MESSAGES or self._size_bytes > MAX_KEPT_BYTES:

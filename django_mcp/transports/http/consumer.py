@@ -21,7 +21,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
-from django_mcp.transports.http.entries import find_entry
+from django_mcp.transports.http.entries import find_entry, refuse_at_door
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import fault, json_headers, noted
 from django_mcp.transports.http.sink import Send, StreamSink
@@ -95,8 +95,9 @@ class MCPConsumer(AsyncHttpConsumer):
         clearance = self._clearance = current_guard().examine(
             method, scope.get("scheme") or "http", raw_headers, options.max_body_bytes
         )
-        if clearance.reply is not None:
-            return noted(clearance.reply)
+        refusal = refuse_at_door(server, method, clearance)
+        if refusal is not None:
+            return noted(refusal)
         exchange = self._exchange = self._open_exchange(Headers.from_asgi(raw_headers), clearance)
         authenticate = server.authenticate
         if authenticate is not None:
@@ -169,7 +170,7 @@ class MCPConsumer(AsyncHttpConsumer):
         if sink is not None:
             is_result = reply.status == 200 and reply.body is not None
             if sink.has_started or (is_result and self._clearance.must_stream):
-                await sink.finish(reply.body)
+                await sink.finish(reply)
                 return
             sink.close()
         try:
@@ -189,7 +190,7 @@ class MCPConsumer(AsyncHttpConsumer):
     async def _give_up(self) -> None:
         """End what was begun, or say that nothing can be."""
         if self._sink is not None and self._sink.has_started:
-            await self._sink.finish(None)
+            await self._sink.finish(Reply(200))
         elif not self._has_started:
             await self._respond(fault())
 

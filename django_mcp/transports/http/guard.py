@@ -38,8 +38,6 @@ MAX_KNOWN_BYTES = 1024
 MAX_LENGTH_DIGITS = 15
 """A `Content-Length` of more digits is too large for any cap, and not worth reading."""
 
-_ALLOW: RawHeaders = ((b"allow", b"POST, OPTIONS"),)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clearance:
@@ -199,7 +197,7 @@ def _refuse_kind(facts: _Facts) -> Reply | None:
     if facts.method in ("GET", "DELETE", "OPTIONS"):
         return None
     if facts.method != "POST":
-        return refuse(405, f"{facts.method[:20]} is not a verb of this endpoint", _ALLOW)
+        return refuse(405, f"{facts.method[:20]} is not a verb of this endpoint")
     if not is_json(facts.content_type):
         return refuse(415, "Content-Type must be application/json, in UTF-8")
     if facts.encoding is not None and facts.encoding.lower() != "identity":

@@ -27,13 +27,26 @@ class QueueSink:
         self._has_room = asyncio.Event()
         self._is_closed = False
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
+        await self._put(sse.event(message, id=event_id))
+
+    async def prime(self, event_id: str | None) -> None:
+        """See `Sink.prime`."""
+        await self._put(sse.comment() if event_id is None else sse.priming(event_id))
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """See `Sink.hang_up`."""
+        await self._put(sse.retry(retry_ms))
+        self.finish(Reply(200))
+        self._is_closed = True
+
+    async def _put(self, frame: bytes) -> None:
         while self._items.qsize() >= MAX_QUEUED and not self._is_closed:
             self._has_room.clear()
             await self._has_room.wait()
         if not self._is_closed:
-            self._items.put_nowait(message)
+            self._items.put_nowait(frame)
 
     def finish(self, reply: Reply) -> None:
         """Hand the reply over, behind everything sent before it; never waits."""
@@ -46,7 +59,7 @@ class QueueSink:
         self._has_room.set()
 
     async def take(self, timeout_s: float | None) -> bytes | Reply | None:
-        """Return the next message, at last the reply; None when nothing came for `timeout_s`."""
+        """Return the next event, at last the reply; None when nothing came for `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 item = await self._items.get()
@@ -61,7 +74,7 @@ class QueueSink:
         """Yield server-sent events from `first` on, comments in long silences, to the reply's."""
         item = first
         while not isinstance(item, Reply):
-            yield sse.comment() if item is None else sse.event(item)
+            yield sse.comment() if item is None else item
             item = await self.take(keepalive_s)
         if item.body is not None:
-            yield sse.event(item.body)
+            yield sse.event(item.body, id=item.event_id)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from django_mcp.protocol import sse
+from django_mcp.server.exchange import Reply
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
 
 __all__ = ["Send", "StreamSink"]
@@ -35,17 +36,29 @@ class StreamSink:
         self.last_sent_s = 0.0
         """When something was sent last, by the loop's clock."""
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
-        await self._write(sse.event(message))
+        await self._write(sse.event(message, id=event_id))
+
+    async def prime(self, event_id: str | None) -> None:
+        """See `Sink.prime`."""
+        await self._write(sse.comment() if event_id is None else sse.priming(event_id))
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """See `Sink.hang_up`."""
+        await self._write(sse.retry(retry_ms), is_last=True)
 
     async def keep_alive(self) -> None:
         """Send a comment, so that nobody on the way takes the connection for a dead one."""
         await self._write(sse.comment())
 
-    async def finish(self, message: bytes | None) -> None:
-        """Send the last message, if there is one, and end the stream."""
-        await self._write(b"" if message is None else sse.event(message), is_last=True)
+    async def finish(self, reply: Reply) -> None:
+        """Send the answer, if there is one, and end the stream."""
+        if not self.has_started:
+            self._headers = (*self._headers, *reply.headers)
+        body = reply.body
+        data = b"" if body is None else sse.event(body, id=reply.event_id)
+        await self._write(data, is_last=True)
 
     def close(self) -> None:
         """Drop what is still to come: the answer goes another way, or nowhere."""

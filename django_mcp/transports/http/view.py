@@ -22,7 +22,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.buffer_sink import BufferSink
-from django_mcp.transports.http.entries import Entry, find_entry
+from django_mcp.transports.http.entries import Entry, find_entry, refuse_at_door
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.queue_sink import QueueSink
 from django_mcp.transports.http.replies import (
@@ -80,8 +80,9 @@ class MCPView:
 
     async def _serve(self, request: HttpRequest, url_kwargs: dict[str, Any]) -> HttpResponseBase:
         headers, clearance = self._examine(request)
-        if clearance.reply is not None:
-            return _respond(noted(clearance.reply), clearance.headers)
+        at_door = refuse_at_door(self.server, request.method, clearance)
+        if at_door is not None:
+            return _respond(noted(at_door), clearance.headers)
         exchange = Exchange(
             headers=headers,
             address=request.META.get("REMOTE_ADDR"),
@@ -161,7 +162,8 @@ class MCPView:
             if not (is_result and clearance.must_stream):
                 return _respond(first, clearance.headers)
         frames = sink.frames(first, self.server.options.keepalive_s)
-        return _stream(_until_left(frames, task, exchange, sink), clearance.headers)
+        extra = first.headers if isinstance(first, Reply) else ()
+        return _stream(_until_left(frames, task, exchange, sink), (*clearance.headers, *extra))
 
 
 _running: set[asyncio.Task[None]] = set()

@@ -22,7 +22,18 @@ class Watch:
     It begins by itself when the call has to wait for something; `close` it when the call is done.
     """
 
-    __slots__ = ("_exchange", "_keepalive_s", "_on_gone", "_receive", "_sink", "_task", "_timer")
+    __slots__ = (
+        "_alive",
+        "_begun_s",
+        "_exchange",
+        "_keepalive_s",
+        "_on_gone",
+        "_receive",
+        "_silence",
+        "_sink",
+        "_task",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -39,28 +50,26 @@ class Watch:
         self._keepalive_s = keepalive_s
         self._on_gone = on_gone
         self._task: asyncio.Task[None] | None = None
+        self._alive: asyncio.Task[None] | None = None
+        self._silence: asyncio.TimerHandle | None = None
+        self._begun_s = 0.0
         self._timer = timers.after(BEGIN_AFTER_S, self._begin)
 
     def close(self) -> None:
         """Look no longer."""
         self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
+        if self._silence is not None:
+            self._silence.cancel()
+        for task in (self._task, self._alive):
+            if task is not None:
+                task.cancel()
 
     def _begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def _run(self) -> None:
-        going = asyncio.ensure_future(self._wait_until_gone())
-        try:
-            if self._sink is not None:
-                await self._break_silences(self._sink, going)
-            else:
-                await asyncio.wait((going,))
-        finally:
-            going.cancel()
-        self._exchange.disconnected()
-        self._on_gone()
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._wait_until_gone())
+        if self._sink is not None:
+            self._begun_s = loop.time()
+            self._silence = loop.call_later(self._keepalive_s, self._look, self._sink)
 
     async def _wait_until_gone(self) -> None:
         try:
@@ -70,16 +79,19 @@ class Watch:
                 await asyncio.sleep(0)
                 message = await self._receive()
         except OSError:
-            return
+            pass
+        if self._silence is not None:
+            self._silence.cancel()
+        self._exchange.disconnected()
+        self._on_gone()
 
-    async def _break_silences(self, sink: StreamSink, going: asyncio.Future[None]) -> None:
-        now = asyncio.get_running_loop().time
-        begun_s = now()
-        while True:
-            heard_s = max(begun_s, sink.last_sent_s)
-            quiet_s = now() - heard_s
-            done, _ = await asyncio.wait((going,), timeout=self._keepalive_s - quiet_s)
-            if done:
-                return
-            if now() - max(begun_s, sink.last_sent_s) >= self._keepalive_s:
-                await sink.keep_alive()
+    def _look(self, sink: StreamSink) -> None:
+        """Break the silence if it has lasted, and look again when the next one would have."""
+        loop = asyncio.get_running_loop()
+        quiet_s = loop.time() - max(self._begun_s, sink.last_sent_s)
+        if quiet_s >= self._keepalive_s:
+            quiet_s = 0.0
+            if self._alive is None or self._alive.done():
+                # One that still waits has a slow client before it, and says enough.
+                self._alive = loop.create_task(sink.keep_alive())
+        self._silence = loop.call_later(self._keepalive_s - quiet_s, self._look, sink)

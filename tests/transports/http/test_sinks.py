@@ -61,10 +61,10 @@ async def test_nothing_follows_the_last_message():
     wire = Wire()
     sink = StreamSink(wire.send, ())
     await sink.send(b"1")
-    await sink.finish(b"2")
+    await sink.finish(Reply(200, b"2"))
     await sink.send(b"3")
     await sink.keep_alive()
-    await sink.finish(b"4")
+    await sink.finish(Reply(200, b"4"))
 
     assert wire.data == ["1", "2"]
     assert [message.get("more_body") for message in wire.messages] == [None, True, False]
@@ -74,7 +74,7 @@ async def test_a_stream_may_end_without_a_last_message():
     wire = Wire()
     sink = StreamSink(wire.send, ())
     await sink.send(b"1")
-    await sink.finish(None)
+    await sink.finish(Reply(200))
 
     assert wire.messages[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
@@ -94,7 +94,7 @@ async def test_messages_of_many_tasks_arrive_whole_in_order_and_before_the_last(
     sink = StreamSink(wire.send, ())
     tasks = [asyncio.create_task(sink.send(b"%d" % number)) for number in range(20)]
     await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(sink.finish(b"last")))
+    tasks.append(asyncio.create_task(sink.finish(Reply(200, b"last"))))
     await asyncio.sleep(0)
     wire.is_open.set()
     async with asyncio.timeout(LIMIT_S):
@@ -113,7 +113,7 @@ async def test_a_beginning_that_was_cancelled_is_made_up_for():
     task.cancel()
     await asyncio.wait((task,))
     wire.is_open.set()
-    await sink.finish(b"last")
+    await sink.finish(Reply(200, b"last"))
 
     assert [message["type"] for message in wire.messages] == [
         "http.response.start",
@@ -132,7 +132,7 @@ async def test_a_server_that_says_the_client_has_gone_is_believed():
     sink = StreamSink(send, ())
     await sink.send(b"1")
     await sink.send(b"2")
-    await sink.finish(b"3")
+    await sink.finish(Reply(200, b"3"))
 
     assert sent == 1
 

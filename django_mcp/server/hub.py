@@ -1,0 +1,302 @@
+"""The hub: the one place in a process that knows its open streams and links them to other processes.
+
+Everything here runs on one event loop. A change costs one message on the bus, whatever the number
+of streams, and each stream that hears of it one entry in its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.server.following import Followers
+from django_mcp.server.push import Change, Ending, PushStream, read_change
+
+if TYPE_CHECKING:
+    from django_mcp.server.interfaces import Bus
+    from django_mcp.server.sessions import Session
+
+logger = logging.getLogger("django_mcp")
+
+TICK_S = 2.0
+"""How often streams are looked at: what a process believes is never older than this."""
+
+
+class LocalBus:
+    """Reach no other process: there is none."""
+
+    is_shared = False
+
+    async def send(self, message: JSONObject) -> None:
+        """See `Bus.send`."""
+
+    def start(self, receive: Callable[[JSONObject], None]) -> None:
+        """See `Bus.start`."""
+
+    async def stop(self) -> None:
+        """See `Bus.stop`."""
+
+
+class Hub:
+    """Fan changes out to the open streams of this process, and pass word between processes.
+
+    Attributes:
+        bus: leads to the hubs of other processes.
+        streams: what is open here, by id.
+        sessions: those that this process holds objects of, by key.
+        on_tick: called every `TICK_S` while something is open.
+        loop: the event loop it lives on; None until first used.
+        followers: of streams that were resumed.
+    """
+
+    def __init__(self, bus: Bus | None = None) -> None:
+        self.bus: Bus = bus or LocalBus()
+        self.streams: dict[str, PushStream] = {}
+        self.sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self.on_tick: list[Callable[[Hub], Any]] = []
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self._handlers: dict[str, Callable[[JSONObject], None]] = {
+            "change": self._take_change,
+            "session": self._take_session,
+        }
+        self.followers = Followers(self)
+        self._by_list: dict[tuple[str, str], dict[PushStream, None]] = {}
+        self._by_uri: dict[tuple[str, str], dict[PushStream, None]] = {}
+        self._by_session: dict[str, list[PushStream]] = {}
+        self._ticker: asyncio.Task[None] | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    # -- its life
+
+    def start(self) -> None:
+        """Live on the running event loop from now on, if it does not already."""
+        loop = asyncio.get_running_loop()
+        if self.loop is loop:
+            return
+        self.loop = loop
+        self.streams.clear()
+        self._by_list.clear()
+        self._by_uri.clear()
+        self._by_session.clear()
+        self._ticker = loop.create_task(self._tick())
+        self.bus.start(self.receive)
+
+    async def stop(self) -> None:
+        """End every stream politely, and listen to the bus no longer."""
+        self.end_streams(Ending.SHUTDOWN)
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+        await self.bus.stop()
+        self.loop = None
+
+    def end_streams(self, reason: Ending) -> None:
+        """End every stream of this process."""
+        for stream in list(self.streams.values()):
+            stream.end(reason)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            for function in self.on_tick:
+                try:
+                    result = function(self)
+                    if asyncio.iscoroutine(result):
+                        await result
+                except Exception:
+                    logger.exception("Could not look after the open streams")
+
+    # -- the bus
+
+    def on(self, kind: str, handler: Callable[[JSONObject], None]) -> None:
+        """Have `handler` called with each message of a kind from another process."""
+        self._handlers[kind] = handler
+
+    def receive(self, message: JSONObject) -> None:
+        """Take a message of another process."""
+        handler = self._handlers.get(message.get("kind", ""))
+        if handler is None:
+            return
+        try:
+            handler(message)
+        except Exception:
+            logger.exception("Could not take a message of another process")
+
+    def tell(self, kind: str, **message: Any) -> None:
+        """Send word to the other processes, without waiting for it to go out."""
+        task = asyncio.get_running_loop().create_task(self._send({"kind": kind, **message}))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send(self, message: JSONObject) -> None:
+        try:
+            await self.bus.send(message)
+        except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
+            # The store is the truth: whoever misses this finds it there within seconds.
+            logger.warning("Could not reach the other processes: %r", error)
+
+    # -- streams
+
+    def attach(self, stream: PushStream) -> None:
+        """Have a stream hear of changes, in place of an older one of the same session."""
+        self.start()
+        self.streams[stream.id] = stream
+        if stream.session is not None:
+            others = self._by_session.setdefault(stream.session.key, [])
+            for other in others:
+                self._deactivate(other)
+            others.append(stream)
+            self.tell("session", key=stream.session.key, event="stream", stream=stream.id)
+        self._activate(stream)
+
+    def detach(self, stream: PushStream) -> None:
+        """Forget a stream; an older one of its session hears of changes again."""
+        if self.streams.pop(stream.id, None) is None:
+            return
+        self._deactivate(stream)
+        if stream.session is None:
+            return
+        others = self._by_session.get(stream.session.key, [])
+        if stream in others:
+            others.remove(stream)
+        if others:
+            self._activate(others[-1])
+        else:
+            self._by_session.pop(stream.session.key, None)
+            self.tell("session", key=stream.session.key, event="stream-gone")
+
+    def streams_of(self, session_key: str) -> list[PushStream]:
+        """Return the open streams of a session in this process, oldest first."""
+        return list(self._by_session.get(session_key, ()))
+
+    def _activate(self, stream: PushStream) -> None:
+        if stream.is_active:
+            return
+        stream.is_active = True
+        for name in stream.lists:
+            self._by_list.setdefault((stream.server_name, name), {})[stream] = None
+        for uri in stream.uris:
+            self._by_uri.setdefault((stream.server_name, uri), {})[stream] = None
+
+    def _deactivate(self, stream: PushStream) -> None:
+        if not stream.is_active:
+            return
+        stream.is_active = False
+        for name in stream.lists:
+            _discard(self._by_list, (stream.server_name, name), stream)
+        for uri in stream.uris:
+            _discard(self._by_uri, (stream.server_name, uri), stream)
+
+    def set_subscriptions(self, session: Session, uris: Iterable[str]) -> None:
+        """Have a session's streams hear of these resources, and no others."""
+        active = [each for each in self._by_session.get(session.key, ()) if each.is_active]
+        for stream in active:
+            self._deactivate(stream)
+        if session.subscriptions is None:
+            session.subscriptions = set()
+        # The set is shared with the streams.
+        session.subscriptions.clear()
+        session.subscriptions.update(uris)
+        for stream in self._by_session.get(session.key, ()):
+            stream.uris = session.subscriptions
+        for stream in active:
+            self._activate(stream)
+
+    # -- changes
+
+    def publish(self, change: Change) -> int:
+        """Offer a change to the streams of this process; return how many will be sent it."""
+        method, params = change.notification()
+        shared: bytes | None = None
+        reached = 0
+        for stream in self._audience(change):
+            if stream.subscription_id is None:
+                if shared is None:
+                    shared = stream.encode(method, params)
+                reached += stream.offer(shared)
+            else:
+                reached += stream.offer(stream.encode(method, params))
+        return reached
+
+    def announce(self, change: Change) -> int:
+        """Publish a change here and in every other process; return how many were reached here."""
+        self.tell("change", change=change.to_wire())
+        return self.publish(change)
+
+    def _audience(self, change: Change) -> list[PushStream]:
+        if change.list is not None:
+            found = self._by_list.get((change.server, change.list), {})
+        elif change.uri is not None:
+            found = self._by_uri.get((change.server, change.uri), {})
+        else:
+            # A site's own notifications are for sessions: a listener did not ask for them.
+            found = {
+                streams[-1]: None
+                for streams in self._by_session.values()
+                if streams[-1].is_active and streams[-1].server_name == change.server
+            }
+        if change.session is None:
+            return list(found)
+        return [
+            each
+            for each in found
+            if each.session is not None and each.session.key == change.session
+        ]
+
+    def _take_change(self, message: JSONObject) -> None:
+        self.publish(read_change(message["change"]))
+
+    # -- sessions
+
+    def end_session(self, key: str) -> None:
+        """Stop what runs and streams for a session, here and in every other process."""
+        self.tell("session", key=key, event="ended")
+        self.forget_session(key)
+
+    def forget_session(self, key: str) -> None:
+        """Stop what runs and streams for a session in this process."""
+        session = self.sessions.get(key)
+        if session is not None:
+            session.is_ended = True
+            for running in list(session.in_flight.values()):
+                running.cancel()
+        for stream in self.streams_of(key):
+            stream.end(Ending.SESSION)
+
+    def _take_session(self, message: JSONObject) -> None:
+        key, event = message["key"], message["event"]
+        if event == "ended":
+            self.forget_session(key)
+        elif event == "stream":
+            # Another process has the newer stream: each message goes to one stream only.
+            for stream in self._by_session.get(key, ()):
+                self._deactivate(stream)
+        elif event == "stream-gone":
+            if key in self._by_session:
+                self._activate(self._by_session[key][-1])
+        elif event == "subscriptions":
+            session = self.sessions.get(key)
+            if session is not None:
+                self.set_subscriptions(session, message["uris"])
+        elif event == "cancel":
+            self._cancel(key, message)
+
+    def _cancel(self, key: str, message: JSONObject) -> None:
+        session = self.sessions.get(key)
+        running = session.in_flight.get(message["id"]) if session is not None else None
+        if running is not None:
+            running.cancel()
+
+
+def _discard(
+    index: dict[tuple[str, str], dict[PushStream, None]], key: tuple[str, str], stream: PushStream
+) -> None:
+    found = index.get(key)
+    if found is not None:
+        found.pop(stream, None)
+        if not found:
+            del index[key]

@@ -1,0 +1,100 @@
+"""Subscriptions: to single resources on a session, and to a stream of changes without one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.meta import SUBSCRIPTION_ID
+from django_mcp.server.methods.resources import find_resource, missing
+from django_mcp.server.push import LISTS, Ending, PushStream, StreamKind
+from django_mcp.server.sessions import Session
+from django_mcp.server.standing import refuse_stream, run_stream
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+MAX_URIS = 1000
+"""Resources that one stream can ask to hear of. Ours."""
+
+
+async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `resources/subscribe`. Source: 2025-11-25 server/resources "Subscriptions"."""
+    uri = ctx.params.get("uri")
+    if type(uri) is not str:
+        return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+    if find_resource(ctx, uri) is None:
+        return missing(ctx, uri)
+    if isinstance(ctx.connection, Session):
+        refusal = await ctx.server.sessions.subscribe(ctx.connection, uri)
+        if refusal is not None:
+            return refusal
+        _tell(ctx, ctx.connection)
+    return ctx.server.encode_result({}, ctx.rules)
+
+
+async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `resources/unsubscribe`; what was never subscribed to is no error."""
+    uri = ctx.params.get("uri")
+    if type(uri) is not str:
+        return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+    if isinstance(ctx.connection, Session):
+        await ctx.server.sessions.unsubscribe(ctx.connection, uri)
+        _tell(ctx, ctx.connection)
+    return ctx.server.encode_result({}, ctx.rules)
+
+
+def _tell(ctx: Context[Any], session: Session) -> None:
+    hub = ctx.server.hub
+    hub.start()
+    uris = sorted(session.subscriptions or ())
+    hub.tell("session", key=session.key, event="subscriptions", uris=uris)
+
+
+async def listen(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `subscriptions/listen`: acknowledge, then send what was asked for until the end.
+
+    What a principal may not see is left out of what is honoured, as if it did not exist.
+
+    Source: 2026-07-28 subscriptions/listen.
+    """
+    server, exchange = ctx.server, ctx.exchange
+    wanted = ctx.params.get("notifications")
+    if type(wanted) is not dict:
+        return Refusal(code=INVALID_PARAMS, message="notifications must be an object")
+    uris = wanted.get("resourceSubscriptions", [])
+    if type(uris) is not list or not all(type(uri) is str for uri in uris):
+        return Refusal(code=INVALID_PARAMS, message="resourceSubscriptions must be URIs")
+    if len(uris) > MAX_URIS:
+        return Refusal(
+            code=INVALID_PARAMS, message=f"At most {MAX_URIS} resources can be subscribed to"
+        )
+    sink = exchange.sink
+    refusal = refuse_stream(server, exchange)
+    if refusal is not None or sink is None:
+        return refusal or Refusal(code=INVALID_PARAMS, message="This needs an event stream")
+    lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True]
+    found = {uri for uri in uris if find_resource(ctx, uri) is not None}
+    honoured: JSONObject = {f"{name}ListChanged": True for name in lists}
+    if found:
+        honoured["resourceSubscriptions"] = [uri for uri in dict.fromkeys(uris) if uri in found]
+    stream = PushStream(
+        kind=StreamKind.LISTEN,
+        server_name=server.name,
+        sink=sink,
+        principal=ctx.principal,
+        lists=lists,
+        uris=found,
+        subscription_id=ctx.request_id,
+        client_info=ctx.client_info,
+        revision_name=ctx.revision,
+    )
+    # Queued before the stream can hear of anything, so that it comes first.
+    stream.offer(
+        stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
+    )
+    reason = await run_stream(server, exchange, stream)
+    if reason is Ending.CLIENT:
+        return Refusal(code=INVALID_PARAMS, message="The client has gone")
+    return server.encode_result({"_meta": {SUBSCRIPTION_ID: ctx.request_id}}, ctx.rules)

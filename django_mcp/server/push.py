@@ -1,0 +1,220 @@
+"""Push: what can change, and the open streams that clients hear of it on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import RequestId, encode_notification
+from django_mcp.protocol.meta import SUBSCRIPTION_ID
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Sink
+    from django_mcp.server.sessions import Session
+
+logger = logging.getLogger("django_mcp")
+
+MAX_QUEUED_EVENTS = 256
+MAX_QUEUED_BYTES = 256 * 1024
+"""What waits for a reader that is slow. One that has more waiting is cut off. Ours."""
+
+LISTS = ("tools", "prompts", "resources")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """Something that open streams may have to hear of.
+
+    Attributes:
+        server: the name of the server it happened at.
+        list: which list is another now: tools, prompts or resources.
+        uri: which resource is another now.
+        method, params: a notification of the site's own, for sessions only.
+        session: the key of the only session that hears of it; None: all.
+    """
+
+    server: str
+    list: str | None = None
+    uri: str | None = None
+    method: str | None = None
+    params: JSONObject | None = None
+    session: str | None = None
+
+    def to_wire(self) -> JSONObject:
+        """Return it as the bus carries it."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def notification(self) -> tuple[str, JSONObject | None]:
+        """Return the method and the params that tell a client of it."""
+        if self.list is not None:
+            return f"notifications/{self.list}/list_changed", None
+        if self.uri is not None:
+            return "notifications/resources/updated", {"uri": self.uri}
+        return self.method or "", self.params
+
+
+class StreamKind(Enum):
+    """What opened a stream."""
+
+    STANDALONE = "get"
+    LISTEN = "listen"
+    LEGACY = "sse"
+    STDIO = "stdio"
+
+
+class Ending(Enum):
+    """Why a stream is over."""
+
+    CLIENT = "the client has gone"
+    AGE = "it was open for long enough"
+    SLOW = "its reader was too slow"
+    SESSION = "its session is over"
+    PRINCIPAL = "its user may not use it any more"
+    SHUTDOWN = "the server is shutting down"
+    CLOSED = "it was closed by the site"
+
+
+class PushStream:
+    """One open stream that a client hears of changes on.
+
+    Attributes:
+        id: names it in public.
+        lists: the lists whose changes it hears of.
+        uris: the resources whose changes it hears of. A session's stream shares the session's set.
+        subscription_id: of the request that opened it, where messages have to say that.
+        queued_bytes: what waits for its reader.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_flusher",
+        "_meta",
+        "_queue",
+        "_sink",
+        "client_info",
+        "id",
+        "is_active",
+        "kind",
+        "lists",
+        "opened_s",
+        "principal",
+        "queued_bytes",
+        "revision_name",
+        "server_name",
+        "session",
+        "subscription_id",
+        "uris",
+    )
+
+    def __init__(
+        self,
+        *,
+        kind: StreamKind,
+        server_name: str,
+        sink: Sink,
+        principal: Any,
+        lists: Iterable[str] = LISTS,
+        uris: set[str] | None = None,
+        session: Session | None = None,
+        subscription_id: RequestId | None = None,
+        client_info: JSONObject | None = None,
+        revision_name: str = "",
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.id = uuid.uuid4().hex
+        self.kind = kind
+        self.server_name = server_name
+        self.principal = principal
+        self.session = session
+        self.lists = frozenset(lists)
+        self.uris: set[str] = uris if uris is not None else set()
+        self.subscription_id = subscription_id
+        self.client_info = client_info
+        self.revision_name = revision_name
+        self.opened_s = loop.time()
+        self.queued_bytes = 0
+        self.is_active = False
+        self._sink = sink
+        self._queue: dict[bytes, None] = {}
+        self._flusher: asyncio.Task[None] | None = None
+        self._ended: asyncio.Future[Ending] = loop.create_future()
+        self._meta: JSONObject = (
+            {} if subscription_id is None else {"_meta": {SUBSCRIPTION_ID: subscription_id}}
+        )
+
+    @property
+    def queued_events(self) -> int:
+        """How many messages wait for its reader."""
+        return len(self._queue)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self._ended.done()
+
+    def encode(self, method: str, params: JSONObject | None) -> bytes:
+        """Return a notification as this stream has to write it."""
+        if self._meta:
+            params = {**(params or {}), **self._meta}
+        return encode_notification(method, params)
+
+    def offer(self, message: bytes) -> bool:
+        """Queue a message for the reader; tell whether it will be sent.
+
+        What waits already is not queued again: a change says "read again" however often.
+        """
+        if not self.is_open:
+            return False
+        if message in self._queue:
+            return True
+        self.queued_bytes += len(message)
+        if len(self._queue) >= MAX_QUEUED_EVENTS or self.queued_bytes > MAX_QUEUED_BYTES:
+            logger.warning("Closed stream %s: %s", self.id, Ending.SLOW.value)
+            self.end(Ending.SLOW)
+            return False
+        self._queue[message] = None
+        if self._flusher is None:
+            self._flusher = asyncio.get_running_loop().create_task(self._flush())
+        return True
+
+    async def _flush(self) -> None:
+        queue = self._queue
+        try:
+            while queue and self.is_open:
+                # Taken out first: the same change, coming now, is news again.
+                message = next(iter(queue))
+                del queue[message]
+                await self._sink.send(message)
+                self.queued_bytes -= len(message)
+        except Exception:
+            logger.exception("Could not write to stream %s", self.id)
+            self.end(Ending.CLIENT)
+        finally:
+            self._flusher = None
+
+    def end(self, reason: Ending) -> None:
+        """End the stream; what waits is not sent any more."""
+        if not self._ended.done():
+            self._ended.set_result(reason)
+
+    async def run(self) -> Ending:
+        """Wait for its end, and return what it was."""
+        try:
+            return await self._ended
+        finally:
+            self.end(Ending.CLIENT)
+            if self._flusher is not None:
+                self._flusher.cancel()
+
+
+def read_change(wire: JSONObject) -> Change:
+    """Return the change that a message on the bus tells of."""
+    return Change(**wire)

@@ -1,0 +1,144 @@
+"""Sessions: the connections of handshake revisions over HTTP, and which one a request belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
+from django_mcp.protocol.messages import Batch, Malformed, Message, Request
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.server.admission import is_stateless
+from django_mcp.server.connection import ConnectionState
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+
+MAX_TOKEN = 128
+"""Characters of a session id that is worth looking up. Ours are shorter."""
+
+
+class Session(ConnectionState):
+    """A connection that is kept between requests, and may be used by several at once.
+
+    There is one object for it in a process, whatever the number of requests that use it.
+
+    Attributes:
+        key: names it in public, in the database and between processes. It opens nothing: what the
+            client holds is another, secret id.
+        server_name: the server that it was opened at.
+        principal_key: who opened it; nobody else finds it.
+        subscriptions: URIs that the client wants to hear of; None: not read from the store yet.
+        is_ended: it is over, whoever still holds this object.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "is_ended",
+        "key",
+        "principal_key",
+        "server_name",
+        "state",
+        "subscriptions",
+    )
+
+    def __init__(
+        self, key: str, server_name: str, principal_key: str | None, settled: ConnectionState
+    ) -> None:
+        super().__init__(
+            settled.revision,
+            client_info=settled.client_info,
+            client_capabilities=settled.client_capabilities,
+            log_level=settled.log_level,
+        )
+        self.key = key
+        self.server_name = server_name
+        self.principal_key = principal_key
+        self.subscriptions: set[str] | None = None
+        self.is_ended = False
+        self.state: Any = None
+        """For the store that keeps it."""
+
+
+async def join_session(
+    server: MCPServer, exchange: Exchange, message: Message | Batch
+) -> Refusal | None:
+    """Set the connection of an exchange to the session it names, or say why it cannot be served.
+
+    A message of a stateless revision has no session, whatever its headers say, and neither has
+    the handshake that opens one.
+
+    Source: 2025-11-25 basic/transports "Session Management".
+    """
+    headers = exchange.headers
+    if headers is None or isinstance(message, Malformed) or _needs_none(headers, message):
+        return None
+    token = headers.get(SESSION_ID)
+    if isinstance(message, Request) and message.method == "initialize":
+        is_open = token is not None and await find_session(server, exchange, token) is not None
+        return _ALREADY_OPEN if is_open else None
+    if token is None:
+        return NO_SESSION_ID
+    session = await find_session(server, exchange, token)
+    if session is None:
+        return UNKNOWN_SESSION
+    exchange.connection = session
+    if server.options.require_initialized and not session.is_initialized:
+        return _refuse_early(message)
+    return None
+
+
+def _needs_none(headers: Headers, message: Message | Batch) -> bool:
+    header = headers.get(PROTOCOL_VERSION)
+    if header is not None:
+        revision = find_revision(header)
+        if revision is None or revision.is_stateless:
+            return True
+    if not isinstance(message, Request):
+        return False
+    meta = message.params.get("_meta")
+    version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
+    return is_stateless(message.method, header, version)
+
+
+async def find_session(server: MCPServer, exchange: Exchange, token: str) -> Session | None:
+    """Return the session with this id; None when it is unknown, ended or somebody else's."""
+    sessions = server.sessions
+    if len(token) > MAX_TOKEN or not token.isascii():
+        return None
+    session = sessions.peek(token) or await sessions.find(token)
+    if (
+        session is None
+        or session.is_ended
+        or session.principal_key != getattr(exchange.principal, "key", None)
+        or session.server_name != server.name
+    ):
+        return None
+    return session
+
+
+def _refuse_early(message: Message | Batch) -> Refusal | None:
+    # Source: 2025-11-25 basic/lifecycle: only pings come before `initialized`.
+    messages = message.messages if isinstance(message, Batch) else (message,)
+    if all(not isinstance(each, Request) or each.method == "ping" for each in messages):
+        return None
+    return Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first", status=400)
+
+
+NO_SESSION_ID = Refusal(
+    code=INVALID_REQUEST,
+    message="The header Mcp-Session-Id is missing: send initialize first",
+    status=400,
+)
+UNKNOWN_SESSION = Refusal(
+    code=INVALID_REQUEST,
+    message="There is no such session: send initialize again",
+    status=404,
+)
+_ALREADY_OPEN = Refusal(
+    code=INVALID_REQUEST,
+    message="This session is open already: leave Mcp-Session-Id out to open another",
+    status=400,
+)

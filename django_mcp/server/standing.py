@@ -1,0 +1,135 @@
+"""Standing streams: what a client opens to hear of changes, with a GET or with a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
+from django_mcp.protocol.messages import encode_error
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.server.admission import refuse_version
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.push import Ending, PushStream, StreamKind
+from django_mcp.server.replay import resume
+from django_mcp.server.sessions import NO_SESSION_ID, UNKNOWN_SESSION, Session, find_session
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+
+RETRY_MS = 1000
+"""When a client should come back to a stream that we closed. Ours."""
+
+_COME_BACK = (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
+
+
+async def open_stream(server: MCPServer, exchange: Exchange) -> Reply:
+    """Open the standalone stream of a session, or resume one that broke off.
+
+    Returns when the stream is over.
+
+    Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
+    """
+    session = await _join(server, exchange, needs_stream=True)
+    if not isinstance(session, Session):
+        return session
+    last_id = exchange.headers.get(LAST_EVENT_ID) if exchange.headers is not None else None
+    if last_id:
+        reply = await resume(server, exchange, session, last_id)
+        if reply is not None:
+            return reply
+    sink, revision = exchange.sink, session.revision
+    if sink is None or revision is None:
+        return not_allowed(server)
+    stream = PushStream(
+        kind=StreamKind.STANDALONE,
+        server_name=server.name,
+        sink=sink,
+        principal=exchange.principal,
+        uris=await server.sessions.read_subscriptions(session),
+        session=session,
+        client_info=session.client_info,
+        revision_name=revision.name,
+    )
+    refusal = refuse_stream(server, exchange)
+    if refusal is not None:
+        return Reply(refusal.status or 503, encode_error(None, refusal), refusal.headers)
+    # What is sent first opens the stream: a client waits for that before it goes on.
+    await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
+    reason = await run_stream(server, exchange, stream)
+    if reason in _COME_BACK and revision.primes_streams:
+        await sink.hang_up(RETRY_MS)
+    return Reply(200)
+
+
+async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) -> Ending:
+    """Keep a stream open until its end, and return why it ended."""
+    exchange.cancels_on_disconnect = True
+    server.hub.attach(stream)
+    server.connection_observer.stream_opened(stream)
+    reason = Ending.CLIENT
+    try:
+        reason = await stream.run()
+        return reason
+    finally:
+        server.hub.detach(stream)
+        server.connection_observer.stream_closed(stream, reason.value)
+
+
+def refuse_stream(server: MCPServer, exchange: Exchange) -> Refusal | None:
+    """Return why no further stream can be opened; None when one can."""
+    streams, options = server.hub.streams, server.options
+    key = getattr(exchange.principal, "key", None)
+    own = 0
+    if key is not None and len(streams) >= options.max_streams_each:
+        own = sum(getattr(each.principal, "key", None) == key for each in streams.values())
+    if len(streams) < options.max_streams and own < options.max_streams_each:
+        return None
+    return Refusal(
+        code=INVALID_REQUEST,
+        message="Too many streams are open",
+        status=503 if own < options.max_streams_each else 429,
+        headers=((b"retry-after", b"10"),),
+    )
+
+
+async def end_session(server: MCPServer, exchange: Exchange) -> Reply:
+    """End a session, and with it what runs and streams for it.
+
+    Source: 2025-11-25 basic/transports "Session Management".
+    """
+    session = await _join(server, exchange, needs_stream=False)
+    if not isinstance(session, Session):
+        return session
+    if await server.sessions.end(session.key):
+        server.hub.end_session(session.key)
+        server.connection_observer.session_closed(session, "the client ended it")
+    return Reply(204)
+
+
+async def _join(server: MCPServer, exchange: Exchange, *, needs_stream: bool) -> Session | Reply:
+    headers = exchange.headers
+    can_stream = exchange.can_stream and not exchange.is_buffered
+    if headers is None or not server.keeps_sessions or (needs_stream and not can_stream):
+        return not_allowed(server)
+    revision = find_revision(headers.get(PROTOCOL_VERSION))
+    if revision is not None and revision.is_stateless:
+        return not_allowed(server)
+    refusal = refuse_version(headers, server.revisions)
+    token = headers.get(SESSION_ID)
+    if refusal is None and token is None:
+        refusal = NO_SESSION_ID
+    if refusal is not None:
+        return Reply(refusal.status or 400, encode_error(None, refusal))
+    session = await find_session(server, exchange, token or "")
+    if session is None:
+        return Reply(404, encode_error(None, UNKNOWN_SESSION))
+    exchange.connection = session
+    return session
+
+
+def not_allowed(server: MCPServer) -> Reply:
+    """Return the answer to a verb that a server does not have, here or at that revision."""
+    refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed: use POST")
+    return Reply(405, encode_error(None, refusal), ((b"allow", server.verbs),))

@@ -1,0 +1,99 @@
+"""Take what wants no answer: a client's notifications, and its answers to our own requests."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import Notification, Response, is_request_id
+from django_mcp.server.admission import refuse_version
+from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange import Exchange
+from django_mcp.server.sessions import Session
+
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+logger = logging.getLogger("django_mcp")
+
+
+async def take(
+    server: MCPServer, message: Notification | Response, exchange: Exchange
+) -> Refusal | None:
+    """Take a message that wants no answer; return why it is refused, if it is."""
+    refusal = refuse_version(exchange.headers, server.revisions)
+    if refusal is not None:
+        return refusal
+    if isinstance(message, Response):
+        return await _take_response(server, message, exchange)
+    await _take_notification(server, message, exchange)
+    return None
+
+
+async def _take_response(
+    server: MCPServer, response: Response, exchange: Exchange
+) -> Refusal | None:
+    """Hand an answer to whoever waits for it; one that nobody waits for is ignored.
+
+    Where none can be expected, it is refused. Source: 2026-07-28 basic/transports, "the body is
+    a single request or notification".
+    """
+    header = exchange.headers.get(PROTOCOL_VERSION) if exchange.headers is not None else None
+    revision = server.revisions.find(header)
+    if revision is not None and revision.is_stateless:
+        return Refusal(code=INVALID_REQUEST, message="No response is expected", status=400)
+    connection = exchange.connection
+    if connection is None or response.id is None:
+        return None
+    answer = to_answer(response)
+    waiting = connection.asked.get(response.id)
+    if waiting is not None:
+        if not waiting.done():
+            waiting.set_result(answer)
+    elif isinstance(connection, Session) and isinstance(response.id, str):
+        await _pass_on(server, connection, response.id, answer)
+    return None
+
+
+async def _pass_on(server: MCPServer, session: Session, ask_id: str, answer: JSONObject) -> None:
+    """Leave an answer for another process, should it be one that waits."""
+    if await server.answers.put(session, ask_id, answer):
+        server.hub.start()
+        server.hub.tell("answered", session=session.key, id=ask_id)
+
+
+def to_answer(response: Response) -> JSONObject:
+    """Return what a client answered in the form that an `AnswerBox` keeps."""
+    if response.error is not None:
+        return {"error": response.error}
+    return {"result": response.result}
+
+
+async def _take_notification(server: MCPServer, message: Notification, exchange: Exchange) -> None:
+    connection = exchange.connection
+    if connection is None:
+        return
+    if message.method == "notifications/initialized":
+        if not connection.is_initialized:
+            connection.is_initialized = True
+            if isinstance(connection, Session):
+                await server.sessions.save(connection)
+    elif message.method == "notifications/cancelled":
+        _cancel(server, connection, message.params)
+    server.connection_observer.client_notification(connection, message.method, message.params)
+
+
+def _cancel(server: MCPServer, connection: ConnectionState, params: JSONObject) -> None:
+    request_id = params.get("requestId")
+    if request_id is None or not is_request_id(request_id):
+        return
+    running = connection.in_flight.get(request_id)
+    if running is not None:
+        logger.info("Request cancelled by the client: %.200r", params.get("reason"))
+        running.cancel()
+    elif isinstance(connection, Session):
+        server.hub.start()
+        server.hub.tell("session", key=connection.key, event="cancel", id=request_id)
