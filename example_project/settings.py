@@ -84,7 +84,6 @@ DJANGO_MCP: dict[str, Any] = {
     ),
     # Everybody who can reach this machine may call, as befits a demonstration.
     "PUBLIC": True,
-    "MODE": "stateless",
 }
 
 # SHOP_OAUTH=1: whoever calls has to be allowed to, by a customer, at a consent page.

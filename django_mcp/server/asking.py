@@ -356,16 +356,16 @@ class Asking:
     def check_asks(self, asks: Mapping[str, Ask]) -> None:
         """Raise `CannotAsk` unless each question can be put to this client."""
         for ask in asks.values():
-            if ask.kind not in self.rules.asks:
-                raise CannotAsk(
-                    f"This needs to ask the client ({ask.method}) in a way that this protocol "
-                    f"version does not have. Use a newer client.",
-                    ask.capability,
-                )
             if not self.rules.interim_fields and not self.has_back_channel:
                 raise CannotAsk(
                     "This needs to ask you something, which clients of this protocol version "
                     "can only be asked within a session, on an event stream. Use a newer client.",
+                    ask.capability,
+                )
+            if ask.kind not in self.rules.asks:
+                raise CannotAsk(
+                    f"This needs to ask the client ({ask.method}) in a way that this protocol "
+                    f"version does not have. Use a newer client.",
                     ask.capability,
                 )
             if not covers(self.client_capabilities, ask.capability):

@@ -44,7 +44,7 @@ def test_the_default_server_is_what_the_settings_say():
 
     assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
     assert options.page_size == 5
-    assert options.mode is Mode.STATELESS
+    assert options.mode is Mode.BOTH
     assert options.icons == (
         Icon("https://example.com/i.png", sizes=("48x48",)),
         Icon("https://example.com/j.png"),

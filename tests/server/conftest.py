@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.wire import WireClient
 
@@ -10,7 +11,12 @@ from tests.wire import WireClient
 @pytest.fixture
 def server() -> MCPServer:
     return MCPServer(
-        "tests", version="1.2.3", title="Tests", description="d", instructions="Be kind."
+        "tests",
+        version="1.2.3",
+        title="Tests",
+        description="d",
+        instructions="Be kind.",
+        mode=Mode.STATELESS,
     )
 
 

@@ -32,6 +32,8 @@ class ScriptedServer:
     """Stands where an `MCPServer` stands."""
 
     authenticate: Any = None
+    keeps_sessions = False
+    verbs = b"POST, OPTIONS"
 
     def __init__(self, **options: Any) -> None:
         self.registry = Registry()

@@ -184,7 +184,6 @@ def test_other_verbs_are_not_allowed(method: str):
     refused = examine(method)
 
     assert status(refused) == 405
-    assert headers_of(refused)[b"allow"] == b"POST, OPTIONS"
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

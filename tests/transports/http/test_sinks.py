@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol import sse
 from django_mcp.protocol.sse import Parser
 from django_mcp.server.exchange import Reply
 from django_mcp.transports.http.queue_sink import MAX_QUEUED, QueueSink
@@ -144,7 +145,11 @@ async def test_a_queue_gives_messages_in_order_and_the_reply_at_last():
     await sink.send(b"2")
     sink.finish(reply)
 
-    assert [await sink.take(None) for _ in range(3)] == [b"1", b"2", reply]
+    assert [await sink.take(None) for _ in range(3)] == [
+        sse.event(b"1"),
+        sse.event(b"2"),
+        reply,
+    ]
 
 
 async def test_a_queue_makes_the_handler_wait_for_a_slow_client():

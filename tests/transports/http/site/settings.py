@@ -27,4 +27,4 @@ DATABASES = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
     },
 }
-DJANGO_MCP = {"ALLOWED_ORIGINS": ["https://pages.example"]}
+DJANGO_MCP = {"ALLOWED_ORIGINS": ["https://pages.example"], "MODE": "stateless"}
