@@ -89,7 +89,7 @@ async def _run_rounds(
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
     timeout_s: float | None,
-) -> bytes | Refusal:
+) -> bytes | Refusal | Failure:
     """Run the handler until it needs nothing more that can be had while its request lasts."""
     while True:
         try:
