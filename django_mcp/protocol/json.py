@@ -11,7 +11,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-__all__ = ["JSONDecodeError", "JSONObject", "JSONValue", "Raw", "decode", "encode", "encode_sorted"]
+__all__ = [
+    "JSONDecodeError",
+    "JSONObject",
+    "JSONValue",
+    "Raw",
+    "decode",
+    "encode",
+    "encode_pretty",
+    "encode_sorted",
+]
 
 JSONValue: TypeAlias = Any
 """None, bool, int, float, str, list or dict: what `decode` returns."""
@@ -96,3 +105,8 @@ encode = _encoder.encode
 Dates are ISO 8601, UUID and Decimal strings, Enum members their values; dataclasses, TypedDicts
 and pydantic models are objects. NaN becomes null. Raises TypeError for anything else.
 """
+
+
+def encode_pretty(value: object) -> str:
+    """Write a value as JSON for people: indented, and no newline at its end."""
+    return msgspec.json.format(encode(value), indent=2).decode()

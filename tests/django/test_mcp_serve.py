@@ -19,6 +19,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_mcp.management.commands import mcp_serve
+from django_mcp.management.shell.base import find_server
 from django_mcp.protocol.json import decode, encode
 from django_mcp.servers import MCPServer, default_server
 from tests.sites import free_port
@@ -104,8 +105,8 @@ def test_one_server_is_served_alone(tmp_path: Path, hides: str):
 
 
 def test_the_default_server_needs_no_name():
-    assert mcp_serve.find_server(None) is default_server
-    assert mcp_serve.find_server(default_server.public_name) is default_server
+    assert find_server(None) is default_server
+    assert find_server(default_server.public_name) is default_server
 
 
 def test_an_unknown_name_is_answered_with_those_there_are():

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.asgi import ASGIApp, standalone_application
-from django_mcp.servers import MCPServer, all_servers
+from django_mcp.management.shell.base import find_server
 
 
 class Command(BaseCommand):
@@ -42,22 +42,6 @@ class Command(BaseCommand):
                 "There is no ASGI server to run it with. Install one: "
                 "pip install 'django-mcp-endpoints[speed]'"
             )
-
-
-def find_server(name: str | None) -> MCPServer:
-    """Return the server called `name`, or the default one.
-
-    Raises:
-        CommandError: none is called that; the text lists those that are.
-    """
-    servers = {server.public_name: server for server in reversed(all_servers())}
-    if name is None:
-        return all_servers()[0]
-    if name not in servers:
-        raise CommandError(
-            f"No MCP server is called {name!r}. Servers: {', '.join(sorted(servers))}."
-        )
-    return servers[name]
 
 
 def serve_with_uvicorn(application: ASGIApp, host: str, port: int) -> None:

@@ -1,0 +1,114 @@
+"""`manage.py mcp_config`: ready configuration of a client for this site."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp.management.shell.base import WRONG_USE, find_server
+from django_mcp.protocol.json import JSONObject, encode_pretty
+
+WHERE = {
+    "claude-desktop": (
+        "Put it into claude_desktop_config.json (Settings > Developer > Edit Config) and start "
+        "Claude Desktop anew."
+    ),
+    "claude-code": "Put it into .mcp.json in the folder where you start claude.",
+    "cursor": "Put it into .cursor/mcp.json of the project, or ~/.cursor/mcp.json.",
+    "vscode": "Put it into .vscode/mcp.json of the workspace.",
+    "inspector": (
+        "Save it as mcp.json and run: npx @modelcontextprotocol/inspector --config mcp.json"
+    ),
+}
+"""The clients, and where each wants its configuration."""
+
+
+class Command(BaseCommand):
+    """Print the configuration that a client needs to use a server of this site."""
+
+    help = "Prints configuration for a client: the server over stdio, or at a URL over HTTP."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add which client, and how it reaches the server."""
+        parser.add_argument("--client", required=True, choices=list(WHERE), help="which client")
+        parser.add_argument("--http", metavar="URL", help="reach the endpoint there; else by stdio")
+        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        parser.add_argument("--user", metavar="USERNAME", help="by stdio: on whose behalf")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print the configuration, and on standard error what to do with it."""
+        server = find_server(options["server"])
+        if options["http"] is not None:
+            if options["user"] is not None:
+                raise CommandError(
+                    "--user is for stdio; over HTTP a client authenticates.", returncode=WRONG_USE
+                )
+            entry = over_http(options["client"], check_url(options["http"]))
+        else:
+            entry = over_stdio(options["client"], options["server"], options["user"])
+        key = "servers" if options["client"] == "vscode" else "mcpServers"
+        self.stdout.write(encode_pretty({key: {server.public_name: entry}}))
+        self.stderr.write(WHERE[options["client"]], lambda line: line)
+
+
+def over_stdio(client: str, server: str | None, user: str | None) -> JSONObject:
+    """Return the entry that has a client start `manage.py mcp_stdio`, wherever it is started."""
+    manage, env = find_manage()
+    arguments = [*manage, "mcp_stdio"]
+    if server is not None:
+        arguments += ["--server", server]
+    if user is not None:
+        arguments += ["--user", user]
+    entry: JSONObject = {"command": sys.executable, "args": arguments, "env": env}
+    return entry if client in ("claude-desktop", "cursor") else {"type": "stdio", **entry}
+
+
+def over_http(client: str, url: str) -> JSONObject:
+    """Return the entry that has a client use an endpoint."""
+    match client:
+        case "claude-desktop":
+            # Its configuration file knows programs only; this one carries messages to a URL.
+            return {"command": "npx", "args": ["-y", "mcp-remote", url]}
+        case "cursor":
+            return {"url": url}
+        case "inspector":
+            return {"type": "streamable-http", "url": url}
+    return {"type": "http", "url": url}
+
+
+def find_manage() -> tuple[list[str], dict[str, str]]:
+    """Return how Python runs this project's commands from any folder, and the environment it takes."""
+    env = {"DJANGO_SETTINGS_MODULE": settings.SETTINGS_MODULE or ""}
+    script = Path(sys.argv[0])
+    if script.suffix == ".py" and script.name != "__main__.py" and script.is_file():
+        return [str(script.resolve())], env
+    # Started by django-admin or python -m django, which find the project by the path.
+    path = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
+    return ["-m", "django"], {**env, "PYTHONPATH": path}
+
+
+def check_url(url: str) -> str:
+    """Return a URL that is one.
+
+    Raises:
+        CommandError: it is not, or holds credentials.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise CommandError(
+            f"{url!r} is no URL of an endpoint: write it as https://example.com/mcp.",
+            returncode=WRONG_USE,
+        )
+    if "@" in parts.netloc:
+        raise CommandError("The URL holds credentials, which do not belong there.", returncode=2)
+    return url

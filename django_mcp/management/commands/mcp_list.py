@@ -1,0 +1,101 @@
+"""`manage.py mcp_list`: what a user sees of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from django_mcp.inprocess.errors import MCPError
+from django_mcp.management.shell.base import (
+    WRONG_USE,
+    ServerCommand,
+    find_server,
+    find_user,
+    printable,
+)
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.servers import MCPServer
+
+CHARS_PER_TOKEN = 4
+"""What a token of English or JSON has on average; models differ by a quarter either way."""
+
+KINDS = (
+    ("tools", "Tools", "name", "list_tools"),
+    ("resources", "Resources", "uri", "list_resources"),
+    ("resourceTemplates", "Resource templates", "uriTemplate", "list_resource_templates"),
+    ("prompts", "Prompts", "name", "list_prompts"),
+)
+"""Key of the list, heading, what names an entry, and the server's method."""
+
+
+class Command(ServerCommand):
+    """List what a user sees: tools, resources, resource templates and prompts."""
+
+    help = "Lists what a user sees of a server."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add for whom, in which form, and whether to estimate."""
+        self.add_server(parser)
+        parser.add_argument(
+            "--revision",
+            choices=[revision.name for revision in REVISIONS],
+            help="in the form of this protocol revision; else the newest",
+        )
+        parser.add_argument(
+            "--tokens",
+            action="store_true",
+            help=f"estimate what a model reads: characters of JSON / {CHARS_PER_TOKEN}",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """List, and print."""
+        server = find_server(options["server"])
+        lists = find_lists(server, user=find_user(options["user"]), revision=options["revision"])
+        tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
+        if options["json"]:
+            found: JSONObject = {"server": server.public_name, **lists}
+            if options["tokens"]:
+                found["tokens"] = {**tokens, "total": sum(tokens.values())}
+            self.print_json(found)
+            return
+        for key, heading, identity, _method in KINDS:
+            self._print_list(heading, lists[key], identity, with_tokens=options["tokens"])
+        if options["tokens"]:
+            self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
+
+    def _print_list(
+        self, heading: str, entries: list[JSONObject], identity: str, *, with_tokens: bool
+    ) -> None:
+        if not entries:
+            return
+        self.stdout.write(self.style.MIGRATE_HEADING(f"{heading} ({len(entries)})"))
+        width = max(len(entry[identity]) for entry in entries)
+        for entry in entries:
+            lines = str(entry.get("description") or entry.get("title") or "").splitlines() or [""]
+            size = f"{estimate_tokens(entry):>6}  " if with_tokens else "  "
+            line = f"{size}{entry[identity]:<{width}}  {lines[0]}"
+            self.stdout.write(printable(line).rstrip())
+
+
+def find_lists(
+    server: MCPServer, *, user: Any, revision: str | None
+) -> dict[str, list[JSONObject]]:
+    """Return the four lists as a user sees them, by their keys on the wire.
+
+    Raises:
+        CommandError: they cannot be had at that revision.
+    """
+    try:
+        return {
+            key: getattr(server, method)(user=user, revision=revision)
+            for key, _heading, _identity, method in KINDS
+        }
+    except MCPError as error:
+        raise CommandError(error.message, returncode=WRONG_USE) from error
+
+
+def estimate_tokens(entry: JSONObject) -> int:
+    """Return about how many tokens an entry of a list takes in a model's context."""
+    return -(-len(encode(entry).decode()) // CHARS_PER_TOKEN)

@@ -1,0 +1,160 @@
+"""`manage.py mcp_surface`: a reviewed snapshot of everything a server offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser, no_translations
+
+from django_mcp.management.shell.base import WRONG_USE, find_server
+from django_mcp.protocol.json import (
+    JSONDecodeError,
+    JSONObject,
+    decode,
+    encode_pretty,
+    encode_sorted,
+)
+from django_mcp.registry.entries import Entry
+from django_mcp.servers import MCPServer
+
+KINDS = {
+    "tools": "tool",
+    "resources": "resource",
+    "resourceTemplates": "resource template",
+    "prompts": "prompt",
+}
+
+
+class Command(BaseCommand):
+    """Compare everything that is registered on a server with a snapshot under version control."""
+
+    help = (
+        "Prints a snapshot of everything that is registered on a server, whoever may see it; "
+        "--write keeps it in a file, --check ends with 1 when the file says something else."
+    )
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add which server, and what becomes of the snapshot."""
+        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--check", metavar="FILE", help="compare with this file")
+        what.add_argument("--write", metavar="FILE", help="write it to this file")
+
+    @no_translations
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Make the snapshot, and print, keep or compare it."""
+        surface = surface_of(find_server(options["server"]))
+        if options["write"] is not None:
+            self._write(Path(options["write"]), surface)
+        elif options["check"] is not None:
+            self._check(Path(options["check"]), surface)
+        else:
+            self.stdout.write(encode_pretty(surface))
+
+    def _write(self, file: Path, surface: JSONObject) -> None:
+        try:
+            file.write_text(encode_pretty(surface) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{file} cannot be written: {error}") from error
+        self.stderr.write(f"Wrote {file}", lambda line: line)
+
+    def _check(self, file: Path, surface: JSONObject) -> None:
+        kept = read_surface(file)
+        if kept == surface:
+            self.stdout.write(f"{file} says what is registered.")
+            return
+        lines = unified_diff(
+            encode_pretty(kept).splitlines(),
+            encode_pretty(surface).splitlines(),
+            str(file),
+            "registered",
+            lineterm="",
+        )
+        self.stdout.write("\n".join(lines))
+        raise CommandError(
+            f"{file} says something else: {'; '.join(describe_changes(kept, surface))}. "
+            "When that is meant, review it and run mcp_surface --write."
+        )
+
+
+def surface_of(server: MCPServer) -> JSONObject:
+    """Return everything registered on a server, in one order, with what it takes to use it."""
+    registry = server.registry
+    found = {
+        "server": server.public_name,
+        "tools": _entries(registry.tools.values(), "name"),
+        "resources": _entries(registry.resources.values(), "uri"),
+        "resourceTemplates": _entries(registry.templates.values(), "uriTemplate"),
+        "prompts": _entries(registry.prompts.values(), "name"),
+    }
+    # By way of JSON, so that it equals what is read back.
+    in_order: JSONObject = decode(encode_sorted(found))
+    return in_order
+
+
+def _entries(entries: Iterable[Entry], identity: str) -> dict[str, JSONObject]:
+    found = {}
+    for entry in entries:
+        wire = entry.to_wire()
+        access = _access_of(entry)
+        found[wire.pop(identity)] = {**wire, **({"access": access} if access else {})}
+    return found
+
+
+def _access_of(entry: Entry) -> JSONObject:
+    access = entry.access
+    found: JSONObject = {}
+    permission = access.permission
+    if permission:
+        found["permission"] = (
+            list(permission) if isinstance(permission, tuple) else _name(permission)
+        )
+    if access.scopes:
+        found["scopes"] = list(access.scopes)
+    if access.check is not None:
+        found["check"] = _name(access.check)
+    return found
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def read_surface(file: Path) -> JSONObject:
+    """Return the snapshot in a file.
+
+    Raises:
+        CommandError: there is none.
+    """
+    try:
+        found = decode(file.read_bytes())
+    except FileNotFoundError:
+        raise CommandError(
+            f"There is no {file}: make it with mcp_surface --write {file}.", returncode=WRONG_USE
+        ) from None
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error}", returncode=WRONG_USE) from error
+    except JSONDecodeError as error:
+        raise CommandError(f"{file} is not JSON: {error}", returncode=WRONG_USE) from None
+    if not isinstance(found, dict):
+        raise CommandError(f"{file} is no snapshot of mcp_surface.", returncode=WRONG_USE)
+    return found
+
+
+def describe_changes(kept: JSONObject, surface: JSONObject) -> list[str]:
+    """Return what is added, removed and changed, in a few words each."""
+    found = []
+    for key, word in KINDS.items():
+        before, now = kept.get(key), surface[key]
+        if not isinstance(before, dict):
+            before = {}
+        found += [f"added {word} {name}" for name in now if name not in before]
+        found += [f"removed {word} {name}" for name in before if name not in now]
+        found += [
+            f"changed {word} {name}" for name in now if name in before and before[name] != now[name]
+        ]
+    return found or ["another server, or another form of file"]

@@ -1,0 +1,108 @@
+"""`manage.py startmcp`: the beginning of an app's tools, and of their test."""
+
+from __future__ import annotations
+
+import keyword
+from pathlib import Path
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp.conf import settings
+from django_mcp.management.shell.base import WRONG_USE
+
+MODULE = '''\
+"""What the app {label} offers to MCP clients; found by itself, as admin.py is."""
+
+from django_mcp import Context, tool
+
+
+@tool(read_only=True)
+def hello_from_{label}(ctx: Context, name: str = "world") -> str:
+    """Say hello. (The model reads this sentence: say what the tool does, and when to use it.)
+
+    Args:
+        name: whom to greet.
+    """
+    return f"Hello {{name}}, says {{ctx.user.get_username() or 'nobody in particular'}}."
+'''
+
+TEST = '''\
+"""What the app {label} offers to MCP clients, as a client meets it."""
+
+from django.contrib.auth import get_user_model
+
+from django_mcp.test import MCPTestCase
+
+
+class MCPTests(MCPTestCase):
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.user = get_user_model().objects.create_user("ann")
+
+    def test_it_says_hello(self) -> None:
+        self.mcp.force_login(self.user)
+
+        said = self.mcp.call("hello_from_{label}", name="Bob")
+
+        self.assertEqual(said.text, "Hello Bob, says ann.")
+'''
+
+
+class Command(BaseCommand):
+    """Write an app's first tool and its test."""
+
+    help = "Writes a starter mcp.py into an app, and a test of it; overwrites nothing."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add which app."""
+        parser.add_argument("app", help="its label, as of another command; it must be installed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write the two files, or none."""
+        config = find_app(options["app"])
+        folder = Path(config.path)
+        files = {
+            folder / f"{settings.AUTODISCOVER_MODULE or 'mcp'}.py": MODULE,
+            _place_of_test(folder): TEST,
+        }
+        taken = [str(file) for file in files if file.exists()]
+        if taken:
+            raise CommandError(f"Nothing was written: {' and '.join(taken)} is there already.")
+        for file, text in files.items():
+            try:
+                with file.open("x", encoding="utf-8") as out:
+                    out.write(text.format(label=config.label))
+            except OSError as error:
+                raise CommandError(f"{file} cannot be written: {error}") from error
+            self.stdout.write(f"Wrote {file}")
+        self.stdout.write(
+            f"Try it: manage.py mcp_call hello_from_{config.label}, manage.py test {config.name}"
+        )
+
+
+def find_app(name: str) -> AppConfig:
+    """Return the installed app of a label, or of a dotted name.
+
+    Raises:
+        CommandError: it is not installed, or its label makes no name of a function.
+    """
+    for config in apps.get_app_configs():
+        if name in (config.label, config.name):
+            if not config.label.isidentifier() or keyword.iskeyword(config.label):
+                raise CommandError(f"No function can be named after {config.label!r}.")
+            return config
+    known = ", ".join(sorted(config.label for config in apps.get_app_configs()))
+    raise CommandError(
+        f"No app {name!r} is installed: is it in INSTALLED_APPS? There is {known}.",
+        returncode=WRONG_USE,
+    )
+
+
+def _place_of_test(folder: Path) -> Path:
+    """Return the file that Django's test runner will find."""
+    return (
+        folder / "tests" / "test_mcp.py" if (folder / "tests").is_dir() else folder / "test_mcp.py"
+    )

@@ -1,0 +1,180 @@
+"""Answer questions at a terminal: forms field by field, pages, the model, the roots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django_mcp.protocol.json import JSONObject
+
+__all__ = ["Terminal"]
+
+CANCEL, DECLINE = ":cancel", ":decline"
+
+_YES = {"y": True, "yes": True, "true": True, "1": True}
+_NO = {"n": False, "no": False, "false": False, "0": False}
+
+
+class Refused(Exception):
+    """The user does not answer; `action` is what they did instead."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(action)
+        self.action = action
+
+
+class Terminal:
+    """Asks a person, who writes lines; the end of input cancels.
+
+    Args:
+        stdin: where lines come from.
+        stderr: where questions go, so that the output holds the result alone.
+    """
+
+    def __init__(self, stdin: Any, stderr: Any) -> None:
+        self._stdin = stdin
+        self._stderr = stderr
+        self._asked: set[str] = set()
+
+    def __call__(self, key: str, question: JSONObject) -> Any:
+        """Return the answer to a question, for `Answerer`."""
+        params = question.get("params", {})
+        if self._stderr.isatty():
+            # A progress bar may stand there.
+            self._stderr.write("\r\x1b[K")
+        if key in self._asked:
+            self._say("That does not fit. Once more:")
+        self._asked.add(key)
+        match question.get("method"):
+            case "roots/list":
+                return [Path.cwd().as_uri()]
+            case "sampling/createMessage":
+                return self._write_as_model(params)
+        self._say(str(params.get("message", "")))
+        try:
+            if params.get("mode") == "url":
+                self._say(f"Open {params.get('url')}")
+                return self._confirm("Agreed?")
+            return self._fill_in(params.get("requestedSchema", {}))
+        except Refused as refused:
+            return refused.action
+
+    def _fill_in(self, schema: JSONObject) -> Any:
+        fields: JSONObject = schema.get("properties", {})
+        if not fields:
+            return self._confirm("Accept?")
+        self._say(f"({DECLINE} and {CANCEL} do that; an empty line leaves a field out)")
+        required = schema.get("required", [])
+        found = {}
+        for name, field in fields.items():
+            value = self._ask_field(name, field, is_required=name in required)
+            if value is not None:
+                found[name] = value
+        return found
+
+    def _ask_field(self, name: str, field: JSONObject, *, is_required: bool) -> Any:
+        choices = _choices_of(field)
+        self._describe(name, field, choices, is_required=is_required)
+        while True:
+            line = self._read(f"{name}: ")
+            if not line:
+                if "default" in field:
+                    return field["default"]
+                if not is_required:
+                    return None
+                self._say("This one is needed.")
+                continue
+            try:
+                return _parse(line, field, choices)
+            except ValueError as error:
+                self._say(str(error))
+
+    def _describe(
+        self, name: str, field: JSONObject, choices: list[tuple[str, str]], *, is_required: bool
+    ) -> None:
+        title = field.get("title") or name
+        notes = [str(field["description"])] if field.get("description") else []
+        if "default" in field:
+            notes.append(f"default {field['default']}")
+        elif not is_required:
+            notes.append("optional")
+        self._say(f"{title} ({'; '.join(notes)})" if notes else str(title))
+        for number, (value, label) in enumerate(choices, 1):
+            self._say(f"  {number}) {label}" + ("" if label == value else f" ({value})"))
+
+    def _confirm(self, text: str) -> bool:
+        while True:
+            line = self._read(f"{text} [y/n] ").lower()
+            if line in _YES or line in _NO:
+                return {**_YES, **_NO}[line]
+
+    def _write_as_model(self, params: JSONObject) -> str:
+        self._say("The model is asked:")
+        for message in params.get("messages", []):
+            content = message.get("content", {})
+            blocks = content if isinstance(content, list) else [content]
+            for block in blocks:
+                self._say(f"  {message.get('role')}: {block.get('text', block.get('type'))}")
+        try:
+            return self._read("Its answer: ")
+        except Refused:
+            return ""
+
+    def _say(self, text: str) -> None:
+        safe = "".join(char if char.isprintable() or char == "\n" else "�" for char in text)
+        self._stderr.write(f"{safe}\n")
+        self._stderr.flush()
+
+    def _read(self, prompt: str) -> str:
+        self._stderr.write(prompt)
+        self._stderr.flush()
+        line = self._stdin.readline()
+        if not line:
+            self._stderr.write("\n")
+            raise Refused("cancel")
+        text = str(line).strip()
+        if text in (CANCEL, DECLINE):
+            raise Refused(text[1:])
+        return text
+
+
+def _choices_of(field: JSONObject) -> list[tuple[str, str]]:
+    """Return the values that can be chosen, with their labels; empty when it is no choice."""
+    holder: JSONObject = field.get("items", field) if field.get("type") == "array" else field
+    if "enum" in holder:
+        labels = holder.get("enumNames") or holder["enum"]
+        return list(zip(holder["enum"], map(str, labels), strict=False))
+    options = holder.get("oneOf") or holder.get("anyOf") or []
+    return [(each["const"], str(each.get("title", each["const"]))) for each in options]
+
+
+def _parse(line: str, field: JSONObject, choices: list[tuple[str, str]]) -> Any:
+    kind = field.get("type")
+    if kind == "array":
+        return [_choose(part.strip(), choices) for part in line.split(",") if part.strip()]
+    if choices:
+        return _choose(line, choices)
+    if kind == "boolean":
+        if line.lower() not in _YES | _NO:
+            raise ValueError("Write y or n.")
+        return {**_YES, **_NO}[line.lower()]
+    try:
+        if kind == "integer":
+            return int(line)
+        if kind == "number":
+            return float(line)
+    except ValueError:
+        raise ValueError(f"Write a {'whole ' if kind == 'integer' else ''}number.") from None
+    return line
+
+
+def _choose(text: str, choices: list[tuple[str, str]]) -> str:
+    values = [value for value, _ in choices]
+    if text in values:
+        return text
+    for value, label in choices:
+        if label.casefold() == text.casefold():
+            return value
+    if text.isdecimal() and 1 <= int(text) <= len(values):
+        return values[int(text) - 1]
+    raise ValueError(f"Choose one of {', '.join(values)}.")

@@ -1,0 +1,176 @@
+"""The base of commands that use a server in process: for which user, and what ends them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
+from django_mcp.management.shell.asking import Terminal
+from django_mcp.management.shell.progress import ProgressBar
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
+from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.servers import MCPServer, all_servers
+
+__all__ = ["WRONG_USE", "ServerCommand", "find_server", "find_user", "printable"]
+
+T = TypeVar("T")
+
+WRONG_USE = 2
+"""Exit status when what was asked for makes no sense, as of a wrong option; a failed call has 1."""
+
+_FROM_VERBOSITY = {0: None, 1: "info"}
+"""The lowest level of log messages that are shown."""
+
+
+class ServerCommand(BaseCommand):
+    """A command that uses one server as one user does."""
+
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+    stealth_options = ("stdin",)
+
+    def add_server(self, parser: CommandParser) -> None:
+        """Add which server, on whose behalf, and for whom to print."""
+        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
+        parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
+
+    def add_asking(self, parser: CommandParser) -> None:
+        """Add how questions are answered."""
+        parser.add_argument(
+            "--answers", metavar="JSON", help="answers by the key of their question, or a list"
+        )
+        parser.add_argument(
+            "--no-input", action="store_true", help="ask nothing; what has to ask fails"
+        )
+
+    def how(self, options: dict[str, Any]) -> Any:
+        """Return the keywords of a call in process that the options stand for."""
+        level = _FROM_VERBOSITY.get(options["verbosity"], "debug")
+        return {
+            "user": find_user(options["user"]),
+            "answers": self._answers(options),
+            "on_log": self._show_log if level in LOG_LEVELS else None,
+            **({"log_level": level} if level is not None else {}),
+        }
+
+    def _answers(self, options: dict[str, Any]) -> Any:
+        if options["answers"] is not None:
+            found = parse_json(options["answers"], "--answers")
+            if not isinstance(found, dict | list):
+                raise CommandError("--answers must be an object or a list.", returncode=WRONG_USE)
+            return found
+        if options["no_input"]:
+            return None
+        return Terminal(options.get("stdin") or sys.stdin, self.stderr._out)
+
+    def _show_log(self, level: str, data: Any, logger: str | None) -> None:
+        text = data if isinstance(data, str) else encode_pretty(data)
+        self.stderr.write(f"[{level}] {printable(text)}", lambda line: line)
+
+    def attempt(self, call: Callable[..., T], *args: Any, options: dict[str, Any], **how: Any) -> T:
+        """Return what a call returns, with its progress shown.
+
+        Raises:
+            CommandError: the server refused it.
+        """
+        with ProgressBar(self.stderr._out) as bar:
+            try:
+                return call(*args, on_progress=bar.show if bar.is_shown else None, **how)
+            except MissingCapability as error:
+                raise CommandError(
+                    f"{error.message}. It asks questions: leave out --no-input, or give --answers."
+                ) from error
+            except Unanswered as error:
+                raise CommandError(f"{error.message} Give it in --answers.") from error
+            except LookupError as error:
+                hint = self.suggest(str(args[0]), options, how.get("user"))
+                raise CommandError(f"{error}.{hint}", returncode=WRONG_USE) from error
+            except MCPError as error:
+                raise CommandError(f"{error.message} (error {error.code})") from error
+            except TypeError as error:
+                # An answer that has no form in JSON, or not the one that is asked for.
+                raise CommandError(str(error), returncode=WRONG_USE) from error
+
+    def suggest(self, name: str, options: dict[str, Any], user: Any) -> str:
+        """Return a hint at what was meant, or at what there is; empty when there is nothing."""
+        known = self.known_names(find_server(options["server"]), user)
+        close = get_close_matches(name, known, n=3)
+        if close:
+            return f" Did you mean {' or '.join(close)}?"
+        if not known:
+            return ""
+        return f" There is {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}."
+
+    def known_names(self, server: MCPServer, user: Any) -> list[str]:
+        """Return the names that the user could have meant."""
+        return []
+
+    def print_json(self, value: JSONObject) -> None:
+        """Write a value for a program to read."""
+        self.stdout.write(encode_pretty(value))
+
+
+def find_server(name: str | None) -> MCPServer:
+    """Return the server called `name`, or the default one.
+
+    Raises:
+        CommandError: none is called that; the text lists those that are.
+    """
+    servers = {server.public_name: server for server in reversed(all_servers())}
+    if name is None:
+        return all_servers()[0]
+    if name not in servers:
+        raise CommandError(
+            f"No MCP server is called {name!r}. Servers: {', '.join(sorted(servers))}.",
+            returncode=WRONG_USE,
+        )
+    return servers[name]
+
+
+def find_user(username: str | None) -> Any:
+    """Return the user of a name; None without one.
+
+    Raises:
+        CommandError: there is none, or they are not active.
+    """
+    if username is None:
+        return None
+    from django.contrib.auth import get_user_model
+    from django.db import DatabaseError
+
+    try:
+        model = get_user_model()
+    except ImproperlyConfigured as error:
+        raise CommandError(f"--user needs django.contrib.auth: {error}") from error
+    try:
+        user = model._default_manager.get_by_natural_key(username)
+    except model.DoesNotExist:
+        raise CommandError(f"There is no user {username!r}.", returncode=WRONG_USE) from None
+    except DatabaseError as error:
+        raise CommandError(f"The user cannot be looked up: {error}") from error
+    if not user.is_active:
+        raise CommandError(f"The user {username!r} is not active.", returncode=WRONG_USE)
+    return user
+
+
+def parse_json(text: str, what: str) -> Any:
+    """Return what an argument says in JSON.
+
+    Raises:
+        CommandError: it is none.
+    """
+    try:
+        return decode(text)
+    except (JSONDecodeError, UnicodeError) as error:
+        raise CommandError(f"{what} is not JSON: {error}", returncode=WRONG_USE) from None
+
+
+def printable(text: str) -> str:
+    """Return a text without the characters by which it could steer a terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
