@@ -54,7 +54,7 @@ def unauthorized(
         status: 401; another where nothing the client could present helps, which is then not asked.
     """
     refusal = Refusal(code=INVALID_REQUEST, message=reason)
-    if status not in (400, 401):
+    if status not in (400, 401) and error is None:
         return Reply(status, encode_error(None, refusal))
     challenges = tuple(
         (b"www-authenticate", text.encode("latin-1", "replace"))

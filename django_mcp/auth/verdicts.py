@@ -46,7 +46,7 @@ class Verdicts:
             if len(self._good) >= MAX_ENTRIES:
                 self._good.clear()
             self._good[key] = (until, verdict)
-        elif verdict.status == 401:
+        elif verdict.status in (401, 403):
             if len(self._bad) >= MAX_ENTRIES:
                 self._bad.clear()
             self._bad[key] = (until, verdict)

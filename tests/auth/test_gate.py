@@ -21,7 +21,7 @@ class Known(BearerAuthenticator):
     """Knows the token `good`, and counts what it was asked."""
 
     kind = "known"
-    required_scopes = ("shop:read", "offline_access")
+    required_scopes = ("shop:read",)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -33,13 +33,19 @@ class BearerAuthenticator(Authenticator):
         key = (hashlib.sha256(token.encode("latin-1", "replace")).digest(), self.variant(exchange))
         found = self._verdicts.find(key)
         if found is None:
-            found = await self.verify(token, exchange)
+            found = self._check_scopes(await self.verify(token, exchange))
             if found is not None:
                 self._verdicts.remember(key, found)
             if isinstance(found, Principal):
                 # What is remembered keeps its user to itself.
                 found = found.for_request()
         return found
+
+    def _check_scopes(self, found: Principal | Rejection | None) -> Principal | Rejection | None:
+        if not isinstance(found, Principal) or not self.required_scopes:
+            return found
+        scopes = found.auth.scopes if found.auth is not None else frozenset()
+        return found if scopes.issuperset(self.required_scopes) else _TOO_FEW_SCOPES
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`."""
@@ -60,3 +66,10 @@ class BearerAuthenticator(Authenticator):
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
         """Return whose token it is; None: of another kind, after all."""
         raise NotImplementedError
+
+
+_TOO_FEW_SCOPES = Rejection(
+    reason="The token has not the scopes that every call here needs",
+    error="insufficient_scope",
+    status=403,
+)

@@ -115,7 +115,10 @@ class JWTAuthenticator(BearerAuthenticator):
             return _MALFORMED
         algorithm = header.get("alg")
         # Pinned before any key is looked for: the token does not choose how it is checked.
-        if algorithm not in self._algorithms or header.get("crit"):
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            return _ALGORITHM
+        # What it says must be understood is not (RFC 7515 section 4.1.11).
+        if header.get("crit"):
             return _ALGORITHM
         key_id = header.get("kid")
         try:
@@ -129,8 +132,6 @@ class JWTAuthenticator(BearerAuthenticator):
         auth = to_auth_info(self.kind, claims)
         if isinstance(auth, Rejection):
             return auth
-        if not auth.scopes.issuperset(self.required_scopes):
-            return _SCOPE
         return await self._users.to_principal(auth, issuer=self._issuer, source=self)
 
     def _to_key(self, key: Mapping[str, Any], algorithm: str) -> PyJWK | None:
@@ -168,8 +169,3 @@ class JWTAuthenticator(BearerAuthenticator):
 
 _MALFORMED = Rejection(reason="The token is malformed")
 _ALGORITHM = Rejection(reason="The token's algorithm is not accepted")
-_SCOPE = Rejection(
-    reason="The token has not the scopes that this server needs",
-    error="insufficient_scope",
-    status=403,
-)

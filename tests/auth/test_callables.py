@@ -1,0 +1,138 @@
+"""Functions of the site's own, and the classes of Django REST framework."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+
+from django_mcp import MCPServer
+from django_mcp.auth import CallableAuthenticator, DRFAuthenticator, Principal, Rejection
+from django_mcp.auth.recheck import recheck
+from django_mcp.server.exchange import Exchange
+from tests.auth.asking import admit, challenges_of, queries, refuse
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+@pytest.fixture
+def user() -> Any:
+    return get_user_model().objects.create_user("ada", password="secret")
+
+
+def by_header(request: HttpRequest) -> Any:
+    name = request.headers.get("X-User")
+    return name and get_user_model().objects.filter(username=name).first()
+
+
+async def by_header_async(request: HttpRequest) -> Any:
+    name = request.headers.get("X-User")
+    return await get_user_model().objects.filter(username=name).afirst()
+
+
+def by_exchange(exchange: Exchange) -> Any:
+    assert exchange.headers is not None
+    name = exchange.headers.get("x-user")
+    return Principal(key=f"mine:{name}", user=get_user_model().objects.get(username=name))
+
+
+def server_for(function: Any, **options: Any) -> MCPServer:
+    return MCPServer("called", authenticators=[CallableAuthenticator(function, **options)])
+
+
+@pytest.mark.parametrize("function", [by_header, by_header_async, by_exchange])
+def test_a_function_says_who_it_is(user: Any, function: Any):
+    principal = admit(server_for(function), {"x-user": "ada"})
+
+    assert principal.user == user
+    assert principal.key in (f"callable:{user.pk}", "mine:ada")
+
+
+@pytest.mark.parametrize("function", [by_header, by_header_async, by_exchange])
+def test_a_deactivated_user_is_refused(user: Any, function: Any):
+    get_user_model().objects.update(is_active=False)
+
+    assert refuse(server_for(function), {"x-user": "ada"}).status == 401
+
+
+@pytest.mark.parametrize("nobody", [None, AnonymousUser()])
+def test_nobody_is_nobody(nobody: Any):
+    assert refuse(server_for(lambda request: nobody)).status == 401
+
+
+def test_a_function_can_refuse():
+    def raising(request: HttpRequest) -> Any:
+        raise PermissionDenied("the secret reason")
+
+    assert b"secret" not in (refuse(server_for(raising)).body or b"")
+    assert refuse(server_for(lambda request: Rejection(reason="No", status=403))).status == 403
+
+
+def test_its_challenge_is_told():
+    reply = refuse(server_for(by_header, challenge='Mine realm="x"'))
+
+    assert challenges_of(reply) == ['Mine realm="x"']
+
+
+def test_rechecking_finds_who_was_deactivated(user: Any):
+    other = get_user_model().objects.create_user("eve")
+    principals = [admit(server_for(by_header), {"x-user": name}) for name in ("ada", "eve")]
+    source = principals[0].source
+    principals[1].source = source
+    get_user_model().objects.filter(pk=other.pk).update(is_active=False)
+
+    with queries(1):
+        assert async_to_sync(recheck)(principals) == {principals[1].key}
+
+
+# -- Django REST framework
+
+
+BASIC = "rest_framework.authentication.BasicAuthentication"
+
+
+def credentials(name: str, password: str) -> dict[str, str]:
+    pair = base64.b64encode(f"{name}:{password}".encode()).decode()
+    return {"authorization": f"Basic {pair}"}
+
+
+@pytest.fixture
+def drf() -> MCPServer:
+    return MCPServer("drf", authenticators=[DRFAuthenticator(BASIC)])
+
+
+def test_an_authentication_class_says_who_it_is(drf: MCPServer, user: Any):
+    principal = admit(drf, credentials("ada", "secret"))
+
+    assert principal.user == user
+    assert principal.auth.authenticator == "drf"
+
+
+def test_what_it_refuses_is_refused(drf: MCPServer, user: Any):
+    assert refuse(drf, credentials("ada", "wrong")).status == 401
+    assert refuse(drf, {"authorization": "Basic x"}).status == 401
+    get_user_model().objects.update(is_active=False)
+    assert refuse(drf, credentials("ada", "secret")).status == 401
+
+
+def test_what_it_does_not_know_is_left_to_others(drf: MCPServer):
+    assert challenges_of(refuse(drf)) == ['Basic realm="api"']
+
+
+def test_the_class_itself_will_do(user: Any):
+    from rest_framework.authentication import BasicAuthentication
+
+    server = MCPServer("drf", authenticators=[DRFAuthenticator(BasicAuthentication)])
+
+    assert admit(server, credentials("ada", "secret")).user == user

@@ -1,0 +1,142 @@
+"""Opaque tokens, which their issuer answers for."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from django_mcp import MCPServer
+from django_mcp.auth import IntrospectionAuthenticator
+from tests.auth.asking import admit, bearer, challenges_of, refuse
+from tests.auth.issuer import AUDIENCE, Issuer, running_issuer
+
+GOOD: dict[str, Any] = {"active": True, "sub": "ada", "aud": AUDIENCE, "scope": "a b"}
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with running_issuer() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+def server_for(issuer: Issuer, **options: Any) -> MCPServer:
+    given = {
+        "url": f"{issuer.url}/introspect",
+        "client_id": "shop:1",
+        "client_secret": "s&cret",
+        "audience": AUDIENCE,
+        "issuer": issuer.url,
+        "cache_s": 0,
+        **options,
+    }
+    return MCPServer("asking", authenticators=[IntrospectionAuthenticator(**given)])
+
+
+def test_the_issuer_is_asked_whose_token_it_is(issuer: Issuer):
+    issuer.tokens["opaque"] = {**GOOD, "client_id": "c", "exp": 4e9, "iss": issuer.url}
+
+    auth = admit(server_for(issuer), bearer("opaque")).auth
+
+    assert (auth.subject, auth.client_id, auth.scopes) == ("ada", "c", {"a", "b"})
+    assert (auth.authenticator, auth.expires_at) == ("introspection", 4e9)
+
+
+def test_it_is_asked_as_rfc_7662_says(issuer: Issuer):
+    refuse(server_for(issuer), bearer("opaque"))
+
+    ((authorization, form),) = issuer.forms
+    assert base64.b64decode(authorization.split(" ")[1]) == b"shop%3A1:s%26cret"
+    assert form == {"token": ["opaque"], "token_type_hint": ["access_token"]}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"active": False},
+        {**GOOD, "active": "true"},
+        {**GOOD, "active": 1},
+        {**GOOD, "aud": None},
+        {**GOOD, "aud": AUDIENCE + "/x"},
+        {**GOOD, "aud": ["other"]},
+        {**GOOD, "iss": "https://evil.example"},
+        {**GOOD, "exp": 1},
+        {**GOOD, "sub": None},
+        [],
+        "yes",
+    ],
+    ids=str,
+)
+def test_what_is_not_for_here_and_now_is_refused(issuer: Issuer, answer: Any):
+    """AUT-05, AUT-06"""
+    issuer.tokens["opaque"] = answer
+
+    reply = refuse(server_for(issuer), bearer("opaque"))
+
+    assert reply.status == 401
+    assert 'error="invalid_token"' in challenges_of(reply)[0]
+
+
+@pytest.mark.parametrize(("status", "raw"), [(500, None), (302, None), (200, b"{"), (401, None)])
+def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(
+    issuer: Issuer, status: int, raw: bytes | None
+):
+    issuer.tokens["opaque"] = GOOD
+    issuer.status, issuer.raw = status, raw
+
+    assert refuse(server_for(issuer), bearer("opaque")).status == 503
+    assert set(issuer.asked) == {"/introspect"}
+
+
+def test_required_scopes_are_asked_of_every_token(issuer: Issuer):
+    issuer.tokens["opaque"] = GOOD
+
+    assert admit(server_for(issuer, required_scopes=["a"]), bearer("opaque"))
+    assert refuse(server_for(issuer, required_scopes=["c"]), bearer("opaque")).status == 403
+
+
+def test_an_answer_is_remembered_for_a_moment(issuer: Issuer):
+    issuer.tokens["opaque"] = GOOD
+    server = server_for(issuer, cache_s=2)
+
+    for _ in range(3):
+        admit(server, bearer("opaque"))
+        refuse(server, bearer("wrong"))
+
+    assert issuer.asked["/introspect"] == 2
+
+
+@pytest.mark.django_db
+def test_an_inactive_account_is_refused(issuer: Issuer):
+    user = get_user_model().objects.create_user("ada")
+    issuer.tokens["opaque"] = GOOD
+    server = server_for(issuer, user_field="username")
+
+    assert admit(server, bearer("opaque")).user == user
+    get_user_model().objects.update(is_active=False)
+    assert refuse(server, bearer("opaque")).status == 401
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"url": "http://i.example"}, {"issuer": "http://i.example"}, {"audience": ""}],
+    ids=str,
+)
+def test_what_could_not_be_trusted_is_not_taken(options: dict[str, Any]):
+    given: dict[str, Any] = {
+        "url": "https://i.example/introspect",
+        "issuer": "https://i.example",
+        "client_id": "shop",
+        "client_secret": "s",
+        "audience": "a",
+    }
+    with pytest.raises(ValueError, match="must"):
+        IntrospectionAuthenticator(**{**given, **options})
