@@ -21,6 +21,7 @@ from django_mcp.server.exchange import Exchange
 from django_mcp.server.interrupt import Shield
 from django_mcp.server.replay import CallStream
 from django_mcp.server.sessions import Session
+from django_mcp.server.tracing import find_trace
 
 if TYPE_CHECKING:
     from django_mcp.registry.entries import Entry
@@ -134,6 +135,19 @@ class Context(Asking, Generic[P]):
     def client_capabilities(self) -> JSONObject:
         """What the client declared it can do, for this request; `{}` when unknown."""
         return self.connection.client_capabilities
+
+    @property
+    def client_extensions(self) -> Mapping[str, JSONObject]:
+        """The extensions the client declared, with its settings; those it has no form for go."""
+        declared = self.connection.client_capabilities.get("extensions")
+        if type(declared) is not dict:
+            return {}
+        return {key: value for key, value in declared.items() if type(value) is dict}
+
+    @property
+    def trace_context(self) -> Mapping[str, str]:
+        """The client's `traceparent`, `tracestate` and `baggage`, those it sent; unchecked."""
+        return find_trace(self._meta)
 
     @property
     def url_kwargs(self) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from django_mcp.server.back_channel import ask_client
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.server.request_state import open_answers, seal_state
+from django_mcp.server.tracing import attach_trace
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -71,6 +72,9 @@ async def run_handler(
         if isinstance(opened, Refusal):
             return opened
         ctx.answers = opened
+    # The keys that may stand alone: a state without a parent means nothing.
+    is_traced = "traceparent" in ctx.meta or "baggage" in ctx.meta
+    detach_trace = attach_trace(ctx.meta) if is_traced else None
     try:
         return await _run_rounds(ctx, handler, arguments, finish, timeout_s)
     except Asked as asked:
@@ -81,6 +85,9 @@ async def run_handler(
         return error.to_refusal()
     except Exception as error:  # noqa: BLE001 - whatever a site's code raises ends here
         return note(ctx, _describe(ctx, error, what))
+    finally:
+        if detach_trace is not None:
+            detach_trace()
 
 
 async def _run_rounds(

@@ -19,6 +19,7 @@ from django_mcp.registry.forms import FormMaker, make_form
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
+from django_mcp.server.advertising import Advertising
 from django_mcp.server.answering import answer
 from django_mcp.server.cache import BoundedCache
 from django_mcp.server.capabilities import to_capabilities
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
-class MCPServer(Registration):
+class MCPServer(Registration, Advertising):
     """A Model Context Protocol server for any transport, free of any framework.
 
     Args:
@@ -78,6 +79,7 @@ class MCPServer(Registration):
     context_class: type[Context[Any]] = Context
 
     def __init__(self, name: str, **options: Any) -> None:
+        super().__init__()
         self.name = name
         self.registry = Registry()
         self.scope: HandlerScope = ThreadScope()
@@ -211,7 +213,8 @@ class MCPServer(Registration):
         """Return the capabilities advertised at a revision, on the way that an exchange came."""
         features = self.features(exchange)
         hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        return lower("capabilities", to_capabilities(features, hears=hears), revision)
+        found = {**to_capabilities(features, hears=hears), **self.extra_capabilities}
+        return lower("capabilities", found, revision)
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return who this server is, as a revision writes it."""
