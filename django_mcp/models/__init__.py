@@ -4,6 +4,27 @@ from __future__ import annotations
 
 from django_mcp.models.calls import CallRecord
 from django_mcp.models.keys import APIKey
+from django_mcp.models.sessions import (
+    PendingAnswer,
+    Session,
+    SessionItem,
+    Stream,
+    StreamEvent,
+    Subscription,
+    Worker,
+)
 from django_mcp.models.states import KeptState, UsedState
 
-__all__ = ["APIKey", "CallRecord", "KeptState", "UsedState"]
+__all__ = [
+    "APIKey",
+    "CallRecord",
+    "KeptState",
+    "PendingAnswer",
+    "Session",
+    "SessionItem",
+    "Stream",
+    "StreamEvent",
+    "Subscription",
+    "UsedState",
+    "Worker",
+]

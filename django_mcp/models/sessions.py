@@ -1,0 +1,284 @@
+"""Sessions and what belongs to them, the processes that serve, and the streams open in those.
+
+Nothing secret is kept: of a session's id there is a digest. All texts that clients chose are cut
+to their column.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.protocol.json import decode, encode
+
+if TYPE_CHECKING:
+    _TextField = models.TextField[Any, Any]
+else:
+    _TextField = models.TextField
+
+__all__ = [
+    "JSONTextField",
+    "PendingAnswer",
+    "Session",
+    "SessionItem",
+    "Stream",
+    "StreamEvent",
+    "Subscription",
+    "Worker",
+]
+
+
+class JSONTextField(_TextField):
+    """Any JSON value, as text: PostgreSQL's own type refuses some that clients may send."""
+
+    def from_db_value(self, value: str | None, *_args: Any) -> Any:
+        """Return the value that a row holds."""
+        return None if value is None else decode(value)
+
+    def get_prep_value(self, value: Any) -> Any:
+        """Return what a row holds of a value; None stays what it is."""
+        return None if value is None else encode(value).decode()
+
+    def to_python(self, value: Any) -> Any:
+        """Return the value itself: forms show it and do not take it."""
+        return value
+
+    def value_to_string(self, obj: models.Model) -> str:
+        """Return the value as serializers write it."""
+        return str(self.get_prep_value(self.value_from_object(obj)))
+
+
+def _user() -> models.ForeignKey[Any, Any]:
+    # No constraint: rows are written after the fact, and the users may be in another database.
+    return models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        related_name="+",
+    )
+
+
+class Session(models.Model):
+    """A connection of a client that opened with a handshake over HTTP.
+
+    Its primary key, in hex, is `Session.key` of the server. It opens nothing: what the client
+    holds is another, secret id, of which `digest` is the SHA-256.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    digest = models.CharField(_("digest"), max_length=64, unique=True, editable=False)
+    server = models.CharField(_("server"), max_length=100)
+    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    user = _user()
+    revision = models.CharField(_("revision"), max_length=20)
+    client_name = models.CharField(_("client"), max_length=100, blank=True)
+    client_version = models.CharField(_("client version"), max_length=50, blank=True)
+    client_info = JSONTextField(_("client info"), null=True, blank=True)
+    capabilities = JSONTextField(_("capabilities"), default=dict, blank=True)
+    is_initialized = models.BooleanField(_("initialized"), default=False)
+    log_level = models.CharField(_("log level"), max_length=20, blank=True)
+    transport = models.CharField(_("transport"), max_length=10, default="http")
+    created_at = models.DateTimeField(_("opened"), default=timezone.now)
+    last_seen_at = models.DateTimeField(
+        _("last seen"), default=timezone.now, help_text=_("To the minute.")
+    )
+    expires_at = models.DateTimeField(
+        _("expires"), help_text=_("At the latest; after some idle time it ends before.")
+    )
+
+    class Meta:
+        verbose_name = _("session")
+        verbose_name_plural = _("sessions")
+        default_permissions = ("view", "delete")
+        ordering = ("-last_seen_at", "-id")
+        indexes = (
+            models.Index(fields=["last_seen_at", "id"], name="django_mcp_session_seen"),
+            models.Index(fields=["principal_key", "last_seen_at"], name="django_mcp_session_owner"),
+            models.Index(fields=["expires_at"], name="django_mcp_session_expiry"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.client_name or '?'} {self.pk.hex[:8]}"
+
+
+class SessionItem(models.Model):
+    """One key of `ctx.session`. A row each, so that two writers do not lose each other's keys."""
+
+    session = models.ForeignKey(
+        Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="items"
+    )
+    key = models.CharField(_("key"), max_length=200)
+    value = JSONTextField(_("value"))
+
+    class Meta:
+        verbose_name = _("session item")
+        verbose_name_plural = _("session items")
+        default_permissions = ("view", "delete")
+        constraints = (
+            models.UniqueConstraint(fields=["session", "key"], name="django_mcp_item_key"),
+        )
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Subscription(models.Model):
+    """A resource that a session wants to hear of."""
+
+    session = models.ForeignKey(
+        Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="subscriptions"
+    )
+    uri = models.TextField(_("URI"))
+    uri_digest = models.CharField(_("digest"), max_length=64, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+
+    class Meta:
+        verbose_name = _("subscription")
+        verbose_name_plural = _("subscriptions")
+        default_permissions = ("view", "delete")
+        constraints = (
+            models.UniqueConstraint(
+                fields=["session", "uri_digest"], name="django_mcp_subscription_uri"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+class Worker(models.Model):
+    """A process that serves, for as long as it renews its lease."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    host = models.CharField(_("host"), max_length=100)
+    pid = models.PositiveIntegerField(_("process id"))
+    started_at = models.DateTimeField(_("started at"), default=timezone.now)
+    lease_until = models.DateTimeField(
+        _("lease until"),
+        db_index=True,
+        help_text=_("A process that is still there renews it in time."),
+    )
+
+    class Meta:
+        verbose_name = _("worker")
+        verbose_name_plural = _("workers")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}"
+
+
+class Stream(models.Model):
+    """A stream that is open in a worker, or a call that can be resumed and has not ended there.
+
+    Deleted at its end; those of a worker that was killed go with that worker's row.
+    """
+
+    class Kind(models.TextChoices):
+        """What opened a stream."""
+
+        CALL = "call", _("call")
+        STANDALONE = "get", _("standalone")
+        LISTEN = "listen", _("listening")
+        LEGACY = "sse", _("HTTP+SSE")
+        STDIO = "stdio", _("stdio")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
+    worker = models.ForeignKey(
+        Worker, verbose_name=_("worker"), on_delete=models.CASCADE, related_name="streams"
+    )
+    # No constraint: written in batches, and a session that ended meanwhile must not cost those.
+    session = models.ForeignKey(
+        Session,
+        verbose_name=_("session"),
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        related_name="streams",
+    )
+    server = models.CharField(_("server"), max_length=100)
+    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    user = _user()
+    revision = models.CharField(_("revision"), max_length=20, blank=True)
+    client_name = models.CharField(_("client"), max_length=100, blank=True)
+    client_version = models.CharField(_("client version"), max_length=50, blank=True)
+    opened_at = models.DateTimeField(_("opened"), default=timezone.now)
+    lists = models.CharField(
+        _("lists"), max_length=100, blank=True, help_text=_("Lists whose changes it hears of.")
+    )
+    uri_count = models.PositiveIntegerField(
+        _("resources"), default=0, help_text=_("How many resources it hears of.")
+    )
+    queued_events = models.PositiveIntegerField(
+        _("queued events"), default=0, help_text=_("Messages that waited for its reader lately.")
+    )
+
+    class Meta:
+        verbose_name = _("stream")
+        verbose_name_plural = _("streams")
+        default_permissions = ("view", "delete")
+        ordering = ("-opened_at", "-id")
+        indexes = (models.Index(fields=["-opened_at", "-id"], name="django_mcp_stream_opened"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk.hex[:8]}"
+
+
+class StreamEvent(models.Model):
+    """A recorded event of a call's stream. It outlives the stream, the worker and the call."""
+
+    stream_id = models.UUIDField(_("stream"))
+    session = models.ForeignKey(
+        Session,
+        verbose_name=_("session"),
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        related_name="events",
+    )
+    number = models.PositiveIntegerField(_("number"))
+    message = models.TextField(_("message"))
+    is_last = models.BooleanField(_("last"), default=False)
+    size = models.PositiveIntegerField(_("size"), help_text=_("In bytes."))
+    created_at = models.DateTimeField(_("created"), default=timezone.now, db_index=True)
+
+    class Meta:
+        verbose_name = _("event of a stream")
+        verbose_name_plural = _("events of streams")
+        default_permissions = ("view", "delete")
+        constraints = (
+            models.UniqueConstraint(fields=["stream_id", "number"], name="django_mcp_event_number"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.stream_id.hex[:8]}-{self.number}"
+
+
+class PendingAnswer(models.Model):
+    """A question that a client was asked on a stream, and its answer once that has come."""
+
+    session = models.ForeignKey(
+        Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="questions"
+    )
+    ask_id = models.CharField(_("id"), max_length=64, unique=True)
+    answer = JSONTextField(_("answer"), null=True, blank=True)
+    answered_at = models.DateTimeField(_("answered"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    expires_at = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("question to a client")
+        verbose_name_plural = _("questions to clients")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.ask_id
