@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.inprocess.calling import MAX_ROUNDS, is_question, principal_of, revision_called
-from django_mcp.inprocess.errors import MCPError, to_error
+from django_mcp.inprocess.errors import MCPError, Unanswered, to_error
 from django_mcp.inprocess.questions import ALL_CAPABILITIES, Answerer
 from django_mcp.protocol import headers as names
+from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.test.exchanges import Endpoint, Response, exchange
 from django_mcp.test.messages import (
@@ -91,6 +92,7 @@ class Conversation:
         self.response: Response | None = None
         self.answers: list[tuple[str, JSONObject]] = []
         self._ids = itertools.count(1)
+        self._failure: Exception | None = None
         self.forget()
 
     def log_in(self, user: Any) -> None:
@@ -153,6 +155,9 @@ class Conversation:
         header_params = tool.header_params if tool is not None and method == "tools/call" else ()
         mirrors = mirroring_headers(method, params, self.revision, header_params)
         response = await self._post(message, mirrors)
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         for answer in reversed(response.messages):
             if "error" in answer:
                 raise to_error(method, answer["error"], response.status)
@@ -205,8 +210,15 @@ class Conversation:
         # Its key does not travel: it is known by its place.
         key = f"question-{len(self.questions) + 1}"
         self.questions.append(Question(key=key, method=method, params=params))
-        answers = await self.answerer.answer_all({key: {"method": method, "params": params}})
-        await self._post({"jsonrpc": "2.0", "id": id_, "result": answers[key]}, {})
+        reply: JSONObject = {"jsonrpc": "2.0", "id": id_}
+        try:
+            answers = await self.answerer.answer_all({key: {"method": method, "params": params}})
+            reply["result"] = answers[key]
+        except (Unanswered, TypeError) as error:
+            # Raised here it would end up in the server: it is for the test, when the call is over.
+            self._failure = self._failure or error
+            reply["error"] = {"code": INTERNAL_ERROR, "message": "The test has no answer to this"}
+        await self._post(reply, {})
 
     async def _run_again(self, method: str, params: JSONObject, asked: JSONObject) -> None:
         """Have the handler run once more without answers: it has to ask the same again."""

@@ -255,11 +255,34 @@ def test_questions_are_answered_in_order_by_key_or_by_a_function(newest: MCPClie
     assert other.call("wish").text == "cancel"
 
 
-def test_a_question_without_an_answer_is_told(newest: MCPClient):
-    with pytest.raises(Unanswered, match=r"Which\?"):
-        newest.call("wish")
+@pytest.mark.parametrize("revision", REVISION_NAMES[2:])
+def test_a_question_without_an_answer_is_told(revision: str):
+    client = MCPClient(SERVER, revision=revision)
 
-    assert [question.key for question in newest.questions] == ["question-1"]
+    with pytest.raises(Unanswered, match=r"Which\?"):
+        client.call("wish")
+    assert [question.key for question in client.questions] == ["question-1"]
+
+    client.answer("red")
+    with pytest.raises(TypeError, match="no answer"):
+        client.call("wish")
+    client.answer({"colour": "red"}, True)
+    assert client.call("wish").text == "red 1 accept"
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[2:])
+def test_a_session_asks_as_a_retry_does(revision: str):
+    client = MCPClient(SERVER, revision=revision)
+    client.answer({"colour": ["red"]}, Wish("red", 2), False)
+
+    assert client.call("wish").text == "red 2 decline"
+    messages = [question.message or "" for question in client.questions]
+    assert [message.splitlines()[0] for message in messages] == ["Which?", "Which?", "Sure?"]
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[:2])
+def test_what_a_revision_cannot_ask_is_told(revision: str):
+    assert "Use a newer client" in MCPClient(SERVER, revision=revision).call("wish").text
 
 
 def test_what_the_client_declares_can_be_less(staff: Any):
