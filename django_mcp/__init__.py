@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from django_mcp.auth.permissions import object_permission as object_permission
     from django_mcp.context import Context as Context
     from django_mcp.protocol.asks import ask_form as ask_form
     from django_mcp.protocol.asks import ask_roots as ask_roots
@@ -70,6 +71,7 @@ _HOMES = {
     "ask_url": "django_mcp.protocol.asks",
     "completion": "django_mcp.servers",
     "default_server": "django_mcp.servers",
+    "object_permission": "django_mcp.auth.permissions",
     "prompt": "django_mcp.servers",
     "resource": "django_mcp.servers",
     "tool": "django_mcp.servers",
@@ -104,6 +106,7 @@ __all__ = [
     "ask_url",
     "completion",
     "default_server",
+    "object_permission",
     "prompt",
     "resource",
     "tool",

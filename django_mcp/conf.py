@@ -21,6 +21,8 @@ from django.utils.functional import Promise
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.registry.access import read_access, read_rates, read_scopes
+from django_mcp.registry.problems import RegistrationError
 
 __all__ = ["Problem", "Settings", "find_problems", "read_icon", "settings"]
 
@@ -63,6 +65,11 @@ class Settings:
     STATE_TTL_S: float = 600
     STATE_INLINE_BYTES: int = 32 * 1024
     STATE_SINGLE_USE: bool = False
+    PERMISSION: Any = None
+    SCOPES: Sequence[str] = ()
+    SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = None
+    THROTTLE: Mapping[str, str] | None = None
+    THROTTLE_CACHE: str = "default"
     AUTODISCOVER_MODULE: str | None = "mcp"
     PUBLIC_URL: str | None = None
     OAUTH_PREFIX: str = "oauth/"
@@ -141,6 +148,34 @@ def _is_dotted(value: object) -> bool:
 def _is_authenticator(value: object) -> bool:
     # Authenticators are of a layer above, which can tell more.
     return _is_dotted(value) or callable(getattr(value, "authenticate", None))
+
+
+def _is_permission(value: Any) -> bool:
+    try:
+        return value is None or bool(read_access("", permission=value))
+    except RegistrationError:
+        return False
+
+
+def _is_scopes(value: Any) -> bool:
+    try:
+        return value is not None and read_scopes(value, "") is not None
+    except RegistrationError:
+        return False
+
+
+def _is_scope_map(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        _is_scopes((scope,)) and not isinstance(implied, str) and _is_scopes(implied)
+        for scope, implied in value.items()
+    )
+
+
+def _are_rates(value: Any) -> bool:
+    try:
+        return isinstance(value, Mapping) and read_rates(value) is not None
+    except ValueError:
+        return False
 
 
 def read_icon(icon: Icon | Mapping[str, Any]) -> Icon:
@@ -237,6 +272,23 @@ _RULES: Mapping[str, _Rule] = {
         wanted=f"a whole number from 0 to {MAX_INLINE_STATE_BYTES}",
     ),
     "STATE_SINGLE_USE": _BOOL,
+    "PERMISSION": _Rule(
+        accepts=_is_permission,
+        wanted="'app.codename', a list of such names, a function over the user, or None",
+    ),
+    "SCOPES": _Rule(accepts=_is_scopes, wanted="a list of names of scopes, without spaces"),
+    "SCOPE_IMPLIES": _Rule(
+        accepts=_or_none(_is_scope_map),
+        wanted="None, or a dict from a scope to the list of those it stands for",
+    ),
+    "THROTTLE": _Rule(
+        accepts=_or_none(_are_rates),
+        wanted="None, or a dict from 'principal' and 'address' to rates such as '600/m'",
+    ),
+    "THROTTLE_CACHE": _Rule(
+        accepts=lambda value: isinstance(value, str) and value in site_settings.CACHES,
+        wanted="the name of one of CACHES",
+    ),
     "AUTODISCOVER_MODULE": _Rule(
         accepts=_or_none(_is_dotted), wanted="the name of a module, or None to look for none"
     ),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from django_mcp.auth.principal import AuthInfo
 
-__all__ = ["Context"]
+__all__ = ["Context", "user_of"]
 
 
 class Context(core.Context[Any]):
@@ -38,7 +38,7 @@ class Context(core.Context[Any]):
         try:
             return self._user
         except AttributeError:
-            self._user = _user_of(self.principal)
+            self._user = user_of(self.principal)
         return self._user
 
     @property
@@ -95,7 +95,7 @@ def _drop_credentials(request: Any) -> None:
 _CREDENTIALS = frozenset(name.encode() for name in CREDENTIAL_HEADERS)
 
 
-def _user_of(principal: Any) -> Any:
+def user_of(principal: Any) -> Any:
     """Return a principal's user: its `user`, or itself when it is one."""
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser

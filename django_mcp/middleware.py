@@ -168,5 +168,6 @@ class TenantMiddleware:
         if tenant is None:
             refusal = Refusal(code=INVALID_REQUEST, message="There is no such tenant")
             return Reply(404, encode_error(None, refusal))
+        exchange.is_of_tenant = True
         with tenant:
             return await self.get_reply(exchange)

@@ -12,7 +12,9 @@ from weakref import WeakSet
 
 from django.core.signals import setting_changed
 
+from django_mcp.auth.access import DjangoAccess
 from django_mcp.auth.gate import Gate, load_authenticators
+from django_mcp.auth.throttles import CacheCounter
 from django_mcp.calls.recorder import CallRecorder
 from django_mcp.conf import find_problems, read_icon, settings
 from django_mcp.context import Context
@@ -55,6 +57,7 @@ _SHARED = {
     "state_ttl_s": "STATE_TTL_S",
     "inline_state_bytes": "STATE_INLINE_BYTES",
     "single_use_state": "STATE_SINGLE_USE",
+    "throttle": "THROTTLE",
 }
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
 
@@ -63,8 +66,10 @@ _OF_DEFAULT_SERVER = {
     "description": "DESCRIPTION",
     "website_url": "WEBSITE_URL",
     "instructions": "INSTRUCTIONS",
+    "permission": "PERMISSION",
+    "scopes": "SCOPES",
 }
-"""Options that say who the default server is, and so are no other's."""
+"""Options that say who the default server is and whom it is for, and so are no other's."""
 
 _OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
 """Options that say who gets in. Each server says it for itself, so that none is open by accident."""
@@ -109,6 +114,8 @@ class MCPServer(InProcess, core.MCPServer):
         self._needs_gate = True
         self._authenticate: Callable[[Exchange], Awaitable[Reply | None]] | None = None
         self.scope = ThreadScope()
+        self.access = DjangoAccess()
+        self.counter = CacheCounter()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
         self.states = SiteStates()
@@ -233,6 +240,10 @@ class MCPServer(InProcess, core.MCPServer):
             f"Give MCPServer({self._given_name!r}) authenticators=[...] to say who may call it, or "
             "public=True if everybody may."
         )
+
+    def provide_user(self, ctx: Any) -> Any:
+        """Return the Django user on whose behalf a request is made."""
+        return ctx.user
 
     def injectables(self, annotation: Any) -> Provider | None:
         """Return what provides a parameter: the context, the HTTP request, the user."""

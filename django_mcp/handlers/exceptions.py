@@ -39,6 +39,10 @@ class DjangoExceptions:
             return Failure(kind=FailureKind.MISSING, message=_own_text(error) or _("Not found."))
         return None
 
+    def missing(self) -> Failure:
+        """See `ExceptionMapper.missing`."""
+        return Failure(kind=FailureKind.MISSING, message=_("Not found."))
+
 
 def _is_http404(error: Exception) -> bool:
     # Importing it here would load the models' machinery; whoever raised it has done so.

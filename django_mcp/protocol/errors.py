@@ -18,6 +18,8 @@ UNSUPPORTED_PROTOCOL_VERSION = -32022
 REQUEST_CANCELLED = -32800
 """Answer to a cancelled request where the transport must answer something (JSON mode before
 2026-07-28). Outside the reserved range; ours, after common practice."""
+TOO_MANY_REQUESTS = 429
+"""Answer to one request too many. Outside the reserved range; ours, after the HTTP status."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

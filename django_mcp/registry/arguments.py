@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.access import Access
 from django_mcp.registry.injection import Injection
 from django_mcp.registry.problems import ArgumentErrors, Problem, to_pointer
 from django_mcp.registry.reports import describe_conversion, in_order, show
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from django_mcp.registry.object_checks import ObjectCheck
 
 __all__ = [
     "ArgumentErrors",
@@ -38,6 +41,8 @@ __all__ = [
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 """Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""
 
+_OPEN = Access()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Handler:
@@ -53,6 +58,8 @@ class Handler:
             it belongs into the same thread.
         origin: the function as it was registered.
         source: where it stands, for messages.
+        access: who may use it.
+        check: what judges a call of it by its arguments.
     """
 
     function: Callable[..., Any]
@@ -62,6 +69,8 @@ class Handler:
     convert: Callable[..., Any]
     origin: Callable[..., Any]
     source: str
+    access: Access = _OPEN
+    check: ObjectCheck | None = None
 
     def bind(self, arguments: JSONObject, ctx: Any) -> dict[str, Any]:
         """Return the keyword arguments of one call.

@@ -7,6 +7,7 @@ from typing import Any
 
 from django_mcp.protocol.results import Completion
 from django_mcp.registry import hints
+from django_mcp.registry.access import Access
 from django_mcp.registry.arguments import Handler, read_chosen
 from django_mcp.registry.building import Surroundings, listed, make_handler
 from django_mcp.registry.problems import RegistrationError
@@ -26,11 +27,14 @@ COMPLETER_PARAMETERS = ("value", "arguments")
 GLOBAL_COMPLETER_PARAMETERS = ("ref", "argument", *COMPLETER_PARAMETERS)
 """What the completer of everything may take besides: what is completed, and the argument's name."""
 
+_OPEN = Access()
+
 
 def build_completer(
     function: Callable[..., Any],
     surroundings: Surroundings,
     known: Sequence[str] = COMPLETER_PARAMETERS,
+    access: Access = _OPEN,
 ) -> Handler:
     """Return what proposes values: a function that takes any of the known parameters."""
     signature = surroundings.read(function)
@@ -42,7 +46,12 @@ def build_completer(
             f"It may take {listed(known)}, and what is injected by its type."
         )
     return make_handler(
-        function, signature, read_chosen(names), completion_converter(surroundings.converter)
+        function,
+        signature,
+        read_chosen(names),
+        completion_converter(surroundings.converter),
+        access,
+        surroundings,
     )
 
 

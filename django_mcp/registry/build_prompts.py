@@ -45,12 +45,14 @@ def build_prompt(
         listed = tuple(arguments)
         read = _reader_of(signature, listed)
         completers = {}
+    fields = common_fields(signature, **common)
+    convert = prompt_converter(surroundings.converter)
     return PromptEntry(
         name=name_of(function, name, signature.source),
         arguments=listed,
-        handler=make_handler(function, signature, read, prompt_converter(surroundings.converter)),
+        handler=make_handler(function, signature, read, convert, fields["access"], surroundings),
         completers=completers,
-        **common_fields(signature, **common),
+        **fields,
     )
 
 

@@ -61,10 +61,9 @@ def build_resource(
         uri=uri,
         name=name_of(function, name, source),
         size=size,
-        **_readable(function, surroundings, signature, read_nothing, mime_type),
+        **_readable(function, surroundings, signature, read_nothing, mime_type, common),
         annotations=_annotations(annotations, source),
         cache=cache,
-        **common_fields(signature, **common),
     )
 
 
@@ -92,11 +91,10 @@ def build_template(
     return TemplateEntry(
         template=template,
         name=name_of(function, name, source),
-        **_readable(function, surroundings, signature, read, mime_type),
+        **_readable(function, surroundings, signature, read, mime_type, common),
         annotations=_annotations(annotations, source),
         cache=cache,
         completers=choice_completers(signature),
-        **common_fields(signature, **common),
     )
 
 
@@ -106,14 +104,17 @@ def _readable(
     signature: Signature,
     read: Reader,
     mime_type: str | None,
+    common: dict[str, Any],
 ) -> dict[str, Any]:
+    fields = common_fields(signature, **common)
     with complain(signature.source):
         check_optional_mime_type(mime_type)
     converter = surroundings.converter
     output = find_output(signature.returns, signature.source, converter)
     convert = resource_converter(converter, mime_type, output)
     return {
-        "handler": make_handler(function, signature, read, convert),
+        **fields,
+        "handler": make_handler(function, signature, read, convert, fields["access"], surroundings),
         "mime_type": mime_type or guess_mime_type(signature.returns),
     }
 

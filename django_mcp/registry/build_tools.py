@@ -11,6 +11,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
 from django_mcp.registry import adapters
+from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
 from django_mcp.registry.building import (
     Surroundings,
@@ -50,6 +51,7 @@ def build_tool(
     idempotent: bool | None = None,
     open_world: bool | None = None,
     timeout: float | None = None,
+    throttle: str | None = None,
     required_client_capabilities: JSONObject | None = None,
     validate_output: bool | None = None,
     record_arguments: bool = False,
@@ -67,6 +69,8 @@ def build_tool(
     if timeout is not None and not timeout > 0:
         raise RegistrationError(f"{source}: timeout= is {timeout!r}. Give seconds, more than 0.")
     fields = common_fields(signature, **common)
+    with complain(source):
+        rate = None if throttle is None else read_rate(throttle)
     read, published = _input(signature, input_schema)
     output, published_output = _output(signature, surroundings, output_schema)
     is_data = published_output is not None
@@ -82,7 +86,7 @@ def build_tool(
     }
     return ToolEntry(
         name=name,
-        handler=make_handler(function, signature, read, convert),
+        handler=make_handler(function, signature, read, convert, fields["access"], surroundings),
         input_schema=published,
         input_validator=input_validator,
         output_schema=published_output,
@@ -90,6 +94,7 @@ def build_tool(
         annotations=_hints(given, source),
         header_params=headers,
         timeout_s=timeout,
+        throttle=rate,
         required_client_capabilities=_capabilities(required_client_capabilities, source),
         validate_output=validate_output,
         record_arguments=record_arguments,

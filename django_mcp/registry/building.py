@@ -13,16 +13,18 @@ from typing import Any
 from django_mcp.protocol.content import Icon, check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry import adapters
+from django_mcp.registry.access import Access, Permission, read_access
 from django_mcp.registry.arguments import (
     Handler,
     Reader,
+    is_async_callable,
     prepare_function,
     read_nothing,
     read_strings,
     read_whole,
 )
-from django_mcp.registry.entries import Access
-from django_mcp.registry.injection import Injectables
+from django_mcp.registry.injection import Injectables, Provider
+from django_mcp.registry.object_checks import read_check
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Signature, read_signature
@@ -45,6 +47,7 @@ class Surroundings:
 
     injectables: Injectables
     converter: ResultConverter
+    provide_user: Provider
 
     def read(self, function: Callable[..., Any]) -> Signature:
         """Return how a function is called on this server."""
@@ -75,8 +78,8 @@ def common_fields(
     description: Any = None,
     icons: Sequence[Icon | str] = (),
     meta: Mapping[str, Any] | None = None,
-    permission: str | Sequence[str] | Callable[..., Any] | None = None,
-    scopes: str | Sequence[str] = (),
+    permission: Permission = None,
+    scopes: str | Sequence[str] | None = None,
     check: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
     """Return the fields that every entry has, checked.
@@ -98,21 +101,13 @@ def common_fields(
                 f"{source}: the _meta key {key!r} is the protocol's. "
                 f"Use a prefix of your own, such as 'example.com/'."
             )
-    if check is not None and not callable(check):
-        raise RegistrationError(f"{source}: check= takes a function.")
     return {
         "title": title,
         "description": description,
         "icons": shown,
         "meta": None if meta is None else dict(meta),
         "source": source,
-        "access": Access(
-            permission=permission
-            if permission is None or callable(permission)
-            else _names(permission, "permission", source),
-            scopes=_names(scopes, "scopes", source),
-            check=check,
-        ),
+        "access": read_access(source, permission=permission, scopes=scopes, check=check),
     }
 
 
@@ -124,21 +119,17 @@ def _check_text(text: Any, source: str) -> None:
         )
 
 
-def _names(given: str | Sequence[str], option: str, source: str) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if not all(type(name) is str and name for name in names):
-        raise RegistrationError(f"{source}: {option}= takes a name or a list of names.")
-    return names
-
-
 def make_handler(
     function: Callable[..., Any],
     signature: Signature,
     read: Reader,
     convert: Callable[..., Any],
+    access: Access,
+    surroundings: Surroundings,
 ) -> Handler:
-    """Return a function with what reads its arguments and its results."""
+    """Return a function with what judges its calls, and reads its arguments and its results."""
     called, is_async = prepare_function(function)
+    check = access.check
     return Handler(
         function=called,
         is_async=is_async,
@@ -147,6 +138,17 @@ def make_handler(
         convert=convert,
         origin=function,
         source=signature.source,
+        access=access,
+        check=None
+        if check is None
+        else read_check(
+            check,
+            signature,
+            is_async_handler=is_async,
+            is_async=is_async_callable(check),
+            injectables=surroundings.injectables,
+            provide_user=surroundings.provide_user,
+        ),
     )
 
 

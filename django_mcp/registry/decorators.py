@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.access import Permission, read_access
 from django_mcp.registry.build_completers import GLOBAL_COMPLETER_PARAMETERS, build_completer
 from django_mcp.registry.build_prompts import build_prompt
 from django_mcp.registry.build_resources import build_resource, build_template
@@ -41,10 +42,12 @@ class CommonOptions(TypedDict, total=False):
         docstring's, without its sections on parameters and the result.
     icons: `Icon`s, or their `https:` URLs.
     meta: `_meta` as listed.
-    permission: a permission, or several that are all needed, or a function that judges; who lacks
-        them does not see the entry.
-    scopes: OAuth scopes that are all needed.
-    check: a function that judges a call by its arguments.
+    permission: a permission, or several that are all needed, or a function over the user; who lacks
+        them does not see the entry. By default the server's; `()`: none.
+    scopes: OAuth scopes that a token needs all of; they do not hide the entry. By default the
+        server's; `()`: none.
+    check: a function over the user and the arguments of a call; where it says no, what was asked
+        for is not there.
     """
 
     name: str | None
@@ -52,8 +55,8 @@ class CommonOptions(TypedDict, total=False):
     description: Any
     icons: Sequence[Icon | str]
     meta: Mapping[str, Any] | None
-    permission: str | Sequence[str] | Callable[..., Any] | None
-    scopes: str | Sequence[str]
+    permission: Permission
+    scopes: str | Sequence[str] | None
     check: Callable[..., Any] | None
 
 
@@ -66,6 +69,7 @@ class ToolOptions(CommonOptions, total=False):
         promises data. None: none.
     read_only, destructive, idempotent, open_world: hints for clients; unsaid by default.
     timeout: seconds a call may take; by default the server's.
+    throttle: how often each principal may call it, such as `"10/m"`.
     required_client_capabilities: what a client has to offer, as it declares it.
     validate_output: check results against the output schema; by default the server's.
     record_arguments: keep the arguments in the record of calls, where there is one; by default
@@ -79,6 +83,7 @@ class ToolOptions(CommonOptions, total=False):
     idempotent: bool | None
     open_world: bool | None
     timeout: float | None
+    throttle: str | None
     required_client_capabilities: JSONObject | None
     validate_output: bool | None
     record_arguments: bool
@@ -116,6 +121,10 @@ class Registration:
     def injectables(self, annotation: Any) -> Provider | None:
         """Return what provides a parameter of this annotation; None for ordinary arguments."""
         return None
+
+    def provide_user(self, ctx: Any) -> Any:
+        """Return who makes a request, as checks of arguments are given it."""
+        return ctx.principal
 
     # -- decorators
 
@@ -161,19 +170,30 @@ class Registration:
             return function
         return _keep(lambda each: self.register_prompt(each, **options))
 
-    def completion(self, target: Callable[..., Any] | str, argument: str) -> Callable[[F], F]:
+    def completion(
+        self,
+        target: Callable[..., Any] | str,
+        argument: str,
+        *,
+        permission: Permission = None,
+        scopes: str | Sequence[str] | None = None,
+    ) -> Callable[[F], F]:
         """Have a function propose values for an argument of a prompt or a resource template.
 
         Args:
             target: the prompt's or template's function, the prompt's name, or the URI template.
             argument: which of its arguments.
+            permission: what is needed besides what the prompt or template needs; who lacks it
+                gets no values.
+            scopes: the same of OAuth scopes; who lacks them is told.
 
         The function may take `value`, the text so far, and `arguments`, a dict of the others, and
         returns strings, best first, or a `Completion`.
         """
 
         def register(function: F) -> F:
-            handler = build_completer(function, self._surroundings())
+            access = read_access(describe_source(function), permission=permission, scopes=scopes)
+            handler = build_completer(function, self._surroundings(), access=access)
             entry = self._completed(target, handler.source)
             if argument not in entry.argument_names:
                 raise RegistrationError(
@@ -267,7 +287,11 @@ class Registration:
     # -- the two things it needs
 
     def _surroundings(self) -> Surroundings:
-        return Surroundings(injectables=self.injectables, converter=self.converter)
+        return Surroundings(
+            injectables=self.injectables,
+            converter=self.converter,
+            provide_user=self.provide_user,
+        )
 
     def _completed(
         self, target: Callable[..., Any] | str, source: str

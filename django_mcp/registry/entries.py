@@ -1,12 +1,11 @@
 """What is registered: tools, resources, resource templates and prompts, as values.
 
-An entry knows how it is listed and how it is called. Who may see it is judged elsewhere; `Access`
-only carries what its author said.
+An entry knows how it is listed and how it is called; who may see it is judged elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from django_mcp.protocol.headers import HeaderParam
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
 from django_mcp.protocol.uri_template import UriTemplate
+from django_mcp.registry.access import Access, Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.validators import Validator
@@ -28,21 +28,6 @@ __all__ = [
     "TemplateEntry",
     "ToolEntry",
 ]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
-    """Who may use an entry, in the words of its author.
-
-    Attributes:
-        permission: names of permissions that are all needed, or a function that judges.
-        scopes: names of OAuth scopes that are all needed.
-        check: a function that judges a call by its arguments.
-    """
-
-    permission: tuple[str, ...] | Callable[..., Any] | None = None
-    scopes: tuple[str, ...] = ()
-    check: Callable[..., Any] | None = None
 
 
 _OPEN = Access()
@@ -101,6 +86,7 @@ class ToolEntry(Entry):
         annotations: hints in wire form, of those that the author gave.
         header_params: the arguments that clients repeat in headers.
         timeout_s: how long a call may take; None leaves it to the server.
+        throttle: how often each principal may call it; None: as often as they like.
         required_client_capabilities: what a client has to offer.
         validate_output: whether results are checked; None leaves it to the server.
         record_arguments: whether a record of calls may keep the arguments.
@@ -114,6 +100,7 @@ class ToolEntry(Entry):
     annotations: JSONObject | None = None
     header_params: tuple[HeaderParam, ...] = ()
     timeout_s: float | None = None
+    throttle: Rate | None = None
     required_client_capabilities: JSONObject = field(default_factory=dict)
     validate_output: bool | None = None
     record_arguments: bool = False

@@ -6,7 +6,7 @@ Each change replaces a mapping by a new one, so whoever iterates one sees one st
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -175,6 +175,17 @@ class Registry:
             or any(entry.completers for entry in self.prompts.values())
             or any(entry.completers for entry in self.templates.values())
         )
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every entry: tools, resources, templates and prompts."""
+        yield from self.tools.values()
+        yield from self.resources.values()
+        yield from self.templates.values()
+        yield from self.prompts.values()
+
+    def completion_handlers(self) -> Iterator[Handler]:
+        """Yield what was registered to complete one argument."""
+        yield from self._completers.values()
 
     # -- watching
 

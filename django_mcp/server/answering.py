@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
@@ -27,16 +28,19 @@ from django_mcp.protocol.messages import (
     encode_result,
 )
 from django_mcp.server.admission import admit, refuse_batch
+from django_mcp.server.admitting import refuse_rate
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.methods import METHODS
+from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
 from django_mcp.server.sessions import Session, join_session
 from django_mcp.server.taking import take
 
 if TYPE_CHECKING:
+    from django_mcp.server.derived import Derived
     from django_mcp.server.interfaces import Observer
     from django_mcp.server.server import MCPServer
 
@@ -122,10 +126,8 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
         if request.method != "initialize":
             kept.in_flight[request.id] = ctx
             ctx.task = asyncio.current_task()
-    observer = server.observer
-    running = _run(ctx) if observer is None else _run_observed(ctx, observer)
     try:
-        outcome = await running
+        outcome = await _begin(ctx, derived)
     finally:
         ctx.finish()
         if kept is not None and kept.in_flight.get(request.id) is ctx:
@@ -138,6 +140,18 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     if request.method == "initialize" and kept is None and exchange.headers is not None:
         return await _open_session(server, exchange, request, ctx.connection, reply)
     return reply
+
+
+def _begin(ctx: Context[Any], derived: Derived) -> Coroutine[Any, Any, bytes | Refusal | None]:
+    """Return what answers a request, after a look at what there is for who asks."""
+    server, exchange = ctx.server, ctx.exchange
+    offer = server.access.find_offer(exchange, derived.requirements)
+    if offer is not None:
+        exchange.offer = offer
+    may_go_on = offer is not None and not derived.rates
+    if server.observer is None:
+        return _run(ctx, may_go_on=may_go_on)
+    return _run_observed(ctx, server.observer, may_go_on=may_go_on)
 
 
 async def _open_session(
@@ -160,11 +174,15 @@ async def _open_session(
     return reply
 
 
-async def _run(ctx: Context[Any]) -> bytes | Refusal | None:
+async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
     method = METHODS.get(ctx.method)
     if method is None:
         return Refusal(code=METHOD_NOT_FOUND, message=f"Unknown method: {ctx.method[:200]}")
     try:
+        if not may_go_on:
+            refusal = await _prepare(ctx)
+            if refusal is not None:
+                return refusal
         outcome = await method(ctx)
         if ctx.method == "initialize" and not isinstance(outcome, Refusal):
             _settle(ctx)
@@ -182,16 +200,27 @@ async def _run(ctx: Context[Any]) -> bytes | Refusal | None:
         return Refusal(code=INTERNAL_ERROR, message="Internal error")
 
 
+async def _prepare(ctx: Context[Any]) -> Refusal | None:
+    """Do what may take a while and only some requests need, or return why they go no further."""
+    rates = ctx.server.derived.rates
+    refusal = await refuse_rate(ctx, rates) if rates else None
+    if refusal is None and ctx.exchange.offer is NOTHING:
+        await ctx.server.refresh_offer(ctx.exchange)
+    return refusal
+
+
 _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 
-async def _run_observed(ctx: Context[Any], observer: Observer) -> bytes | Refusal | None:
+async def _run_observed(
+    ctx: Context[Any], observer: Observer, *, may_go_on: bool
+) -> bytes | Refusal | None:
     if ctx.method not in _OBSERVED:
-        return await _run(ctx)
+        return await _run(ctx, may_go_on=may_go_on)
     started = time.perf_counter()
     outcome = None
     try:
-        outcome = await _run(ctx)
+        outcome = await _run(ctx, may_go_on=may_go_on)
         return outcome
     finally:
         # Cancelled ones are heard of as well.

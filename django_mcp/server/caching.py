@@ -49,7 +49,8 @@ def read_cache_fields(
         # It holds what this client answered.
         return _fields(ctx, None, is_alike=False)
     access = entry.access
-    is_open = not (access.permission or access.scopes or access.check)
+    scopes = access.scopes or ctx.exchange.offer.scopes_of(entry)
+    is_open = not (access.permission or scopes or access.check)
     is_alike = is_open and (own is not None or not entry.handler.injections)
     return _fields(ctx, own or hint, is_alike=is_alike)
 
@@ -61,7 +62,7 @@ def _fields(ctx: Context[Any], hint: CacheHint | None, *, is_alike: bool) -> Map
         hint.scope == "public"
         and is_alike
         and server.is_public
-        and server.access.variant(ctx.principal) is None
+        and ctx.exchange.offer.variant is None
     )
     return {"ttlMs": hint.ttl_ms, "cacheScope": "public" if is_public else "private"}
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import RevisionSet
+from django_mcp.registry.access import read_rates
 from django_mcp.registry.registry import Registry
 from django_mcp.server.cache import BoundedCache
 from django_mcp.server.caching import has_lazy_texts
 from django_mcp.server.capabilities import offered_features
+from django_mcp.server.offers import Requirements
 from django_mcp.server.options import Mode, Options
 
 
@@ -26,6 +28,8 @@ class Derived:
         "has_lazy_texts",
         "lists",
         "options",
+        "rates",
+        "requirements",
         "result_fields",
         "revisions",
         "version",
@@ -42,6 +46,8 @@ class Derived:
         self.features_if_listening = self.features_if_streaming | {"listen"}
         self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
         self.lists = BoundedCache(256)
+        self.requirements = Requirements(registry, options)
+        self.rates = read_rates(options.throttle)
         self.has_lazy_identity = not all(
             text is None or isinstance(text, str) for text in (options.title, options.description)
         )

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.connection import ConnectionState
-from django_mcp.server.interrupt import Shield, TaskTimers
+from django_mcp.server.interrupt import TaskTimers
+from django_mcp.server.offers import NOTHING, Offer
 
 
 class Sink(Protocol):
@@ -34,6 +35,7 @@ class Anonymous:
     """The principal of a request that nobody authenticated."""
 
     key: str | None = None
+    auth: Any = None
     is_authenticated = False
 
     def __repr__(self) -> str:
@@ -61,9 +63,10 @@ class Exchange:
         "headers",
         "is_buffered",
         "is_disconnected",
+        "is_of_tenant",
+        "offer",
         "principal",
         "request_id",
-        "shield",
         "sink",
         "timers",
         "url_kwargs",
@@ -98,26 +101,20 @@ class Exchange:
         """Of the task that the exchange is answered in, where the transport has made them."""
         self.gate: Any = None
         """What authenticated it; challenges are made by it. None where nobody has to be known."""
+        self.offer: Offer = NOTHING
+        """What there is for the principal; the server finds it out before it answers."""
+        self.is_of_tenant = False
+        """What is found out for it must not be kept: another tenant's might be another."""
         self.request_id: str | None = None
         self.cancels_on_disconnect = False
         """Set by the server as soon as the revision is known; read by the transport."""
         self.is_disconnected = False
-        self.shield: Shield | None = None
-        """Made when a handler first asks not to be interrupted by its client."""
         self.is_buffered = False
         """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
 
     def disconnected(self) -> None:
         """Note that the client is gone. The transport calls it, once, before it cancels."""
         self.is_disconnected = True
-
-    def interrupt(self, cancel: Callable[[], object]) -> bool:
-        """Cancel the call for its client, by `cancel`; False: later, its handler is shielded."""
-        if self.shield is None:
-            cancel()
-            return True
-        self.shield.cancel(cancel)
-        return not self.shield.is_up
 
 
 class Reply:

@@ -6,19 +6,19 @@ without `async` in front is called on the event loop and must not block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.entries import Entry
 
 if TYPE_CHECKING:
     from django_mcp.server.connection import ConnectionState
     from django_mcp.server.context import Context
     from django_mcp.server.exchange import Exchange
+    from django_mcp.server.offers import Offer, Requirements
     from django_mcp.server.push import PushStream
     from django_mcp.server.sessions import Session
 
@@ -38,14 +38,39 @@ class HandlerScope(Protocol):
 
 
 class AccessPolicy(Protocol):
-    """Who may see and use what: the one place that decides it."""
+    """Who may see and use what; `offers` acts on it."""
 
-    def is_visible(self, entry: Entry, principal: Any) -> bool:
-        """Tell whether `entry` exists for `principal`; what is not visible is unknown to them."""
+    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        """Return what there is for the exchange's principal; None when that has to be loaded.
+
+        Args:
+            exchange: the request, or the stream.
+            requirements: of the server's entries.
+        """
         ...
 
-    def variant(self, principal: Any) -> Hashable | None:
-        """Return a key that is equal for principals who see the same; None: all see the same."""
+    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+        """Find out what there is for the exchange's principal, where it takes a query."""
+        ...
+
+    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+        """Return the challenge when the principal's token lacks one of the scopes."""
+        ...
+
+    def identify(self, principal: Any) -> str | None:
+        """Return who a principal is, equal for all of their requests; None: nobody knows."""
+        ...
+
+
+class RateCounter(Protocol):
+    """Counts what happens, for all processes together or for one."""
+
+    async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
+        """Count one more under each key, and return the counts.
+
+        Args:
+            keys: each with the seconds after which its count may be forgotten.
+        """
         ...
 
 
@@ -98,6 +123,10 @@ class ExceptionMapper(Protocol):
 
     def map(self, error: Exception) -> Failure | None:
         """Return what `error` means to the client; None: it is a fault of ours."""
+        ...
+
+    def missing(self) -> Failure:
+        """Return what is told of something that is not there, or not for who asks."""
         ...
 
 

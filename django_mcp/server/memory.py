@@ -8,15 +8,17 @@ import contextvars
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.registry.entries import Entry
-from django_mcp.server.interfaces import Failure
+from django_mcp.protocol.errors import Refusal
+from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.offers import WHOLE, Offer, Requirements
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
+    from django_mcp.server.exchange import Exchange
 
 T = TypeVar("T")
 
@@ -34,15 +36,42 @@ class ThreadScope:
 
 
 class OpenAccess:
-    """Let everybody see everything."""
+    """Let everybody see and use everything."""
 
-    def is_visible(self, entry: Entry, principal: Any) -> bool:
-        """See `AccessPolicy.is_visible`."""
-        return True
+    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        """See `AccessPolicy.find_offer`."""
+        return WHOLE
 
-    def variant(self, principal: Any) -> Hashable | None:
-        """See `AccessPolicy.variant`."""
+    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+        """See `AccessPolicy.load_offer`."""
+        return WHOLE
+
+    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+        """See `AccessPolicy.refuse_scopes`."""
         return None
+
+    def identify(self, principal: Any) -> str | None:
+        """See `AccessPolicy.identify`."""
+        key: str | None = getattr(principal, "key", None)
+        return key
+
+
+class ProcessCounter:
+    """Count in this process; at most `limit` counts, of which the oldest are forgotten."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._limit = limit
+        self._counts: dict[str, int] = {}
+
+    async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
+        """See `RateCounter.add`."""
+        found = []
+        for key, _ in keys:
+            count = self._counts[key] = self._counts.pop(key, 0) + 1
+            found.append(count)
+        while len(self._counts) > self._limit:
+            del self._counts[next(iter(self._counts))]
+        return found
 
 
 class NoKnownExceptions:
@@ -51,6 +80,10 @@ class NoKnownExceptions:
     def map(self, error: Exception) -> Failure | None:
         """See `ExceptionMapper.map`."""
         return None
+
+    def missing(self) -> Failure:
+        """See `ExceptionMapper.missing`."""
+        return Failure(kind=FailureKind.MISSING, message="Not found.")
 
 
 class ProcessSealer:

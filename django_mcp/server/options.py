@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.access import Permission
 
 
 class Mode(Enum):
@@ -53,6 +54,8 @@ class Options:
         stream_max_age_s: seconds after which a stream is closed; the client opens another.
         max_streams, max_streams_each: open streams of this process, and of one principal in it.
         log_rate: log messages per second that one connection is sent at most.
+        permission, scopes: what entries need that say nothing of it themselves.
+        throttle: requests by `principal` and by `address`, such as `"600/m"`.
     """
 
     name: str
@@ -89,6 +92,9 @@ class Options:
     max_streams: int = 10_000
     max_streams_each: int = 1000
     log_rate: int = 100
+    permission: Permission = None
+    scopes: str | Sequence[str] | None = None
+    throttle: Mapping[str, str] | None = None
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""

@@ -125,8 +125,7 @@ def _unseal(ctx: Context[Any], text: Any) -> JSONObject | str:
 
 
 def _owner(ctx: Context[Any]) -> str | None:
-    owner: str | None = getattr(ctx.principal, "key", None)
-    return owner
+    return ctx.server.access.identify(ctx.principal)
 
 
 def _binding(ctx: Context[Any]) -> list[Any]:

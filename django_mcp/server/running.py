@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import Ask
@@ -18,6 +19,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
+from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.asking import (
     Answers,
@@ -139,16 +141,19 @@ async def _run(
     timer = timers.after(timeout_s, deadline.fire) if timeout_s is not None else None
     try:
         if handler.is_async:
+            if handler.check is not None:
+                await _demand(ctx, handler.check, kwargs)
             value = await handler.function(**kwargs)
-            if isinstance(value, InputRequired):
-                needs_thread = ctx.needs_thread_to_ask(value.asks)
-            else:
-                needs_thread = server.converter.needs_thread(value)
+            needs_thread = (
+                ctx.needs_thread_to_ask(value.asks)
+                if isinstance(value, InputRequired)
+                else server.converter.needs_thread(value)
+            )
             if not needs_thread:
                 return end(value)
             return await server.scope.run(lambda: end(value), ctx)
         ctx.bind_loop()
-        return await server.scope.run(lambda: end(handler.function(**kwargs)), ctx)
+        return await server.scope.run(partial(_run_here, ctx, handler, kwargs, end), ctx)
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
@@ -158,6 +163,24 @@ async def _run(
     finally:
         if timer is not None:
             timer.cancel()
+
+
+async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
+    if check.is_async:
+        await check.ademand(ctx, arguments)
+    else:
+        await ctx.server.scope.run(partial(check.demand, ctx, arguments), ctx)
+
+
+def _run_here(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: dict[str, Any],
+    end: Callable[[Any], bytes | Refusal | InputRequired],
+) -> bytes | Refusal | InputRequired:
+    if handler.check is not None:
+        handler.check.demand(ctx, arguments)
+    return end(handler.function(**arguments))
 
 
 async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
@@ -214,6 +237,8 @@ def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
     The text of an unforeseen failure holds a reference that the log record holds too, and
     nothing of the exception.
     """
+    if isinstance(error, Forbidden):
+        return _forbid(ctx, error, what)
     if isinstance(error, ToolError | Unavailable):
         return Failure(kind=FailureKind.TOLD, message=str(error))
     if isinstance(error, ArgumentErrors):
@@ -223,11 +248,23 @@ def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
         return Failure(kind=FailureKind.TIMEOUT, message=str(error))
     failure = ctx.server.exceptions.map(error)
     if failure is not None:
+        is_checked = ctx.entry is not None and ctx.entry.access.check is not None
+        if is_checked and failure.kind in (FailureKind.DENIED, FailureKind.MISSING):
+            # In the words for what the check hides: what is missing must not look different.
+            return ctx.server.exceptions.missing()
         return failure
     reference = secrets.token_hex(6)
     logger.error("%s failed, reference %s", what, reference, exc_info=error)
     message = f"Internal error (reference {reference})"
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
+
+
+def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
+    exceptions, cause = ctx.server.exceptions, error.__cause__
+    is_expected = cause is None or isinstance(cause, ToolError)
+    if isinstance(cause, Exception) and not is_expected and exceptions.map(cause) is None:
+        logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
+    return exceptions.missing()
 
 
 def describe_problems(problems: Sequence[Problem]) -> str:

@@ -32,6 +32,7 @@ from django_mcp.server.memory import (
     NoKnownExceptions,
     OneLanguage,
     OpenAccess,
+    ProcessCounter,
     ProcessSealer,
     ProcessStates,
     ThreadScope,
@@ -42,6 +43,7 @@ from django_mcp.server.memory_state import (
     MemorySessions,
     NoObserver,
 )
+from django_mcp.server.offers import Offer
 from django_mcp.server.options import Mode, Options
 from django_mcp.server.standing import end_session, open_stream
 
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         HandlerScope,
         Language,
         Observer,
+        RateCounter,
         Sealer,
         SessionStore,
         StateStore,
@@ -71,9 +74,9 @@ class MCPServer(Registration, Advertising):
         name: who this server is to clients; further texts are options.
         options: see `Options` for all of them.
 
-    The attributes `scope`, `access`, `exceptions`, `sealer`, `states`, `language`, `converter` and
-    `make_form` are what it needs of its surroundings (`server.interfaces`); each starts as a plain
-    implementation. `observer`, if there is one, hears of each call.
+    The attributes `scope`, `access`, `counter`, `exceptions`, `sealer`, `states`, `language`,
+    `converter` and `make_form` are what it needs of its surroundings (`server.interfaces`); each
+    starts as a plain implementation. `observer`, if there is one, hears of each call.
     """
 
     context_class: type[Context[Any]] = Context
@@ -84,6 +87,7 @@ class MCPServer(Registration, Advertising):
         self.registry = Registry()
         self.scope: HandlerScope = ThreadScope()
         self.access: AccessPolicy = OpenAccess()
+        self.counter: RateCounter = ProcessCounter()
         self.exceptions: ExceptionMapper = NoKnownExceptions()
         self.clock: Callable[[], float] = time.time
         self.sealer: Sealer = ProcessSealer()
@@ -182,7 +186,16 @@ class MCPServer(Registration, Advertising):
         reply = await self.answer(exchange)
         return "" if reply.body is None else reply.body.decode()
 
-    # -- what methods need
+    # -- what methods and streams need
+
+    async def refresh_offer(self, exchange: Exchange) -> Offer:
+        """Find out what there is now for the principal of an exchange, which may be an old one."""
+        requirements = self.derived.requirements
+        offer = self.access.find_offer(exchange, requirements)
+        if offer is None:
+            offer = await self.access.load_offer(exchange, requirements)
+        exchange.offer = offer
+        return offer
 
     @property
     def revisions(self) -> RevisionSet:

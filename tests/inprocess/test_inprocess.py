@@ -22,6 +22,9 @@ from django_mcp.inprocess import (
     UnknownResource,
     UnknownTool,
 )
+from django_mcp.server.exchange import Exchange
+from django_mcp.server.memory import OpenAccess
+from django_mcp.server.offers import NOTHING, WHOLE, Offer, Requirements
 from example_project.shop.models import Product
 from tests.django.conftest import make_product
 
@@ -236,14 +239,11 @@ def test_the_user_and_the_surroundings_reach_the_handler(server: MCPServer):
 
 
 def test_what_a_policy_hides_is_unknown(server: MCPServer):
-    class OnlyForAnn:
-        def is_visible(self, entry: Any, principal: Any) -> bool:
-            return self.variant(principal) == "ann"
+    class OnlyForUsers(OpenAccess):
+        def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+            return WHOLE if exchange.principal.is_authenticated else NOTHING
 
-        def variant(self, principal: Any) -> str:
-            return str(principal.user.username) if principal.is_authenticated else ""
-
-    server.access = OnlyForAnn()
+    server.access = OnlyForUsers()
     ann = get_user_model()(username="ann")
 
     with pytest.raises(UnknownTool):

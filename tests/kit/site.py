@@ -21,22 +21,13 @@ class Wish:
     count: int = 1
 
 
-class StaffOnly:
-    """Shows what is named after the staff to them only."""
-
-    def is_visible(self, entry: Any, principal: Any) -> bool:
-        user = getattr(principal, "user", None)
-        return "staff" not in entry.name or bool(user and user.is_staff)
-
-    def variant(self, principal: Any) -> bool:
-        user = getattr(principal, "user", None)
-        return bool(user and user.is_staff)
+def is_staff(user: Any) -> bool:
+    return bool(getattr(user, "is_staff", False))
 
 
 def make_server(**options: Any) -> MCPServer:
     options = {"public": True, "instructions": "Be kind.", "page_size": 3, **options}
     server = MCPServer("kit", **options)
-    server.access = StaffOnly()
     _add_plain(server)
     _add_asking(server)
     _add_rest(server)
@@ -80,7 +71,7 @@ def _add_plain(server: MCPServer) -> None:
         ctx.info({"at": 1}, logger="work")
         return "done"
 
-    @server.tool
+    @server.tool(permission=is_staff)
     def staff_report() -> str:
         """Report to the staff."""
         return "secret"
@@ -112,7 +103,7 @@ def _add_asking(server: MCPServer) -> None:
 
 
 def _add_rest(server: MCPServer) -> None:
-    @server.resource("kit://staff-list")
+    @server.resource("kit://staff-list", permission=is_staff)
     def staff_list() -> str:
         return "names"
 
@@ -120,7 +111,7 @@ def _add_rest(server: MCPServer) -> None:
     def page(n: int) -> str:
         return f"page {n}"
 
-    @server.resource("kit-staff://{n}")
+    @server.resource("kit-staff://{n}", permission=is_staff)
     def staff_page(n: int) -> str:
         return f"page {n}"
 

@@ -27,7 +27,9 @@ from django_mcp.inprocess import (
     UnknownTool,
 )
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.memory import OpenAccess
+from django_mcp.server.offers import WHOLE, Offer, Requirements
 from django_mcp.test import (
     AsyncMCPClient,
     MCPClient,
@@ -332,16 +334,13 @@ def test_what_is_hidden_is_asserted_to_be(client: MCPClient, staff: Any):
 def test_what_is_only_unlisted_is_not_hidden():
     server = MCPServer("leaky", public=True)
 
-    class Leaky:
+    class Leaky(OpenAccess):
         lists = True
 
-        def is_visible(self, entry: Any, principal: Any) -> bool:
-            # The lists are asked first, and kept.
+        def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+            # The lists are asked first.
             hidden, self.lists = self.lists, False
-            return not hidden
-
-        def variant(self, principal: Any) -> None:
-            return None
+            return Offer(requirements, tools=frozenset()) if hidden else WHOLE
 
     server.access = Leaky()
 

@@ -42,7 +42,7 @@ def server() -> MCPServer:
     def knowing(ctx: Context[Any]) -> ReadResult:
         return ReadResult([TextContents("x://knowing", "logged, no more")], cache=SHARED)
 
-    for option in ({"permission": "a.b"}, {"scopes": "s"}, {"check": lambda **_: True}):
+    for option in ({"permission": "a.b"}, {"scopes": "s"}, {"check": lambda user: True}):
         uri = f"x://{next(iter(option))}"
         server.register_resource(uri, lambda: "guarded", name=uri[4:], cache=SHARED, **option)
 

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.results import CacheHint
+from django_mcp.server.exchange import Exchange
+from django_mcp.server.memory import OpenAccess
+from django_mcp.server.offers import Offer, Requirements
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 
@@ -21,13 +24,14 @@ def fill(server: MCPServer, count: int = 5) -> MCPServer:
     for n in range(count):
         server.register_tool(
             name=f"t{n}",
+            permission=f"t{n}",
             description="d",
             input_schema={"type": "object"},
             handler=lambda arguments: "",
         )
-        server.resource(f"x://{n}", name=f"r{n}")(lambda: "")
-        server.resource(f"x://{n}/{{id}}", name=f"m{n}")(lambda id: "")
-        server.prompt(name=f"p{n}", description="d")(lambda: "")
+        server.resource(f"x://{n}", name=f"r{n}", permission=f"r{n}")(lambda: "")
+        server.resource(f"x://{n}/{{id}}", name=f"m{n}", permission=f"m{n}")(lambda id: "")
+        server.prompt(name=f"p{n}", description="d", permission=f"p{n}")(lambda: "")
     return server
 
 
@@ -128,14 +132,11 @@ async def test_hints_can_be_set_and_are_the_same_on_all_pages() -> None:
         server.set_list_cache_hint("tools/lost", CacheHint())
 
 
-class Partial:
-    """Shows each principal the entries whose names they hold."""
+class Partial(OpenAccess):
+    """Shows each principal the entries whose permissions they hold."""
 
-    def is_visible(self, entry: Any, principal: Any) -> bool:
-        return entry.name in principal
-
-    def variant(self, principal: Any) -> Any:
-        return principal
+    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        return Offer(requirements, frozenset(exchange.principal))
 
 
 async def test_what_is_not_visible_does_not_exist(server: MCPServer) -> None:

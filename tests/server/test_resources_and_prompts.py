@@ -9,6 +9,7 @@ from django_mcp.protocol.content import Image, TextContents
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import CacheHint, Completion, PromptMessage, ReadResult
 from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.memory import NoKnownExceptions
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 
@@ -120,7 +121,7 @@ async def test_paths_are_not_climbed(client: WireClient, uri: str) -> None:
 async def test_failures_of_a_reader_are_told_apart(server: MCPServer, client: WireClient) -> None:
     """RSC-05"""
 
-    class Mapper:
+    class Mapper(NoKnownExceptions):
         def map(self, error: Exception) -> Failure | None:
             if type(error) is LookupError:
                 return Failure(kind=FailureKind.MISSING, message="no")

@@ -5,7 +5,7 @@ It is told by the doors above (`connect`), and imports nothing of django-oauth-t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -13,13 +13,12 @@ from urllib.parse import unquote
 from django.urls import get_script_prefix
 
 from django_mcp.auth.addresses import canonical_uri, origin_of
-from django_mcp.auth.principal import Principal, make_key
+from django_mcp.auth.permissions import offer_to
 from django_mcp.conf import settings
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from django_mcp.registry.entries import Entry
     from django_mcp.server.server import MCPServer
 
 __all__ = [
@@ -72,7 +71,8 @@ def is_own_resource(resource: str, request: HttpRequest) -> bool:
 def named_scopes(server: MCPServer | None = None) -> list[str]:
     """Return the scopes that the entries of one server, or of all, name: sorted, each once."""
     servers = _all_servers() if server is None else [server]
-    found = {scope for each in servers for entry in _entries(each) for scope in entry.access.scopes}
+    needed = (each.derived.requirements.scopes.values() for each in servers)
+    found = set(chain.from_iterable(chain.from_iterable(needed)))
     return sorted(found - NOT_OF_RESOURCES)
 
 
@@ -87,20 +87,9 @@ def baseline_scopes(server: MCPServer) -> list[str]:
 def needs_of(servers: Iterable[MCPServer], user: Any) -> Mapping[str, list[str]]:
     """Return which entries need each scope, as titles, of those that the user may see."""
     found: dict[str, list[str]] = {}
-    principal = Principal(key=make_key("session", user.pk), user=user)
     for server in servers:
-        for entry in _entries(server):
-            if entry.access.scopes and server.access.is_visible(entry, principal):
-                for scope in entry.access.scopes:
-                    found.setdefault(scope, []).append(str(entry.title or entry.name))
+        offer = offer_to(user, server.derived.requirements)
+        for entry in server.registry.entries():
+            for scope in offer.scopes_of(entry) if offer.includes(entry) else ():
+                found.setdefault(scope, []).append(str(entry.title or entry.name))
     return found
-
-
-def _entries(server: MCPServer) -> Iterator[Entry]:
-    registry = server.registry
-    return chain(
-        registry.tools.values(),
-        registry.resources.values(),
-        registry.templates.values(),
-        registry.prompts.values(),
-    )

@@ -8,6 +8,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
+from django_mcp.server.admitting import refuse_scopes
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.running import run_handler, short
 
@@ -32,8 +33,11 @@ async def complete(ctx: Context[Any]) -> bytes | Refusal:
     if name not in entry.argument_names:
         return _invalid(f"Unknown argument: {short(name)}")
     handler = ctx.server.registry.completer(entry, name)
-    if handler is None:
+    if handler is None or not ctx.exchange.offer.includes(handler):
         return _encode(ctx, Completion(values=[]))
+    refusal = refuse_scopes(ctx, entry, handler)
+    if refusal is not None:
+        return refusal
     given: JSONObject = {"ref": ref, "argument": name, "value": value, "arguments": known}
     outcome = await run_handler(
         ctx,
@@ -60,7 +64,7 @@ def _find(ctx: Context[Any], ref: JSONObject) -> PromptEntry | TemplateEntry | R
             entry = registry.templates.get(key) if isinstance(key, str) else None
         case _:
             return _invalid("ref.type must be ref/prompt or ref/resource")
-    if entry is None or not ctx.server.access.is_visible(entry, ctx.principal):
+    if entry is None or not ctx.exchange.offer.includes(entry):
         return _invalid(f"Unknown reference: {short(str(key))}")
     return entry
 

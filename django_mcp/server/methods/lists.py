@@ -70,7 +70,7 @@ def _list(ctx: Context[Any], kind: ListKind) -> bytes | Refusal:
         ctx.revision,
         after,
         server.language.current(),
-        server.access.variant(ctx.principal),
+        ctx.exchange.offer.variant,
     )
     cache = server.list_cache()
     encoded = cache.get(key)
@@ -85,12 +85,9 @@ def _list(ctx: Context[Any], kind: ListKind) -> bytes | Refusal:
 
 def _page(ctx: Context[Any], kind: ListKind, after: str | None) -> JSONObject | Refusal:
     server = ctx.server
+    offer = ctx.exchange.offer
     registered: Mapping[str, Entry] = getattr(server.registry, kind.attribute)
-    visible = [
-        (key, entry)
-        for key, entry in registered.items()
-        if server.access.is_visible(entry, ctx.principal)
-    ]
+    visible = [(key, entry) for key, entry in registered.items() if offer.includes(entry)]
     start = 0
     if after is not None:
         start = _position_after(after, (key for key, _ in visible))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.results import PromptResult
 from django_mcp.protocol.revisions import lower
+from django_mcp.server.admitting import refuse_scopes
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.running import run_handler, short
 
@@ -23,9 +24,12 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     if type(arguments) is not dict:
         return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
     entry = ctx.server.registry.prompts.get(name)
-    if entry is None or not ctx.server.access.is_visible(entry, ctx.principal):
+    if entry is None or not ctx.exchange.offer.includes(entry):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown prompt: {short(name)}")
     ctx.entry = entry
+    refusal = refuse_scopes(ctx, entry)
+    if refusal is not None:
+        return refusal
 
     def finish(value: Any) -> bytes | Refusal:
         return _encode(ctx, entry.convert(value))

@@ -9,6 +9,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.server.admitting import refuse_scopes
 from django_mcp.server.caching import read_cache_fields
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.running import run_handler, short
@@ -27,6 +28,9 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
         return missing(ctx, uri)
     entry, variables = found
     ctx.entry = entry
+    refusal = refuse_scopes(ctx, entry)
+    if refusal is not None:
+        return refusal
 
     def finish(value: Any) -> bytes | Refusal:
         return _encode(ctx, entry, uri, entry.convert(value, uri))
@@ -57,12 +61,12 @@ def find_resource(
     ctx: Context[Any], uri: str
 ) -> tuple[ResourceEntry | TemplateEntry, Mapping[str, Any]] | None:
     """Return what a URI leads to for whoever asks, and the variables in it."""
-    registry, access = ctx.server.registry, ctx.server.access
+    registry, offer = ctx.server.registry, ctx.exchange.offer
     resource = registry.resources.get(uri)
-    if resource is not None and access.is_visible(resource, ctx.principal):
+    if resource is not None and offer.includes(resource):
         return resource, {}
     for template in registry.templates.values():
-        if not access.is_visible(template, ctx.principal):
+        if not offer.includes(template):
             continue
         variables = template.match(uri)
         if variables is not None:

@@ -23,8 +23,10 @@ from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
+from django_mcp.server.admitting import refuse_scopes, refuse_tool_rate
 from django_mcp.server.capabilities import covers
 from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.offers import WHOLE
 from django_mcp.server.running import describe_problems, note, run_handler, short
 
 if TYPE_CHECKING:
@@ -43,12 +45,16 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
         return Refusal(code=INVALID_PARAMS, message="name must be a string")
     if type(arguments) is not dict:
         return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
-    server = ctx.server
-    entry = server.registry.tools.get(name)
-    if entry is None or not server.access.is_visible(entry, ctx.principal):
+    entry = ctx.server.registry.tools.get(name)
+    offer = ctx.exchange.offer
+    if entry is None or not offer.includes(entry):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown tool: {short(name)}")
     ctx.entry = entry
-    refusal = _check_headers(ctx, entry, arguments)
+    refusal = None if offer is WHOLE else refuse_scopes(ctx, entry)
+    if refusal is None and entry.throttle is not None:
+        refusal = await refuse_tool_rate(ctx, entry, entry.throttle)
+    if refusal is None:
+        refusal = _check_headers(ctx, entry, arguments)
     if refusal is not None:
         return refusal
     wanted = entry.required_client_capabilities

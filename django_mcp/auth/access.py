@@ -1,0 +1,156 @@
+"""Who may see and use what on a Django site: permissions, scopes, and keys for some tools only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from django_mcp.auth.challenges import insufficient_scope
+from django_mcp.auth.principal import Principal
+from django_mcp.auth.scopes import are_covered
+from django_mcp.context import user_of
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.registry.access import Rule
+from django_mcp.server.exchange import ANONYMOUS, Exchange
+from django_mcp.server.offers import WHOLE, Offer, Requirements
+
+if TYPE_CHECKING:
+    from django_mcp.protocol.errors import Refusal
+
+__all__ = ["DjangoAccess", "permissions_changed"]
+
+MAX_AGE_S = 2.0
+"""How long it may take until a changed permission counts, in processes that nobody told of it."""
+
+MAX_KEPT = 10_000
+"""Principals whose permissions are kept in a process, for each server."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    offer: Offer
+    until: float
+    user_id: Any
+
+
+class DjangoAccess:
+    """Judge by Django's permissions, which are loaded off the event loop and kept for a moment.
+
+    Args:
+        clock: seconds from any beginning.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[Hashable, _Kept] = {}
+        self._changes = 0
+        self._lock = threading.Lock()
+        _policies.add(self)
+
+    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        """See `AccessPolicy.find_offer`."""
+        principal = exchange.principal
+        if requirements.are_none and principal is ANONYMOUS:
+            return WHOLE
+        tools = _allowed_tools(principal)
+        if not requirements.rules:
+            is_whole = requirements.are_none and tools is None
+            return WHOLE if is_whole else Offer(requirements, tools=tools)
+        if exchange.is_of_tenant:
+            return None
+        kept = self._kept.get((self._keep_as(principal), tools))
+        if kept is None or kept.until < self._clock() or not kept.offer.is_of(requirements):
+            return None
+        return kept.offer
+
+    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+        """See `AccessPolicy.load_offer`."""
+        principal, changes = exchange.principal, self._changes
+        user = user_of(principal)
+        granted, may_keep = await run_in_pool(partial(_load, user, requirements.all_rules))
+        tools = _allowed_tools(principal)
+        offer = Offer(requirements, granted, tools)
+        name = self._keep_as(principal)
+        if name is not None and may_keep and not exchange.is_of_tenant:
+            kept = _Kept(offer=offer, until=self._clock() + MAX_AGE_S, user_id=user.pk)
+            with self._lock:
+                # What changed meanwhile may have been read before it did.
+                if changes == self._changes:
+                    self._keep((name, tools), kept)
+        return offer
+
+    def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
+        """See `AccessPolicy.refuse_scopes`."""
+        principal = exchange.principal
+        if getattr(principal, "is_authenticated", False):
+            auth = getattr(principal, "auth", None)
+            # Only tokens are good for some things; whoever signed in is good for all.
+            if auth is None or auth.authenticator == "session" or are_covered(scopes, auth.scopes):
+                return None
+        return insufficient_scope(exchange, scopes)
+
+    def identify(self, principal: Any) -> str | None:
+        """See `AccessPolicy.identify`."""
+        if principal is ANONYMOUS:
+            return None
+        if isinstance(principal, Principal):
+            return principal.key
+        user = user_of(principal)
+        key: str | None = None if user is principal else getattr(principal, "key", None)
+        return key if key is not None or user.pk is None else f"user:{user.pk}"
+
+    def forget(self, user_ids: Collection[Any] | None) -> None:
+        """Forget what was loaded for these users; None: for everybody."""
+        with self._lock:
+            self._changes += 1
+            for key, kept in list(self._kept.items()):
+                if user_ids is None or kept.user_id in user_ids:
+                    del self._kept[key]
+
+    def _keep(self, key: Hashable, kept: _Kept) -> None:
+        self._kept.pop(key, None)
+        self._kept[key] = kept
+        while len(self._kept) > MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def _keep_as(self, principal: Any) -> str | None:
+        """Return a name to keep what was loaded by; None when nothing tells the principal apart."""
+        if not getattr(principal, "is_authenticated", False):
+            return "nobody"
+        key = self.identify(principal)
+        return None if key is None else f"known {key}"
+
+
+_policies: WeakSet[DjangoAccess] = WeakSet()
+
+
+def permissions_changed(user_ids: Collection[Any] | None) -> None:
+    """Let changed permissions count at once in this process.
+
+    The signals of Django's own models call it after a commit; call it yourself after changes that
+    they do not tell of, such as `bulk_update`.
+
+    Args:
+        user_ids: primary keys of the users; None: anybody's may have changed.
+    """
+    for policy in list(_policies):
+        policy.forget(user_ids)
+
+
+def _load(user: Any, rules: frozenset[Rule]) -> tuple[frozenset[Rule], bool]:
+    """Return which rules hold, and whether that may be kept."""
+    # Loads models, which importing a server must not.
+    from django_mcp.auth.permissions import find_granted, may_change_untold
+
+    return find_granted(user, rules), not may_change_untold(user)
+
+
+def _allowed_tools(principal: Any) -> frozenset[str] | None:
+    auth = getattr(principal, "auth", None)
+    tools: frozenset[str] | None = None if auth is None else auth.allowed_tools
+    return tools

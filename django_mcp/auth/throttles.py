@@ -1,0 +1,64 @@
+"""Counts for throttles in one of Django's caches, which all processes of a site share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from django.core.cache import caches
+from django.core.signals import setting_changed
+
+from django_mcp.conf import settings
+from django_mcp.handlers.threads import run_in_pool
+
+__all__ = ["CacheCounter"]
+
+
+class CacheCounter:
+    """Count in the cache `DJANGO_MCP["THROTTLE_CACHE"]`, off the event loop."""
+
+    async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
+        """See `RateCounter.add`."""
+        return await run_in_pool(partial(_add, keys))
+
+
+def _add(keys: Sequence[tuple[str, int]]) -> list[int]:
+    cache = _cache_of_thread()
+    return [_count(cache, f"django_mcp.rate.{key}", timeout_s) for key, timeout_s in keys]
+
+
+def _count(cache: Any, key: str, timeout_s: int) -> int:
+    if cache.add(key, 1, timeout_s):
+        return 1
+    try:
+        return int(cache.incr(key))
+    except ValueError:
+        # It was dropped in between.
+        cache.set(key, 1, timeout_s)
+        return 1
+
+
+_local = threading.local()
+
+
+def _cache_of_thread() -> Any:
+    """Return a connection to the cache that stays with its thread.
+
+    Those of `caches` belong to a task, so that each request would open one of its own.
+    """
+    alias = settings.THROTTLE_CACHE
+    kept: dict[str, Any] = vars(_local)
+    if alias not in kept:
+        kept[alias] = caches.create_connection(alias)
+    return kept[alias]
+
+
+def _forget(*, setting: str, **_kwargs: Any) -> None:
+    global _local
+    if setting == "CACHES":
+        _local = threading.local()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.throttles")
