@@ -85,7 +85,7 @@ def check_origins(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_gates(**_kwargs: Any) -> list[CheckMessage]:
-    """E006, E007, W006: who gets into the servers that are mounted."""
+    """E006, W006, W007: who gets into the servers that are mounted."""
     if not (_is_sound("PUBLIC") and _is_sound("AUTHENTICATORS")):
         return []
     views = (mount.view for mount in find_mounts())
@@ -106,11 +106,12 @@ def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
         )
         return
     if gate is not None and not gate.is_public and not gate.authenticators:
-        yield Error(
+        # No error: it is safe, and must not keep the rest of the site from starting.
+        yield checks.Warning(
             f"The MCP server {server.public_name!r} lets nobody in: it is neither public nor has "
             "it authenticators.",
             hint=server.how_to_open,
-            id="django_mcp.E007",
+            id="django_mcp.W007",
         )
     if (gate is None or gate.is_public) and not site_settings.DEBUG:
         yield from _open_tools(server)

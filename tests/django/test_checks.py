@@ -173,7 +173,7 @@ def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
     """R89"""
     (message,) = messages_of(MCPServer("forgotten"))
 
-    assert message.id == "django_mcp.E007"
+    assert message.id == "django_mcp.W007"
     assert "MCPServer('forgotten')" in (message.hint or "")
     assert "public=True" in (message.hint or "")
 
@@ -181,7 +181,7 @@ def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
 def test_the_default_server_is_opened_by_settings():
     (message,) = messages_of(default_server, DJANGO_MCP={})
 
-    assert message.id == "django_mcp.E007"
+    assert message.id == "django_mcp.W007"
     assert "DJANGO_MCP['PUBLIC']" in (message.hint or "")
 
 
