@@ -6,7 +6,7 @@ authentication, the cap on the body, `DJANGO_MCP["MIDDLEWARE"]`, and back as JSO
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from asgiref.sync import async_to_sync
@@ -24,6 +24,7 @@ from django_mcp.servers import default_server
 from django_mcp.test.conformance import assert_conforming
 from django_mcp.test.conversation import Conversation, LogMessage, Progress, Question
 from django_mcp.test.exchanges import Response, find_endpoint
+from django_mcp.test.listening import LISTS, Listening
 from django_mcp.test.visibility import assert_hidden, assert_visible
 
 if TYPE_CHECKING:
@@ -335,6 +336,26 @@ class AsyncMCPClient(BaseClient):
     async def send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
         """Do as `MCPClient.send` does."""
         return await self._send(method, dict(params or {}))
+
+    def listen(self, *uris: str, lists: Collection[str] = LISTS) -> Listening:
+        """Open a stream of changes for the length of an `async with`; only this client can.
+
+            async with client.listen("order://1") as changes:
+                ...
+                assert (await changes.next())["params"]["uri"] == "order://1"
+
+        Args:
+            uris: of resources whose changes to hear of.
+            lists: those whose changes to hear of, of `tools`, `prompts` and `resources`.
+
+        Where the revision has sessions, it is the session's own stream, and the resources are
+        subscribed to until the end.
+        """
+        return Listening(self._conversation, uris, lists)
+
+    def subscribe(self, *uris: str) -> Listening:
+        """Do as `listen` does, for these resources alone."""
+        return self.listen(*uris, lists=())
 
     async def assert_hidden(self, *names: str) -> None:
         """Do as `MCPClient.assert_hidden` does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from django_mcp.inprocess.questions import ALL_CAPABILITIES, Answerer
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.test.exchanges import Endpoint, Response, exchange
+from django_mcp.test.exchanges import Endpoint, Presence, Response, exchange
 from django_mcp.test.messages import (
     CLIENT_INFO,
     LISTENS_TO,
@@ -151,38 +151,63 @@ class Conversation:
         if method != "initialize":
             params = with_meta(params, self.revision, self.capabilities)
         message = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
-        tool: ToolEntry | None = self.endpoint.server.registry.tools.get(params.get("name", ""))
-        header_params = tool.header_params if tool is not None and method == "tools/call" else ()
-        mirrors = mirroring_headers(method, params, self.revision, header_params)
+        mirrors = self._mirrors(method, params)
         response = await self._post(message, mirrors)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        for answer in reversed(response.messages):
-            if "error" in answer:
-                raise to_error(method, answer["error"], response.status)
-            if answer.get("id") == id_ and "result" in answer:
-                result: JSONObject = answer["result"]
-                self.answers.append((method, result))
-                return result
-        raise MCPError(f"{method} got no answer, HTTP {response.status}", status=response.status)
+        result = result_of(response, method, id_)
+        self.answers.append((method, result))
+        return result
+
+    def _mirrors(self, method: str, params: JSONObject) -> dict[str, str]:
+        tool: ToolEntry | None = self.endpoint.server.registry.tools.get(params.get("name", ""))
+        header_params = tool.header_params if tool is not None and method == "tools/call" else ()
+        return mirroring_headers(method, params, self.revision, header_params)
+
+    async def listen(
+        self,
+        wanted: JSONObject,
+        on_message: Callable[[JSONObject], Awaitable[None]],
+        presence: Presence,
+    ) -> Response:
+        """Open a stream of changes, and return its response when it is over."""
+        await self.settle()
+        if not self.revision.is_stateless:
+            return await self._exchange("GET", {}, b"", on_message, presence)
+        method = "subscriptions/listen"
+        params = with_meta({"notifications": wanted}, self.revision, self.capabilities)
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+        mirrors = self._mirrors(method, params)
+        return await self._exchange("POST", mirrors, encode(message), on_message, presence)
 
     async def _post(self, message: JSONObject, mirrors: Mapping[str, str]) -> Response:
+        response = await self._exchange("POST", mirrors, encode(message), self._hear)
+        if "method" in message:
+            self.response = response
+        return response
+
+    async def _exchange(
+        self,
+        verb: str,
+        mirrors: Mapping[str, str],
+        body: bytes,
+        on_message: Callable[[JSONObject], Awaitable[None]],
+        presence: Presence | None = None,
+    ) -> Response:
         given = {name.lower() for name in self.headers}
         base = base_headers(self.revision, session_id=self._session_id, is_settled=self._is_settled)
         ours = {**base, **mirrors}
         headers = {k: v for k, v in ours.items() if k.lower() not in given} | self.headers
-        response = await exchange(
+        return await exchange(
             self.endpoint,
-            "POST",
+            verb,
             headers,
-            encode(message),
+            body,
             principal=self.principal,
-            on_message=self._hear,
+            on_message=on_message,
+            presence=presence,
         )
-        if "method" in message:
-            self.response = response
-        return response
 
     async def _hear(self, message: JSONObject) -> None:
         method, params = message.get("method"), message.get("params", {})
@@ -232,3 +257,18 @@ class Conversation:
                 f"{method} asked {asked} and, run again, {again.get('inputRequests', {})}: what "
                 "stands before a question has to come out the same in each round."
             )
+
+
+def result_of(response: Response, method: str, id_: Any) -> JSONObject:
+    """Return the result of a request out of its response.
+
+    Raises:
+        MCPError: it is an error, or there is none.
+    """
+    for answer in reversed(response.messages):
+        if "error" in answer:
+            raise to_error(method, answer["error"], response.status)
+        if answer.get("id") == id_ and "result" in answer:
+            result: JSONObject = answer["result"]
+            return result
+    raise MCPError(f"{method} got no answer, HTTP {response.status}", status=response.status)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.server import MCPServer
 
-__all__ = ["Endpoint", "Response", "find_endpoint"]
+__all__ = ["Endpoint", "Presence", "Response", "exchange", "find_endpoint"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +98,7 @@ async def exchange(
     *,
     principal: Any,
     on_message: Callable[[JSONObject], Awaitable[None]],
+    presence: Presence | None = None,
 ) -> Response:
     """Send a request and return its response when it is over.
 
@@ -108,11 +109,13 @@ async def exchange(
         body: of the request.
         principal: who is logged in; None: whoever the headers say.
         on_message: called with each message as it arrives.
+        presence: by which the client can leave before the end; without it, it stays.
     """
+    presence = presence or Presence()
     server: Any = endpoint.server
     if principal is not None:
         server = LoggedIn(server, principal)
-    reader = _Reader(on_message)
+    reader = _Reader(on_message, presence)
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -131,28 +134,46 @@ async def exchange(
         "server": ("testserver", 80),
         "url_route": {"args": (), "kwargs": dict(endpoint.url_kwargs)},
     }
-    await MCPConsumer(server=server)(scope, _Body(body).receive, reader.send)
+    await MCPConsumer(server=server)(scope, _Body(body, presence).receive, reader.send)
     return await reader.finish()
 
 
-class _Body:
-    """What an ASGI server has to say of a client: its body, and then nothing, as it stays."""
+class Presence:
+    """The client's side of a request that lasts: whether the response has begun, and leaving it.
 
-    def __init__(self, body: bytes) -> None:
+    Attributes:
+        has_begun: set with the first byte of the response.
+        has_left: set by the client.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+        self.has_left = asyncio.Event()
+
+
+class _Body:
+    """What an ASGI server has to say of a client: its body, and nothing more until it leaves."""
+
+    def __init__(self, body: bytes, presence: Presence) -> None:
         self._body: bytes | None = body
+        self._presence = presence
 
     async def receive(self) -> Any:
         body, self._body = self._body, None
-        if body is None:
-            await asyncio.Event().wait()
-        return {"type": "http.request", "body": body, "more_body": False}
+        if body is not None:
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._presence.has_left.wait()
+        return {"type": "http.disconnect"}
 
 
 class _Reader:
     """Takes a response apart into messages while it comes."""
 
-    def __init__(self, on_message: Callable[[JSONObject], Awaitable[None]]) -> None:
+    def __init__(
+        self, on_message: Callable[[JSONObject], Awaitable[None]], presence: Presence
+    ) -> None:
         self._on_message = on_message
+        self._presence = presence
         self._status = 0
         self._headers: dict[str, str] = {}
         self._parser: sse.Parser | None = None
@@ -168,6 +189,7 @@ class _Reader:
             }
             if self._headers.get("content-type", "").startswith("text/event-stream"):
                 self._parser = sse.Parser()
+            self._presence.has_begun.set()
             return
         chunk = message.get("body", b"")
         if self._parser is None:

@@ -1,0 +1,102 @@
+"""Listening: a client's open stream of changes, in a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from types import TracebackType
+
+from django_mcp.inprocess.errors import MCPError, to_error
+from django_mcp.protocol.json import JSONObject
+from django_mcp.test.conversation import Conversation
+from django_mcp.test.exchanges import Presence, Response
+
+__all__ = ["Listening"]
+
+LIMIT_S = 5.0
+"""Seconds a test waits for what has to come."""
+
+LISTS = ("tools", "prompts", "resources")
+
+
+class Listening:
+    """Hears of changes between `async with` and its end; see `AsyncMCPClient.listen`.
+
+    Attributes:
+        heard: every notification so far, those that were taken as well.
+    """
+
+    def __init__(
+        self, conversation: Conversation, uris: Iterable[str], lists: Collection[str]
+    ) -> None:
+        self._conversation = conversation
+        self._uris = list(uris)
+        self._lists = lists
+        self._methods = {f"notifications/{name}/list_changed" for name in lists}
+        self._methods.add("notifications/resources/updated")
+        self._queue: asyncio.Queue[JSONObject] = asyncio.Queue()
+        self._is_ready = asyncio.Event()
+        self._presence = Presence()
+        self._task: asyncio.Task[Response] | None = None
+        self.heard: list[JSONObject] = []
+
+    async def __aenter__(self) -> Listening:
+        conversation = self._conversation
+        is_stateless = conversation.revision.is_stateless
+        if not is_stateless:
+            for uri in self._uris:
+                await conversation.request("resources/subscribe", {"uri": uri})
+        wanted: JSONObject = {f"{name}ListChanged": True for name in self._lists}
+        if self._uris:
+            wanted["resourceSubscriptions"] = self._uris
+        self._task = asyncio.create_task(conversation.listen(wanted, self._take, self._presence))
+        ready = self._is_ready if is_stateless else self._presence.has_begun
+        await self._wait_for(ready, self._task)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._presence.has_left.set()
+        if self._task is not None:
+            await asyncio.wait_for(self._task, LIMIT_S)
+        if not self._conversation.revision.is_stateless:
+            for uri in self._uris:
+                await self._conversation.request("resources/unsubscribe", {"uri": uri})
+
+    async def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
+        """Return the next notification as the protocol has it: `method`, and maybe `params`.
+
+        Raises:
+            TimeoutError: nothing came for that long.
+        """
+        async with asyncio.timeout(timeout_s):
+            return await self._queue.get()
+
+    async def __aiter__(self) -> AsyncIterator[JSONObject]:
+        while True:
+            yield await self.next()
+
+    async def _take(self, message: JSONObject) -> None:
+        if message.get("method") == "notifications/subscriptions/acknowledged":
+            self._is_ready.set()
+        elif message.get("method") in self._methods:
+            self.heard.append(message)
+            self._queue.put_nowait(message)
+
+    async def _wait_for(self, ready: asyncio.Event, task: asyncio.Task[Response]) -> None:
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait((waiting, task), return_when=asyncio.FIRST_COMPLETED, timeout=LIMIT_S)
+        waiting.cancel()
+        if not task.done():
+            if not ready.is_set():
+                raise TimeoutError(f"The stream did not open within {LIMIT_S:g} s")
+            return
+        response = task.result()
+        for message in response.messages:
+            if "error" in message:
+                raise to_error("subscriptions/listen", message["error"], response.status)
+        raise MCPError(f"No stream was opened, HTTP {response.status}", status=response.status)
