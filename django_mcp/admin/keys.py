@@ -107,9 +107,9 @@ class APIKeyAdmin(Base):
     def response_add(
         self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the key, on a page that nothing keeps."""
+        """Show the key, on a page that nothing keeps: the admin forbids it for all of its pages."""
         info = self.model._meta
-        response = TemplateResponse(
+        return TemplateResponse(
             request,
             "admin/django_mcp/apikey/issued.html",
             {
@@ -124,5 +124,3 @@ class APIKeyAdmin(Base):
                 ),
             },
         )
-        response["Cache-Control"] = "no-store"
-        return response
