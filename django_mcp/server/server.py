@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Container, Coroutine
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject, decode, encode
@@ -20,7 +21,6 @@ from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
 from django_mcp.server.advertising import Advertising
-from django_mcp.server.answering import answer
 from django_mcp.server.cache import BoundedCache
 from django_mcp.server.capabilities import to_capabilities
 from django_mcp.server.connection import ConnectionState
@@ -45,7 +45,6 @@ from django_mcp.server.memory_state import (
 )
 from django_mcp.server.offers import Offer
 from django_mcp.server.options import Mode, Options
-from django_mcp.server.standing import end_session, open_stream
 
 if TYPE_CHECKING:
     from django_mcp.registry.returns import ResultConverter
@@ -116,17 +115,21 @@ class MCPServer(Registration, Advertising):
 
         Never raises, except `CancelledError` when the transport cancels because the client left.
         """
-        return answer(self, exchange)
+        return _load_answer()(self, exchange)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Open the standalone stream of a session, or resume a stream that broke off.
 
         Returns when the stream is over.
         """
+        from django_mcp.server.standing import open_stream
+
         return open_stream(self, exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """End the session that the exchange names."""
+        from django_mcp.server.standing import end_session
+
         return end_session(self, exchange)
 
     @property
@@ -293,6 +296,14 @@ class MCPServer(Registration, Advertising):
         if derived is None or derived.version != version or derived.options is not options:
             derived = self._derived = Derived(self.registry, options)
         return derived
+
+
+@cache
+def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]]:
+    """Load what answers requests: a process that only registers has no use for it."""
+    from django_mcp.server.answering import answer
+
+    return answer
 
 
 def _provide_context(ctx: Context[Any]) -> Context[Any]:

@@ -44,6 +44,19 @@ def test_taking_the_decorators_loads_no_models_and_no_schema_library():
     assert loaded & SLOW == set()
 
 
+def test_no_public_name_loads_what_only_answering_needs():
+    """A process that registers and does not serve, such as a migration, does not pay for it."""
+    loaded = loaded_by(
+        "import os\n"
+        "os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'\n"
+        "import django_mcp\n"
+        "for name in django_mcp.__all__: getattr(django_mcp, name)"
+    )
+
+    assert "django_mcp.server.server" in loaded
+    assert loaded & {"django_mcp.server.answering", "django_mcp.server.methods", *SLOW} == set()
+
+
 @pytest.mark.parametrize("layer", ["protocol", "registry", "server"])
 def test_the_lower_layers_run_without_django(layer: str):
     files = [path.relative_to(PACKAGE.parent) for path in (PACKAGE / layer).rglob("*.py")]
