@@ -7,8 +7,6 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections
-
 from django_mcp.registry.access import Rule
 from django_mcp.server.offers import Offer, Requirements
 
@@ -44,6 +42,8 @@ def may_change_untold(user: Any) -> bool:
 
     So it is inside of a transaction, as in a test case, and with users who were never saved.
     """
+    from django.db import connections
+
     is_real = user.is_anonymous or _is_stored(user)
     return not is_real or any(
         each.in_atomic_block for each in connections.all(initialized_only=True)

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import NON_FIELD_ERRORS
-from django.utils.html import strip_tags
 from django.utils.translation import gettext as _
 
 from django_mcp.protocol.asks import FormError
@@ -108,6 +107,7 @@ def _is_asked(field: Field) -> bool:
 
 def _describe(field: Field, name: str, initial: Any) -> JSONObject:
     from django.forms.utils import pretty_name
+    from django.utils.html import strip_tags
 
     described = {**_kind(field, name), "title": str(field.label or pretty_name(name))}
     if field.help_text:
