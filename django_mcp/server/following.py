@@ -60,6 +60,11 @@ class Followers:
         hub.on("more", self._take_more)
         hub.on("live", self._take_live)
 
+    @property
+    def count(self) -> int:
+        """How many streams are followed here."""
+        return len(self._here)
+
     @contextmanager
     def follow(self, stream_id: str) -> Iterator[Follower]:
         """Follow a stream while the block runs, wherever its call does."""

@@ -1,0 +1,373 @@
+"""Standing streams, listen streams and the resumption of calls, with one process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.json import decode
+from django_mcp.protocol.revisions import Revision
+from django_mcp.server import replay
+from django_mcp.server.context import Context
+from django_mcp.server.push import MAX_QUEUED_EVENTS, Change, Ending
+from django_mcp.server.server import MCPServer
+from tests.server.streams import StreamClient
+from tests.wire import R2, R3, R4, R5
+
+RESUMABLE = pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+
+
+@pytest.fixture
+def go() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+def server(go: asyncio.Event) -> MCPServer:
+    server = MCPServer("tests")
+
+    @server.resource("stock://{sku}")
+    def stock(sku: str) -> str:
+        return sku
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> str:
+        await ctx.aprogress(1)
+        await go.wait()
+        await ctx.aprogress(2)
+        return "worked"
+
+    @server.tool
+    async def polled(ctx: Context[Any]) -> str:
+        await ctx.aclose_stream(retry_ms=250)
+        await go.wait()
+        return "worked"
+
+    return server
+
+
+async def connect(server: MCPServer, revision: Revision) -> StreamClient:
+    client = StreamClient(server, revision)
+    await client.open()
+    return client
+
+
+def tools_changed(server: MCPServer) -> Change:
+    return Change(server=server.name, list="tools")
+
+
+# -- standing streams
+
+
+@RESUMABLE
+async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision: Revision) -> None:
+    """HTTP-13, HTTP-15"""
+    client = await connect(server, revision)
+    async with client.standing() as stream:
+        reached = server.hub.announce(tools_changed(server))
+        heard = await stream.sink.message()
+
+    assert reached == 1
+    assert heard == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
+    """HTTP-16: the newest; when it ends, the one before."""
+    client = await connect(server, R4)
+    async with client.standing() as older:
+        async with client.standing() as newer:
+            assert server.hub.announce(tools_changed(server)) == 1
+            await newer.sink.message()
+            assert older.sink.items.empty()
+        assert server.hub.announce(tools_changed(server)) == 1
+        await older.sink.message()
+
+
+async def test_updates_go_to_subscribers_only(server: MCPServer) -> None:
+    client, other = await connect(server, R4), await connect(server, R4)
+    change = Change(server=server.name, uri="stock://mug")
+    await client.result("resources/subscribe", {"uri": "stock://mug"})
+    async with client.standing() as stream, other.standing():
+        assert server.hub.announce(change) == 1
+        heard = await stream.sink.message()
+        await other.result("resources/subscribe", {"uri": "stock://mug"})
+        assert server.hub.announce(change) == 2
+        await client.result("resources/unsubscribe", {"uri": "stock://mug"})
+        assert server.hub.announce(change) == 1
+
+    assert heard["params"] == {"uri": "stock://mug"}
+
+
+@pytest.mark.parametrize("uri", ["other://x", 7, None])
+async def test_what_is_not_there_is_not_subscribed_to(server: MCPServer, uri: Any) -> None:
+    client = await connect(server, R4)
+    status, error = await client.error("resources/subscribe", {"uri": uri})
+
+    assert status == 200
+    assert error["code"] in (-32002, -32602)
+
+
+async def test_what_is_registered_elsewhere_is_not_heard_of(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    async with client.standing():
+        assert server.hub.announce(Change(server="another", list="tools")) == 0
+
+
+async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    stream = client.listen()
+    await stream.sink.next()
+    session = next(iter(server.hub.sessions.values()))
+    server.hub.end_session(session.key)
+    reply = await stream.reply()
+
+    assert (reply.status, reply.body) == (200, None)
+    assert not server.hub.streams
+
+
+async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPServer) -> None:
+    """HTTP-09"""
+    client = await connect(server, R4)
+    stream = client.listen()
+    primed = await stream.sink.next()
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await stream.reply()
+
+    assert primed[0] is not None
+    assert await stream.sink.next() == (None, {"retry": 1000})
+
+
+async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
+    """SUB-13: it costs nobody else."""
+    client, other = await connect(server, R4), await connect(server, R4)
+    stuck = asyncio.Event()
+    async with other.standing() as healthy:
+        stream = client.listen()
+        await stream.sink.next()
+
+        async def never(message: bytes, event_id: str | None = None) -> None:
+            await stuck.wait()
+
+        stream.sink.send = never  # type: ignore[method-assign]
+        for n in range(MAX_QUEUED_EVENTS + 2):
+            params = {"n": n}
+            server.hub.announce(Change(server=server.name, method="notifications/x", params=params))
+            await healthy.sink.message()
+        await stream.reply()
+
+        assert len(server.hub.streams) == 1
+
+
+async def test_the_same_news_is_not_queued_twice(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    async with client.standing() as stream:
+        for _ in range(1000):
+            server.hub.publish(tools_changed(server))
+        await stream.sink.message()
+        await asyncio.sleep(0)
+
+        assert stream.sink.items.qsize() == 0
+
+
+async def test_streams_are_bounded() -> None:
+    server = MCPServer("small", max_streams=1)
+    client = await connect(server, R4)
+    async with client.standing():
+        reply = await client.listen().reply()
+
+    assert reply.status == 503
+    assert (b"retry-after", b"10") in reply.headers
+
+
+# -- listen streams
+
+
+async def listen(client: StreamClient, wanted: Any, id: Any = "listen-1") -> Any:
+    stream = client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
+    return stream, await stream.sink.message()
+
+
+@pytest.mark.parametrize("id", ["listen-1", 7])
+async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) -> None:
+    """SUB-01, SUB-02, SUB-03"""
+    client = StreamClient(server, R5)
+    wanted = {
+        "toolsListChanged": True,
+        "resourceSubscriptions": ["stock://mug", "other://x", "stock://mug"],
+        "unknown": True,
+    }
+    stream, acknowledged = await listen(client, wanted, id)
+    marked = {"io.modelcontextprotocol/subscriptionId": id}
+    server.hub.announce(Change(server=server.name, list="prompts"))
+    server.hub.announce(Change(server=server.name, method="notifications/custom"))
+    server.hub.announce(Change(server=server.name, uri="stock://cup"))
+    server.hub.announce(Change(server=server.name, uri="stock://mug"))
+    updated = await stream.sink.message()
+    server.hub.end_streams(Ending.SHUTDOWN)
+    body = await stream.answer()
+
+    assert acknowledged == {
+        "jsonrpc": "2.0",
+        "method": "notifications/subscriptions/acknowledged",
+        "params": {
+            "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]},
+            "_meta": marked,
+        },
+    }
+    assert updated["method"] == "notifications/resources/updated"
+    assert updated["params"] == {"uri": "stock://mug", "_meta": marked}
+    assert body["result"]["resultType"] == "complete"
+    assert body["result"]["_meta"].items() >= marked.items()
+
+
+async def test_listeners_are_independent(server: MCPServer) -> None:
+    """SUB-04"""
+    client = StreamClient(server, R5)
+    one, _ = await listen(client, {"toolsListChanged": True}, "one")
+    two, _ = await listen(client, {}, "two")
+
+    assert server.hub.announce(tools_changed(server)) == 1
+    assert (await one.sink.message())["params"]["_meta"].popitem()[1] == "one"
+    assert two.sink.items.empty()
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await one.reply()
+    await two.reply()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"notifications": None},
+        {"notifications": []},
+        {"notifications": {"resourceSubscriptions": "stock://mug"}},
+        {"notifications": {"resourceSubscriptions": [1]}},
+        {"notifications": {"resourceSubscriptions": ["stock://mug"] * 100_000}},
+    ],
+)
+async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> None:
+    """SUB-09"""
+    status, error = await StreamClient(server, R5).error("subscriptions/listen", params)
+
+    assert (status, error["code"]) == (200, -32602)
+
+
+# -- resumption
+
+
+@RESUMABLE
+async def test_a_call_goes_on_without_its_client_and_is_resumed(
+    server: MCPServer, go: asyncio.Event, revision: Revision
+) -> None:
+    """HTTP-12, RES-01, RES-03, RES-04"""
+    client = await connect(server, revision)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    assert event_id is not None
+    call.leave()
+    go.set()
+    await call.reply()
+    resumed = client.listen(event_id)
+    reply = await resumed.reply()
+
+    assert decode(reply.body or b"")["id"] == "call"
+    assert decode(reply.body or b"")["result"]["content"][0]["text"] == "worked"
+    assert reply.event_id not in (None, event_id)
+    again = await client.listen(reply.event_id).reply()
+    assert b"worked" not in (again.body or b"")
+
+
+async def test_a_resumed_stream_goes_on_live(server: MCPServer, go: asyncio.Event) -> None:
+    client = await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    call.leave()
+    resumed = client.listen(event_id)
+    # It runs as far as it can, which is to wait for more.
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert server.hub.followers.count == 1
+    go.set()
+    progress = await resumed.sink.message()
+    answer = await resumed.answer()
+
+    assert progress["params"]["progress"] == 2
+    assert answer["result"]["content"][0]["text"] == "worked"
+
+
+async def test_a_handler_closes_its_stream_and_the_client_polls(
+    server: MCPServer, go: asyncio.Event
+) -> None:
+    """HTTP-09, HTTP-10"""
+    client = await connect(server, R4)
+    call = client.call_tool("polled")
+    primed, closed = await call.sink.next(), await call.sink.next()
+    resumed = client.listen(primed[0])
+    go.set()
+
+    assert primed[1] is None
+    assert closed == (None, {"retry": 250})
+    assert (await resumed.answer())["result"]["content"][0]["text"] == "worked"
+
+
+async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.Event) -> None:
+    """HTTP-08: it is not closed before the answer."""
+    client = await connect(server, R3)
+    call = client.call_tool("polled")
+    go.set()
+
+    assert (await call.answer())["result"]["content"][0]["text"] == "worked"
+    assert call.sink.items.empty()
+
+
+async def test_a_quiet_call_opens_its_stream(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_mcp.server.answering.PRIME_AFTER_S", 0.0)
+    client = await connect(server, R4)
+    call = client.call_tool("work")
+    event_id, message = await call.sink.next()
+    go.set()
+    reply = await call.reply()
+
+    assert event_id is not None
+    assert message is None
+    assert reply.event_id is not None
+
+
+async def test_a_stream_is_resumed_by_its_owner_only(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RES-05: another session gets no events, whatever it knows."""
+    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    client, thief = await connect(server, R4), await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    go.set()
+    await call.reply()
+    stolen = await thief.listen(event_id).reply()
+
+    assert b"worked" not in (stolen.body or b"")
+    assert b"lost" in (stolen.body or b"")
+
+
+@pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
+async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -> None:
+    """RES-06"""
+    client = await connect(server, R4)
+    reply = await client.listen(last_id).reply()
+
+    assert reply.status == 400
+
+
+async def test_a_call_whose_process_died_ends_as_failed(
+    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    client = await connect(server, R4)
+    reply = await client.listen("0" * 32 + '-3-"call"').reply()
+
+    assert decode(reply.body or b"")["id"] == "call"
+    assert decode(reply.body or b"")["error"]["code"] == -32603
