@@ -18,6 +18,7 @@ from django_mcp.protocol.messages import Request, RequestId, encode_notification
 from django_mcp.server.asking import Answers, Asking
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
+from django_mcp.server.interrupt import Shield
 from django_mcp.server.replay import CallStream
 from django_mcp.server.sessions import Session
 from django_mcp.server.tracing import find_trace
@@ -172,7 +173,22 @@ class Context(Asking, Generic[P]):
             return
         self._is_cancelled = True
         if self.task is not None:
-            self.task.cancel()
+            self.exchange.interrupt(self.task.cancel)
+
+    def shield(self) -> Shield:
+        """Return a block in which the client cannot interrupt an asynchronous handler.
+
+        Use:
+            async with ctx.shield():
+                await charge(card)
+                await write_it_down()
+
+        A client that leaves or cancels meanwhile has its way at the end of the block. The deadline
+        of the call still holds, and a synchronous handler is never interrupted.
+        """
+        if self.exchange.shield is None:
+            self.exchange.shield = Shield()
+        return self.exchange.shield
 
     def abandon(self) -> None:
         """Mark the request as cancelled without interrupting anything."""

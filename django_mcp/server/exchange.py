@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.connection import ConnectionState
-from django_mcp.server.interrupt import TaskTimers
+from django_mcp.server.interrupt import Shield, TaskTimers
 from django_mcp.server.offers import NOTHING, Offer
 
 
@@ -67,6 +67,7 @@ class Exchange:
         "offer",
         "principal",
         "request_id",
+        "shield",
         "sink",
         "timers",
         "url_kwargs",
@@ -109,12 +110,22 @@ class Exchange:
         self.cancels_on_disconnect = False
         """Set by the server as soon as the revision is known; read by the transport."""
         self.is_disconnected = False
+        self.shield: Shield | None = None
+        """Made when a handler first asks not to be interrupted by its client."""
         self.is_buffered = False
         """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
 
     def disconnected(self) -> None:
         """Note that the client is gone. The transport calls it, once, before it cancels."""
         self.is_disconnected = True
+
+    def interrupt(self, cancel: Callable[[], object]) -> bool:
+        """Cancel the call for its client, by `cancel`; False: later, its handler is shielded."""
+        if self.shield is None:
+            cancel()
+            return True
+        self.shield.cancel(cancel)
+        return not self.shield.is_up
 
 
 class Reply:

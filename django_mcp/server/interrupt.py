@@ -1,4 +1,4 @@
-"""Two small tools on the event loop: a timer that a quick call does not pay for, and an interrupt.
+"""Small tools on the event loop: a timer that a quick call does not pay for, interrupts, a shield.
 
 Calls run in the task of their request. Most end without having waited for anything, and a task or
 a timer for each would cost more than the rest of their way.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Interrupt", "TaskTimers", "Timer"]
+__all__ = ["Interrupt", "Shield", "TaskTimers", "Timer"]
 
 
 class Interrupt:
@@ -44,6 +44,45 @@ class Interrupt:
             return False
         self.has_fired = False
         return self._task.uncancel() == 0
+
+
+class Shield:
+    """Hold a cancellation back while somebody is inside; it comes when they leave.
+
+    Use:
+        async with shield:
+            ... await ...  # not interrupted by `cancel`
+    """
+
+    __slots__ = ("_depth", "_held")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._held: Callable[[], object] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether somebody is inside."""
+        return self._depth > 0
+
+    def cancel(self, cancel: Callable[[], object]) -> None:
+        """Call `cancel` now, or when the last one leaves."""
+        if self.is_up:
+            self._held = cancel
+        else:
+            cancel()
+
+    async def __aenter__(self) -> None:
+        self._depth += 1
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._depth -= 1
+        held = self._held
+        if held is not None and not self.is_up:
+            self._held = None
+            held()
+            # Where the cancellation of this task arrives.
+            await asyncio.sleep(0)
 
 
 class Timer:

@@ -155,9 +155,12 @@ class MCPConsumer(AsyncHttpConsumer):
 
     def _on_gone(self) -> None:
         exchange = self._exchange
-        if exchange is not None and exchange.cancels_on_disconnect:
-            self._interrupt.fire()
-        elif self._released is not None and not self._released.done():
+        is_ending = (
+            exchange is not None
+            and exchange.cancels_on_disconnect
+            and exchange.interrupt(self._interrupt.fire)
+        )
+        if self._released is not None and not is_ending and not self._released.done():
             self._released.set_result(None)
 
     async def _respond(self, reply: Reply) -> None:

@@ -199,7 +199,7 @@ def _leave(task: asyncio.Task[None], exchange: Exchange, sink: QueueSink) -> Non
     exchange.disconnected()
     sink.close()
     if exchange.cancels_on_disconnect:
-        task.cancel()
+        exchange.interrupt(task.cancel)
 
 
 def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:

@@ -83,6 +83,48 @@ async def test_a_client_that_leaves_cancels_its_call_where_the_revision_says_so(
 
 
 @PATHS
+async def test_a_shielded_call_is_cancelled_at_the_end_of_its_shield(site: Running, path: str):
+    name = f"shield {path}"
+    async with connect(site.host, site.port) as client:
+        await client.send(call(path, "hold_shielded", {"name": name}))
+        await ask(site, call(path, "await_event", {"event": f"{name} runs"}))
+    # Another client leaves, and is seen to: by then this one's end was seen as well.
+    async with connect(site.host, site.port) as other:
+        await other.send(call(path, "hold", {"name": f"other {path}"}))
+        await ask(site, call(path, "await_event", {"event": f"other {path} runs"}))
+    await ask(site, call(path, "await_event", {"event": f"other {path} was cancelled"}))
+    await ask(site, call(path, "mark", {"event": f"{name} may go"}))
+    await ask(site, call(path, "await_event", {"event": f"{name} is done"}))
+
+    seen = await ask(site, call(path, "marked", {"name": name}))
+    assert seen.json["result"]["structuredContent"] == [
+        f"{name} is done",
+        f"{name} may go",
+        f"{name} runs",
+    ]
+
+
+@PATHS
+async def test_a_synchronous_call_sees_its_client_leave_and_writes_nothing(
+    site: Running, path: str
+):
+    """HTM-09: within a second; what it wrote is rolled back though it returned."""
+    name = f"written {path}"
+    await ask(site, call(path, "make_notes", {}))
+    async with connect(site.host, site.port) as client:
+        await client.send(call(path, "write_and_wait", {"name": name}))
+        await ask(site, call(path, "await_mark", {"mark": f"{name} runs"}))
+    begun = time.monotonic()
+    seen = await ask(site, call(path, "await_mark", {"mark": f"{name} saw it"}))
+    took_s = time.monotonic() - begun
+    left = await ask(site, call(path, "count_notes", {"name": name}))
+
+    assert seen.json["result"]["structuredContent"] is True
+    assert took_s < 1
+    assert left.json["result"]["structuredContent"] == 0
+
+
+@PATHS
 async def test_an_unknown_method_is_not_found_though_events_are_accepted(site: Running, path: str):
     """HTM-11, HTM-12"""
     request = message("no/such", revision=R5, id="a")

@@ -1,3 +1,7 @@
+import os
+import tempfile
+from pathlib import Path
+
 SECRET_KEY = "only-for-tests"
 DEBUG = False
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", "mcp.example"]
@@ -15,6 +19,12 @@ DATABASES = {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": ":memory:",
         "ATOMIC_REQUESTS": True,
-    }
+    },
+    # One that all threads of a process see.
+    "shared": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": Path(tempfile.gettempdir()) / f"django_mcp_site_{os.getpid()}.sqlite3",
+        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+    },
 }
 DJANGO_MCP = {"ALLOWED_ORIGINS": ["https://pages.example"], "MODE": "stateless"}
