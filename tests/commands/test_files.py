@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from io import StringIO
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -120,11 +121,19 @@ def test_what_cannot_be_configured(run: Run, arguments: list[str], told: str):
 # -- mcp_surface
 
 
+NUMBERS = count()
+"""Servers of earlier tests may still be there, so that each needs a name of its own."""
+
+
+def is_fine(query: str) -> bool:
+    return True
+
+
 @pytest.fixture
 def server() -> MCPServer:
-    server = MCPServer("surface")
+    server = MCPServer(f"surface {next(NUMBERS)}", scopes="base", instructions="Be brief.")
 
-    @server.tool(permission="shop.view_order", scopes=["orders"])
+    @server.tool(permission="shop.view_order", scopes=["orders"], throttle="10/m", check=is_fine)
     def find(query: str) -> str:
         """Find."""
         return query
@@ -137,30 +146,35 @@ def server() -> MCPServer:
     return server
 
 
-SURFACE = ("mcp_surface", "--server", "surface")
+def surface(server: MCPServer) -> tuple[str, ...]:
+    return ("mcp_surface", "--server", server.public_name)
 
 
 def test_a_snapshot_that_was_written_is_checked(run: Run, server: MCPServer, tmp_path: Path):
     file = tmp_path / "surface.json"
 
-    run(*SURFACE, "--write", str(file))
+    run(*surface(server), "--write", str(file))
 
-    assert "says what is registered" in run(*SURFACE, "--check", str(file))[0]
+    assert "says what is registered" in run(*surface(server), "--check", str(file))[0]
     found = json.loads(file.read_text())
     assert list(found["tools"]) == ["add", "find"]
     assert found["tools"]["find"]["access"] == {
+        "check": "is_fine",
         "permission": ["shop.view_order"],
         "scopes": ["orders"],
+        "throttle": "10/60s",
     }
-    assert file.read_text() == run(*SURFACE)[0]
+    assert found["tools"]["add"]["access"] == {"scopes": ["base"]}
+    assert found["instructions"] == "Be brief."
+    assert file.read_text() == run(*surface(server))[0]
     # Formatting is a matter of taste.
     file.write_text(json.dumps(dict(reversed(found.items()))))
-    run(*SURFACE, "--check", str(file))
+    run(*surface(server), "--check", str(file))
 
 
 def test_every_change_fails_with_a_diff(run: Run, server: MCPServer, tmp_path: Path):
     file = tmp_path / "surface.json"
-    run(*SURFACE, "--write", str(file))
+    run(*surface(server), "--write", str(file))
     server.remove_tool("add")
 
     @server.tool
@@ -179,7 +193,7 @@ def test_every_change_fails_with_a_diff(run: Run, server: MCPServer, tmp_path: P
     with pytest.raises(
         CommandError, match="added tool new; removed tool add; changed tool find"
     ) as raised:
-        call_command(*SURFACE, "--check", str(file), stdout=out)
+        call_command(*surface(server), "--check", str(file), stdout=out)
 
     assert raised.value.returncode == 1
     assert re.search(r'^\+ +"limit": \{', out.getvalue(), re.MULTILINE)
@@ -199,7 +213,7 @@ def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
     for text, told in (("{", "not JSON"), ("[]", "no snapshot"), ('{"tools": 1}', "added tool")):
         bad.write_text(text)
         with pytest.raises(CommandError, match=told):
-            run(*SURFACE, "--check", str(bad))
+            run(*surface(server), "--check", str(bad))
     bad.write_bytes(b"\xff\xfe")
     for arguments, told in (
         (["--check", str(bad)], "not JSON"),
@@ -209,7 +223,7 @@ def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
         (["--write", "a", "--check", "b"], "not allowed with"),
     ):
         with pytest.raises(CommandError, match=told):
-            run(*SURFACE, *arguments)
+            run(*surface(server), *arguments)
 
 
 def test_a_changed_surface_fails_at_the_shell(shell: Shell, tmp_path: Path):
