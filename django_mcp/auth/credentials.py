@@ -16,6 +16,7 @@ __all__ = [
     "API_KEY",
     "AUTHORIZATION",
     "CREDENTIAL_HEADERS",
+    "KEY_START",
     "MAX_CREDENTIAL_LENGTH",
     "find_bearer_token",
     "find_fault",
@@ -25,6 +26,9 @@ __all__ = [
 AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"
 CREDENTIAL_HEADERS: Final = (AUTHORIZATION, API_KEY)
+
+KEY_START: Final = "mcp_"
+"""How our API keys begin, so that no other authenticator takes them for tokens of its own."""
 
 MAX_CREDENTIAL_LENGTH: Final = 16 * 1024
 """Characters of one credential header, ours; a token of a talkative issuer has some thousands."""

@@ -59,7 +59,7 @@ class Principal:
         handle: by which `source` finds the credentials again; no secret.
     """
 
-    __slots__ = ("__weakref__", "_shared_user", "_user", "auth", "handle", "key", "memo", "source")
+    __slots__ = ("__weakref__", "_shared_user", "_user", "auth", "handle", "key", "source")
 
     is_authenticated = True
 
@@ -76,15 +76,12 @@ class Principal:
         self.auth = auth
         self.source = source
         self.handle = handle
-        self.memo: dict[str, Any] = {}
-        """What others work out about it; kept as long as the credentials are not looked up again."""
         self._user = user
         self._shared_user: AbstractBaseUser | AnonymousUser | None = None
 
     def for_request(self) -> Principal:
         """Return it for one more request: with a user of its own, which a handler may change."""
         found = Principal(key=self.key, auth=self.auth, source=self.source, handle=self.handle)
-        found.memo = self.memo
         found._shared_user = self._shared_user or self._user
         return found
 

@@ -12,7 +12,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator
+from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator, Rejection
 from django_mcp.auth.recheck import recheck
 from django_mcp.models.keys import APIKey
 from tests.auth.asking import admit, bearer, challenges_of, queries, refuse
@@ -144,6 +144,26 @@ def test_the_header_for_keys_takes_nothing_else():
     server = MCPServer("public as well", public=True, authenticators=[APIKeyAuthenticator])
 
     assert refuse(server, {"x-api-key": "opaque"}).status == 401
+
+
+def test_keys_reach_their_authenticator_past_those_of_other_tokens(user: Any):
+    class Opaque(BearerAuthenticator):
+        async def verify(self, token: str, exchange: Any) -> Rejection:
+            return Rejection(reason="Unknown")
+
+    server = MCPServer("both", authenticators=[Opaque(), APIKeyAuthenticator()])
+
+    assert admit(server, bearer(issue(user)[1])).user == user
+    assert refuse(server, bearer("opaque")).status == 401
+
+
+def test_a_key_stands_in_one_header_only(server: MCPServer, user: Any):
+    one, other = issue(user)[1], issue(user)[1]
+
+    assert refuse(server, {"x-api-key": one, **bearer(other)}).status == 400
+    assert refuse(server, {"x-api-key": one, **bearer("opaque")}).status == 400
+    # A gateway in front may have keys of its own.
+    assert admit(server, {"x-api-key": "gateway", **bearer(one)}).user == user
 
 
 # -- its use is recorded

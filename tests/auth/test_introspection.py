@@ -87,12 +87,17 @@ def test_what_is_not_for_here_and_now_is_refused(issuer: Issuer, answer: Any):
 
 @pytest.mark.parametrize(("status", "raw"), [(500, None), (302, None), (200, b"{"), (401, None)])
 def test_an_issuer_that_does_not_answer_is_not_the_clients_fault(
-    issuer: Issuer, status: int, raw: bytes | None
+    issuer: Issuer, status: int, raw: bytes | None, caplog: pytest.LogCaptureFixture
 ):
     issuer.tokens["opaque"] = GOOD
     issuer.status, issuer.raw = status, raw
 
-    assert refuse(server_for(issuer), bearer("opaque")).status == 503
+    reply = refuse(server_for(issuer), bearer("opaque"))
+
+    assert reply.status == 503
+    assert b"127.0.0.1" not in (reply.body or b"")
+    assert "about a token: 127.0.0.1" in caplog.text
+    assert "opaque" not in caplog.text
     assert set(issuer.asked) == {"/introspect"}
 
 

@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from django_mcp.auth.authenticators.base import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
-from django_mcp.auth.credentials import API_KEY
+from django_mcp.auth.credentials import API_KEY, KEY_START, find_bearer_token, has_authorization
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.handlers.threads import run_in_pool, run_later
+from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["APIKeyAuthenticator"]
 
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
-START: Final = "mcp_"
 
 
 class APIKeyAuthenticator(BearerAuthenticator):
@@ -32,22 +32,20 @@ class APIKeyAuthenticator(BearerAuthenticator):
 
     def find_token(self, exchange: Exchange) -> str | None:
         """Return the key that is presented, in either header."""
-        headers = exchange.headers
-        text = None if headers is None else headers.get(API_KEY)
-        return super().find_token(exchange) if text is None else text
+        return find_bearer_token(exchange.headers) or _find_alone(exchange)
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`."""
-        headers = exchange.headers
+        alone = _find_alone(exchange)
+        if alone is not None and has_authorization(exchange.headers or Headers([])):
+            # A gateway's own key may stand beside a token. Two of ours would be two users.
+            return _TWO if self.is_mine(alone) else await super().authenticate(exchange)
         found = await super().authenticate(exchange)
-        if found is None and headers is not None and headers.get(API_KEY) is not None:
-            # That header is for our keys alone.
-            return _UNKNOWN
-        return found
+        return _UNKNOWN if found is None and alone is not None else found
 
     def is_mine(self, token: str) -> bool:
         """Tell whether a token starts as our keys do."""
-        return token.startswith(START)
+        return token.startswith(KEY_START)
 
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
         """See `BearerAuthenticator.verify`."""
@@ -75,7 +73,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
         return self._to_principal(key)
 
     def _to_principal(self, key: APIKey) -> Principal:
-        client_id = f"{START}{key.prefix}"
+        client_id = f"{KEY_START}{key.prefix}"
         return Principal(
             key=make_key(self.kind, key.user.pk, client_id),
             user=key.user,
@@ -96,6 +94,15 @@ class APIKeyAuthenticator(BearerAuthenticator):
         return await run_in_pool(partial(_find_ended, principals))
 
 
+def _find_alone(exchange: Exchange) -> str | None:
+    return None if exchange.headers is None else exchange.headers.get(API_KEY)
+
+
+_TWO = Rejection(
+    reason="An API key stands in X-API-Key or in Authorization, not beside other credentials",
+    error="invalid_request",
+    status=400,
+)
 _UNKNOWN = Rejection(reason="The API key is unknown, or no longer valid")
 
 

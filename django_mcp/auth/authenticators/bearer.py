@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Hashable
 
 from django_mcp.auth.authenticators.base import Authenticator, Rejection
-from django_mcp.auth.credentials import find_bearer_token
+from django_mcp.auth.credentials import KEY_START, find_bearer_token
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
 from django_mcp.server.exchange import Exchange
@@ -56,8 +56,11 @@ class BearerAuthenticator(Authenticator):
         return find_bearer_token(exchange.headers)
 
     def is_mine(self, token: str) -> bool:
-        """Tell by its form alone whether a token is of this kind; another authenticator may know others."""
-        return True
+        """Tell by its form alone whether a token is of this kind: any but our API keys.
+
+        What is not is left to the authenticators that come after.
+        """
+        return not token.startswith(KEY_START)
 
     def variant(self, exchange: Exchange) -> Hashable:
         """Return what the verdict depends on besides the token: the resource it must be for, say."""

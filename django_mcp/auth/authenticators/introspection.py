@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -22,6 +23,8 @@ from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.server.exchange import Exchange
 
 __all__ = ["IntrospectionAuthenticator"]
+
+logger = logging.getLogger("django_mcp")
 
 
 class IntrospectionAuthenticator(BearerAuthenticator):
@@ -84,7 +87,8 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         try:
             answer = await asyncio.get_running_loop().run_in_executor(FETCHERS, ask)
         except FetchError as error:
-            return Rejection(reason=str(error), error=None, status=503)
+            logger.warning("Could not ask %s about a token: %s", self._issuer, error)
+            return _UNANSWERED
         refusal = self._judge(answer)
         if refusal is not None:
             return refusal
@@ -104,3 +108,8 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         if isinstance(expires_at, int | float) and expires_at <= time.time():
             return Rejection(reason="The token has expired")
         return None
+
+
+_UNANSWERED = Rejection(
+    reason="The issuer of the token cannot be asked now", error=None, status=503
+)

@@ -33,7 +33,7 @@ def what_is_told(ctx: Context, request: HttpRequest) -> dict[str, Any]:
         "scope": repr(getattr(request, "scope", None)),
         "exchange": repr([exchange.headers.get(name) for name in exchange.headers.names()]),
         "auth": repr(ctx.auth),
-        "principal": repr([getattr(ctx.principal, name) for name in ("key", "handle", "memo")]),
+        "principal": repr([getattr(ctx.principal, name) for name in ("key", "handle")]),
     }
 
 
