@@ -20,12 +20,17 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     Args:
         application: the site's, as `get_asgi_application()` returns it; it gets everything that is
             not a request for an endpoint of ours, lifespan and WebSocket included.
+
+    Raises:
+        ImproperlyConfigured: a server asks for tokens that no client could find out how to get.
     """
     from django.conf import settings
     from django.urls import set_script_prefix
 
     from django_mcp.mounting import announce, find_match
+    from django_mcp.well_known import require_authorization_servers
 
+    require_authorization_servers()
     announce()
     # Fixed for the life of a process, and too dear to be asked for by every request.
     forced_prefix: str = settings.FORCE_SCRIPT_NAME or ""

@@ -21,6 +21,7 @@ from django_mcp.mounting import find_decorated, find_mounts
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView
+from django_mcp.well_known import REMEDY, find_unreachable
 
 __all__: list[str] = []
 
@@ -132,6 +133,27 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
 
 def _is_guarded(tool: ToolEntry) -> bool:
     return bool((tool.annotations or {}).get("readOnlyHint") or tool.access.permission)
+
+
+@register("django_mcp")
+def check_authorization_servers(**_kwargs: Any) -> list[CheckMessage]:
+    """O022: tokens are asked for that no client could find out how to get."""
+    if not (_is_sound("AUTHENTICATORS") and _is_sound("PUBLIC")):
+        return []
+    try:
+        unreachable = find_unreachable()
+    except ImproperlyConfigured:
+        # An authenticator that cannot be loaded is told of by itself.
+        return []
+    return [
+        Error(
+            f"The MCP server {server.public_name!r} takes tokens of this site's authorization "
+            "server, and there is none.",
+            hint=REMEDY,
+            id="django_mcp.O022",
+        )
+        for server in unreachable
+    ]
 
 
 @register("django_mcp")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import apps
-from django.core.exceptions import DisallowedHost
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_script_prefix, path
 
 from django_mcp.auth.addresses import METADATA_PATH, metadata_url_of, origin_of
 from django_mcp.auth.challenges import set_metadata_source
+from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.contrib.oauth.public import open_to_pages, refusal
 from django_mcp.contrib.oauth.resources import baseline_scopes
 from django_mcp.contrib.oauth.resources import connect as connect_resources
@@ -22,13 +23,60 @@ from django_mcp.server.exchange import Exchange
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView
 
-__all__ = ["connect", "find_server", "patterns"]
+__all__ = [
+    "connect",
+    "find_server",
+    "find_unreachable",
+    "patterns",
+    "require_authorization_servers",
+]
+
+SERVER_PATH = "/.well-known/oauth-authorization-server"
+REMEDY = (
+    "Add 'oauth2_provider' and 'django_mcp.contrib.oauth' to INSTALLED_APPS and "
+    'path("", include("django_mcp.urls")) to the root URLconf.'
+)
 
 
 def connect() -> None:
     """Tell challenges where the metadata is, and the OAuth part which servers there are."""
     set_metadata_source(_find_metadata_url)
     connect_resources(all_servers=all_servers, find_server=find_server)
+
+
+def require_authorization_servers() -> None:
+    """Refuse to start where tokens are asked for that nobody could find out how to get.
+
+    Raises:
+        ImproperlyConfigured: a server takes tokens of this site's authorization server, whose metadata
+            is not there.
+    """
+    for server in find_unreachable():
+        raise ImproperlyConfigured(
+            f"The MCP server {server.public_name!r} takes tokens of this site's authorization server, "
+            f"and there is none at {SERVER_PATH}. {REMEDY}"
+        )
+
+
+def find_unreachable() -> list[MCPServer]:
+    """Return the servers whose tokens come from this site's authorization server, if it is not there."""
+    mounted = {mount.view.server for mount in find_mounts() if isinstance(mount.view, MCPView)}
+    takers = [
+        server
+        for server in all_servers()
+        if server in mounted
+        and server.gate is not None
+        and any(isinstance(each, OAuthAuthenticator) for each in server.gate.authenticators)
+    ]
+    return takers if takers and not _is_there(SERVER_PATH) else []
+
+
+def _is_there(path_info: str) -> bool:
+    try:
+        get_resolver().resolve(path_info)
+    except Resolver404:
+        return False
+    return True
 
 
 def find_server(path_info: str) -> MCPServer | None:

@@ -119,20 +119,20 @@ class Suite:
         return Run(log="\n".join(logs), folder=folder, status=worst, expected=len(names))
 
     def _extension_scenarios(self, release: str) -> list[str]:
-        status, text = _bounded([*self._node(release), "list", "--server"], LIST_LIMIT_S)
+        status, text = _bounded([*self.node(release), "list", "--server"], LIST_LIMIT_S)
         names = re.findall(r"^\s*- (\S+) \[extension\]$", text, re.MULTILINE)
         if status != 0 or not names:
             raise SuiteError(f"the suite lists no extension scenario:\n{text}")
         return names
 
-    def _node(self, release: str) -> list[str]:
+    def node(self, release: str) -> list[str]:
         return ["node", "--import", NODE_SHIM.as_uri(), str(self.entry(release))]
 
     def _server(
         self, leg: Leg, url: str, folder: Path, arguments: Sequence[str], limit_s: float
     ) -> tuple[int | None, str]:
         target = ["server", "--url", url, "-o", str(folder)]
-        return _bounded([*self._node(leg.release), *target, *arguments], limit_s)
+        return _bounded([*self.node(leg.release), *target, *arguments], limit_s)
 
 
 def _bounded(

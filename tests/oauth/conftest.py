@@ -59,9 +59,13 @@ class Browser:
 
     def visit(self, url: str) -> dict[str, str]:
         """Go to an authorization URL; return the parameters that the client is called back with."""
+        return callback_of(self.arrive(url))
+
+    def arrive(self, url: str) -> str:
+        """Go to an authorization URL; return where the browser is sent at the end."""
         with httpx.Client(timeout=30, cookies=self.cookies) as self.client:
             try:
-                return callback_of(self._answer(url))
+                return str(self._answer(url).headers["location"])
             finally:
                 self.cookies = self.client.cookies
 
@@ -99,9 +103,9 @@ def hidden_fields(html: str) -> dict[str, str]:
     return found
 
 
-def callback_of(response: httpx.Response) -> dict[str, str]:
+def callback_of(url: str) -> dict[str, str]:
     """Return the parameters with which a redirect calls a client back."""
-    query = parse_qs(urlsplit(response.headers["location"]).query)
+    query = parse_qs(urlsplit(url).query)
     assert all(len(values) == 1 for values in query.values()), query
     return {name: values[0] for name, values in query.items()}
 

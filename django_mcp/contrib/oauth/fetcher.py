@@ -48,6 +48,8 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
                 return self._fetch_from(address, parts, deadline)
             except (OSError, HTTPException) as error:
                 reason = error
+            except RecursionError as error:
+                raise CIMDError("the document is nested too deeply") from error
             if time.monotonic() >= deadline:
                 break
         raise CIMDError(f"could not fetch the document in time: {reason}") from reason

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
@@ -26,6 +27,9 @@ def at_public_url(view: View) -> View:
 
     @wraps(view)
     def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if _has_nul(request):
+            # PostgreSQL refuses it, in a way that is a fault of ours.
+            return refusal("invalid_request", "A parameter holds a NUL character", 400)
         parts = urlsplit(origin_of(request))
         request.META["HTTP_HOST"] = parts.netloc
         request.META.pop("HTTP_X_FORWARDED_HOST", None)
@@ -37,9 +41,16 @@ def at_public_url(view: View) -> View:
     return serve
 
 
-def _forget_proxy(request: HttpRequest, scheme: str) -> None:
-    from django.conf import settings
+def _has_nul(request: HttpRequest) -> bool:
+    return any(
+        "\0" in text
+        for values in (request.GET, request.POST)
+        for _name, texts in values.lists()
+        for text in texts
+    )
 
+
+def _forget_proxy(request: HttpRequest, scheme: str) -> None:
     if settings.SECURE_PROXY_SSL_HEADER:
         name, secure_value = settings.SECURE_PROXY_SSL_HEADER
         request.META[name] = secure_value if scheme == "https" else "http"

@@ -66,20 +66,19 @@ def find_url_problems() -> Iterator[CheckMessage]:
         consent = reverse("oauth2_provider:authorize")
     except NoReverseMatch:
         found = consent = ""
-    if not found.endswith(_METADATA) or found != _at_root(_METADATA):
-        yield Error(
-            f"The authorization server's metadata is not at {_METADATA}, the one place where "
-            "clients look.",
-            hint=f"Write {include} into the root URLconf, below no prefix.",
-            id="django_mcp.O016",
-        )
-        return
-    if not _is_ours(consent):
+    if consent and not _is_ours(consent):
         yield Error(
             f"{consent} is a consent page of django-oauth-toolkit: its URLs are included as well.",
             hint=f"Take include('oauth2_provider.urls') out: {include} has what clients need. "
             "DJANGO_MCP['OAUTH_PREFIX'] keeps the old addresses.",
             id="django_mcp.O017",
+        )
+    elif found != _at_root(_METADATA):
+        yield Error(
+            f"The authorization server's metadata is not at {_METADATA}, the one place where "
+            "clients look.",
+            hint=f"Write {include} into the root URLconf, below no prefix.",
+            id="django_mcp.O016",
         )
 
 

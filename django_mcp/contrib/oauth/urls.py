@@ -18,6 +18,7 @@ from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
 from django_mcp.contrib.oauth.public import View, at_public_url, open_to_pages
 from django_mcp.contrib.oauth.register import Registration
+from django_mcp.contrib.oauth.tokens import Token
 
 __all__ = ["app_name", "urlpatterns"]
 
@@ -30,14 +31,6 @@ def _document(view: type[Any]) -> View:
 
 def _endpoint(view: type[Any], *methods: str) -> View:
     return open_to_pages(*methods)(at_public_url(view.as_view()))
-
-
-class Token(toolkit.TokenView):
-    """The token endpoint (RFC 6749 section 3.2), for codes and refresh tokens."""
-
-    def post(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Answer; the toolkit's own would look for device codes here."""
-        return self.authorization_flow_token_response(request)
 
 
 _prefix = settings.OAUTH_PREFIX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import unified_diff
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from django_mcp.protocol.json import (
     encode_pretty,
     encode_sorted,
 )
-from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.entries import Entry
 from django_mcp.servers import MCPServer
 
 KINDS = {
@@ -84,56 +83,45 @@ class Command(BaseCommand):
 
 def surface_of(server: MCPServer) -> JSONObject:
     """Return everything registered on a server, in one order, with what it takes to use it."""
-    registry, instructions = server.registry, server.options.instructions
-    found: JSONObject = {
+    registry = server.registry
+    found = {
         "server": server.public_name,
-        "tools": _entries(server, registry.tools.values(), "name"),
-        "resources": _entries(server, registry.resources.values(), "uri"),
-        "resourceTemplates": _entries(server, registry.templates.values(), "uriTemplate"),
-        "prompts": _entries(server, registry.prompts.values(), "name"),
+        "tools": _entries(registry.tools.values(), "name"),
+        "resources": _entries(registry.resources.values(), "uri"),
+        "resourceTemplates": _entries(registry.templates.values(), "uriTemplate"),
+        "prompts": _entries(registry.prompts.values(), "name"),
     }
-    if instructions is not None:
-        found["instructions"] = str(instructions)
     # By way of JSON, so that it equals what is read back.
     in_order: JSONObject = decode(encode_sorted(found))
     return in_order
 
 
-def _entries(server: MCPServer, entries: Iterable[Entry], identity: str) -> dict[str, JSONObject]:
+def _entries(entries: Iterable[Entry], identity: str) -> dict[str, JSONObject]:
     found = {}
     for entry in entries:
-        wire, access = entry.to_wire(), _access_of(server, entry)
+        wire = entry.to_wire()
+        access = _access_of(entry)
         found[wire.pop(identity)] = {**wire, **({"access": access} if access else {})}
     return found
 
 
-def _access_of(server: MCPServer, entry: Entry) -> JSONObject:
-    """Return what it takes to use an entry, the server's own defaults among it."""
-    requirements = server.derived.requirements
+def _access_of(entry: Entry) -> JSONObject:
+    access = entry.access
     found: JSONObject = {}
-    rules = requirements.rules.get(entry)
-    if rules:
-        found["permission"] = sorted(map(_name, rules))
-    scopes = requirements.scopes.get(entry)
-    if scopes:
-        found["scopes"] = sorted(scopes)
-    if entry.access.check is not None:
-        found["check"] = _name(entry.access.check)
-    if isinstance(entry, ToolEntry) and entry.throttle is not None:
-        found["throttle"] = f"{entry.throttle.limit}/{entry.throttle.period_s}s"
+    permission = access.permission
+    if permission:
+        found["permission"] = (
+            list(permission) if isinstance(permission, tuple) else _name(permission)
+        )
+    if access.scopes:
+        found["scopes"] = list(access.scopes)
+    if access.check is not None:
+        found["check"] = _name(access.check)
     return found
 
 
-def _name(rule: Any) -> str:
-    """Return the name of a permission or a function: the same in every process."""
-    if isinstance(rule, str):
-        return rule
-    if isinstance(rule, partial):
-        return _name(rule.func)
-    name = getattr(rule, "__qualname__", None)
-    if name is None and "__repr__" in vars(type(rule)):
-        return repr(rule)
-    return str(name or type(rule).__qualname__)
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def read_surface(file: Path) -> JSONObject:
@@ -169,6 +157,4 @@ def describe_changes(kept: JSONObject, surface: JSONObject) -> list[str]:
         found += [
             f"changed {word} {name}" for name in now if name in before and before[name] != now[name]
         ]
-    if kept.get("instructions") != surface.get("instructions"):
-        found.append("changed instructions")
     return found or ["another server, or another form of file"]

@@ -1,0 +1,411 @@
+"""The authorization server against clients and strangers that bend its rules, without a socket."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.utils import timezone
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_application_model,
+    get_grant_model,
+    get_refresh_token_model,
+)
+
+from tests.oauth.conftest import hidden_fields
+
+pytestmark = pytest.mark.django_db
+
+REDIRECT = "https://client.example/callback"
+RESOURCE = "http://testserver/mcp"
+VERIFIER = "v" * 64
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest())[:-1].decode()
+
+
+@pytest.fixture(autouse=True)
+def protected(settings: Any) -> None:
+    settings.DJANGO_MCP = {
+        "AUTHENTICATORS": ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"],
+    }
+
+
+@pytest.fixture
+def application() -> Any:
+    return get_application_model().objects.create(
+        name="A client",
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+        registration_source="dcr",
+    )
+
+
+@pytest.fixture
+def browser() -> Client:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(get_user_model().objects.create_user("ada"))
+    return browser
+
+
+def address(application: Any, **changes: str | None) -> str:
+    query = {
+        "response_type": "code",
+        "client_id": application.client_id,
+        "redirect_uri": REDIRECT,
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        "state": "the state",
+        "scope": "mcp",
+        "resource": RESOURCE,
+        **changes,
+    }
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"/oauth/authorize/?{urlencode(given)}"
+
+
+def allow(browser: Client, url: str, **changes: str) -> dict[str, str]:
+    form = {**hidden_fields(browser.get(url).content.decode()), "allow": "true", **changes}
+    response = browser.post(url, form)
+    assert response.status_code == 302, response.content
+    return answer_of(response)
+
+
+def answer_of(response: Any) -> dict[str, str]:
+    assert response["location"].startswith(REDIRECT)
+    return {k: v[0] for k, v in parse_qs(urlsplit(response["location"]).query).items()}
+
+
+def exchange(application: Any, given_code: str, **changes: str | None) -> Any:
+    form = {
+        "grant_type": "authorization_code",
+        "code": given_code,
+        "redirect_uri": REDIRECT,
+        "client_id": application.client_id,
+        "code_verifier": VERIFIER,
+        **changes,
+    }
+    given = {name: value for name, value in form.items() if value is not None}
+    return Client().post("/oauth/token/", given)
+
+
+def refresh(application: Any, token: str) -> Any:
+    form = {"grant_type": "refresh_token", "refresh_token": token}
+    return Client().post("/oauth/token/", {**form, "client_id": application.client_id})
+
+
+def tokens_for(application: Any, browser: Client) -> dict[str, Any]:
+    code = allow(browser, address(application))["code"]
+    return exchange(application, code).json()
+
+
+def test_a_code_is_changed_for_a_token_of_the_resource_and_its_answer_names_the_issuer(
+    application: Any, browser: Client
+):
+    """R87"""
+    answer = allow(browser, address(application))
+    response = exchange(application, answer["code"], resource=RESOURCE)
+
+    assert answer["iss"] == "http://testserver"
+    assert answer["state"] == "the state"
+    assert response.status_code == 200
+    assert response["cache-control"] == "no-store"
+    assert response["access-control-allow-origin"] == "*"
+    assert get_access_token_model().objects.get().resource == [RESOURCE]
+
+
+def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: Client):
+    """R90"""
+    tokens = tokens_for(application, browser)
+
+    rows = [
+        str(row)
+        for model in (get_access_token_model(), get_refresh_token_model(), get_grant_model())
+        for row in model.objects.values_list()
+    ]
+    assert len(rows) == 2
+    assert not any(
+        tokens[kind] in row for row in rows for kind in ("access_token", "refresh_token")
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"code_challenge": None, "code_challenge_method": None}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge_method": None}, "invalid_request"),
+        ({"code_challenge_method": "S512"}, "invalid_request"),
+        ({"code_challenge": VERIFIER}, "invalid_request"),
+        ({"code_challenge": "="}, "invalid_request"),
+        ({"resource": "https://evil.example/mcp"}, "invalid_target"),
+        ({"resource": "http://testserver.evil.example/mcp"}, "invalid_target"),
+        ({"resource": "http://testserver@evil.example/mcp"}, "invalid_target"),
+        ({"resource": "mcp"}, "invalid_target"),
+        ({"scope": "mcp everything"}, "invalid_scope"),
+        ({"response_type": "token"}, "unauthorized_client"),
+    ],
+)
+def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
+    application: Any, browser: Client, changes: dict[str, str | None], error: str
+):
+    """R83, R86, AUT-05"""
+    response = browser.get(address(application, **changes))
+
+    answer = answer_of(response)
+    if error != "unauthorized_client":
+        assert answer["error"] == error
+    assert "code" not in answer
+    assert answer["iss"] == "http://testserver"
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        "https://evil.example/callback",
+        "https://client.example/callback/more",
+        "https://client.example/callback?more=1",
+        "https://client.example/callback#fragment",
+        "https://client.example:444/callback",
+        "https://user@client.example/callback",
+        "https://client.example@evil.example/callback",
+        "https://CLIENT.example.evil.example/callback",
+        "https://client.example\\@evil.example/callback",
+        "http://client.example/callback",
+        "//client.example/callback",
+        "javascript:alert(1)",
+        "",
+    ],
+)
+def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
+    application: Any, browser: Client, redirect: str
+):
+    """R82"""
+    response = browser.get(address(application, redirect_uri=redirect))
+
+    if redirect:
+        assert response.status_code == 400
+        assert "location" not in response
+    else:
+        # Without one, the registered one is meant.
+        assert response.status_code in (200, 302, 400)
+        assert "evil" not in response.get("location", "")
+
+
+def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
+    application: Any, browser: Client
+):
+    """R82"""
+    application.redirect_uris = "http://client.example/callback"
+    application.save()
+
+    response = browser.get(address(application, redirect_uri="http://client.example/callback"))
+
+    assert response.status_code == 400
+
+
+def test_a_loopback_redirect_may_come_to_another_port_and_nothing_else(
+    application: Any, browser: Client
+):
+    """R82"""
+    application.redirect_uris = "http://127.0.0.1/callback"
+    application.save()
+
+    def status(redirect: str) -> int:
+        return browser.get(address(application, redirect_uri=redirect)).status_code
+
+    assert status("http://127.0.0.1:33418/callback") == 200
+    assert status("http://localhost:33418/callback") == 400
+    assert status("http://127.0.0.1:33418/other") == 400
+
+
+def test_the_answer_is_nobody_elses_to_give(application: Any, browser: Client):
+    """R81"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+    form.pop("csrfmiddlewaretoken")
+
+    response = browser.post(url, {**form, "allow": "true"})
+
+    assert response.status_code == 403
+    assert not get_grant_model().objects.exists()
+
+
+def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Client):
+    """R81"""
+    tokens_for(application, browser)
+
+    response = browser.get(address(application) + "&approval_prompt=auto")
+
+    assert response.status_code == 200
+    assert response["x-frame-options"] == "DENY"
+    assert response["content-security-policy"] == "frame-ancestors 'none'"
+    assert response["cache-control"] == "no-store"
+
+
+def test_a_form_with_another_redirect_gets_no_code_there(application: Any, browser: Client):
+    """R82"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    response = browser.post(
+        url, {**form, "allow": "true", "redirect_uri": "https://evil.example/callback"}
+    )
+
+    assert "code=" not in response.get("location", "")
+    assert not get_grant_model().objects.exists()
+
+
+def test_a_form_for_another_client_is_refused(application: Any, browser: Client):
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    response = browser.post(url, {**form, "allow": "true", "client_id": "nobody"})
+
+    assert response.status_code == 400
+    assert "location" not in response
+
+
+def test_whoever_refuses_is_told_to_the_client_with_the_issuer(application: Any, browser: Client):
+    """R87"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    answer = answer_of(browser.post(url, form))
+
+    assert answer["error"] == "access_denied"
+    assert answer["iss"] == "http://testserver"
+    assert answer["state"] == "the state"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"code_verifier": None},
+        {"code_verifier": "w" * 64},
+        {"code_verifier": CHALLENGE},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": "https://client.example/callback/"},
+        {"client_id": "nobody"},
+        {"client_id": None},
+        {"code": "another"},
+        {"code": "nul\0"},
+        {"resource": "http://testserver/staff/mcp"},
+        {"grant_type": "password"},
+        {"grant_type": "client_credentials"},
+        {"grant_type": "urn:ietf:params:oauth:grant-type:device_code"},
+        {"grant_type": None},
+    ],
+)
+def test_a_code_is_worth_nothing_to_whoever_lacks_a_part(
+    application: Any, browser: Client, changes: dict[str, str | None]
+):
+    """R82, R83"""
+    code = allow(browser, address(application))["code"]
+
+    response = exchange(application, code, **changes)
+
+    assert response.status_code in (400, 401)
+    assert "access_token" not in response.json()
+    assert not get_access_token_model().objects.exists()
+
+
+def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser: Client):
+    code = allow(browser, address(application))["code"]
+
+    response = exchange(application, code, resource="http://testserver/<script>alert(1)</script>")
+
+    assert response.status_code == 400
+    assert response["content-type"] == "application/json"
+    assert response["x-content-type-options"] == "nosniff"
+
+
+def test_a_code_of_one_client_is_worth_nothing_to_another(application: Any, browser: Client):
+    """R83"""
+    other = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    code = allow(browser, address(application))["code"]
+
+    assert exchange(other, code).status_code == 400
+
+
+def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any, browser: Client):
+    """R83"""
+    code = allow(browser, address(application))["code"]
+    first = exchange(application, code).json()
+
+    second = exchange(application, code)
+
+    assert second.json()["error"] == "invalid_grant"
+    assert not get_access_token_model().objects.exists()
+    assert refresh(application, first["refresh_token"]).status_code == 400
+
+
+def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Client):
+    """R83"""
+    first = tokens_for(application, browser)
+    second = refresh(application, first["refresh_token"]).json()
+    tokens = get_refresh_token_model().objects
+    tokens.filter(revoked__isnull=False).update(revoked=timezone.now() - timedelta(minutes=1))
+
+    stolen = refresh(application, first["refresh_token"])
+
+    assert stolen.json()["error"] == "invalid_grant"
+    assert refresh(application, second["refresh_token"]).status_code == 400
+    assert not get_access_token_model().objects.exists()
+
+
+def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser: Client):
+    """R83"""
+    first = tokens_for(application, browser)
+    second = refresh(application, first["refresh_token"]).json()
+
+    loser = refresh(application, first["refresh_token"])
+
+    assert loser.status_code == 400
+    assert refresh(application, second["refresh_token"]).status_code == 200
+
+
+def test_a_refreshed_token_stays_with_its_resource(application: Any, browser: Client):
+    """R80"""
+    first = tokens_for(application, browser)
+
+    refresh(application, first["refresh_token"])
+
+    assert [token.resource for token in get_access_token_model().objects.all()] == [[RESOURCE]]
+
+
+def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: Client):
+    other = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    token = tokens_for(application, browser)["access_token"]
+
+    Client().post("/oauth/revoke/", {"token": token, "client_id": other.client_id})
+    assert get_access_token_model().objects.exists()
+    Client().post("/oauth/revoke/", {"token": token, "client_id": application.client_id})
+    assert not get_access_token_model().objects.exists()
+
+
+@pytest.mark.parametrize("page", ["token/", "revoke/", "register/"])
+def test_endpoints_for_programs_answer_preflights_and_no_other_verbs(page: str):
+    client = Client(enforce_csrf_checks=True)
+
+    preflight = client.options(f"/oauth/{page}")
+    got = client.get(f"/oauth/{page}?client_secret=x")
+
+    assert preflight.status_code == 204
+    assert "POST" in preflight["access-control-allow-methods"]
+    assert got.status_code == 405
+    assert got.json()["error"] == "invalid_request"

@@ -1,0 +1,152 @@
+"""What `manage.py check` says of a site's OAuth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.asgi import get_asgi_application
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+from django.urls import include, path
+
+from django_mcp.asgi import django_mcp_application
+from django_mcp.contrib.oauth import oauth2_provider_settings
+from django_mcp.servers import MCPServer, default_server
+from django_mcp.urls import urlpatterns as ours
+
+server = MCPServer("checks", public=True)
+urlpatterns: list[Any] = []
+
+below_a_prefix = [path("api/", include("django_mcp.urls"))]
+twice = [
+    path("o/", include("oauth2_provider.urls", namespace="oauth2_provider")),
+    path("", include("django_mcp.urls")),
+]
+
+
+def ids() -> set[str]:
+    return {
+        each.id.removeprefix("django_mcp.")
+        for each in run_checks()
+        if each.id is not None and each.id.startswith("django_mcp.O")
+    }
+
+
+def test_the_preset_on_the_test_site_is_sound():
+    assert ids() == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "id"),
+    [
+        ({"PKCE_REQUIRED": False}, "O001"),
+        ({"COMPLIANT_BCP_RFC9700_PKCE_METHOD": False}, "O002"),
+        ({"OAUTH2_GRANT_TYPES_SUPPORTED": ["refresh_token"]}, "O003"),
+        ({"OAUTH2_RESPONSE_TYPES_SUPPORTED": ["token"]}, "O003"),
+        ({"OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code"]}, "O004"),
+        ({"ROTATE_REFRESH_TOKEN": False}, "O005"),
+        ({"REFRESH_TOKEN_REUSE_PROTECTION": False}, "O005"),
+        ({"OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["client_secret_basic"]}, "O006"),
+        ({"CIMD_ENABLED": False, "DCR_ENABLED": False}, "O007"),
+        (
+            {
+                "DCR_REGISTRATION_PERMISSION_CLASSES": [
+                    "oauth2_provider.dcr.IsAuthenticatedDCRPermission"
+                ]
+            },
+            "O008",
+        ),
+        ({"DCR_REGISTRATION_PERMISSION_CLASSES": []}, "O008"),
+        ({"ALLOWED_REDIRECT_URI_SCHEMES": ["http"]}, "O009"),
+        ({"ALLOWED_REDIRECT_URI_SCHEMES": ["https"]}, "O010"),
+        ({"ALLOW_LOCALHOST_LOOPBACK": False}, "O010"),
+        ({"ALLOW_URI_WILDCARDS": True}, "O011"),
+        ({"COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": False}, "O012"),
+        ({"COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": False}, "O013"),
+        (
+            {"OAUTH2_VALIDATOR_CLASS": "oauth2_provider.oauth2_validators.OAuth2Validator"},
+            "O014",
+        ),
+        ({"OIDC_ISS_ENDPOINT": "http://shop.example.com"}, "O020"),
+    ],
+)
+def test_a_setting_that_would_stop_a_client_or_let_a_thief_through_is_told(
+    changes: dict[str, Any], id: str
+):
+    with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(**changes)):
+        assert ids() == {id}
+
+
+def test_the_toolkits_own_defaults_are_told():
+    with override_settings(OAUTH2_PROVIDER={}):
+        assert {"O002", "O005", "O006", "O007", "O010", "O012", "O013", "O014"} <= ids()
+
+
+def test_a_scope_that_no_token_can_have_is_told():
+    server.register_tool(lambda: "", name="count", description="Count.", scopes=["stock:read"])
+    try:
+        assert ids() == set()
+        backend = "oauth2_provider.scopes.SettingsScopes"
+        with override_settings(
+            OAUTH2_PROVIDER=oauth2_provider_settings(SCOPES_BACKEND_CLASS=backend)
+        ):
+            assert ids() == {"O015"}
+    finally:
+        server.remove_tool("count")
+    with override_settings(DJANGO_MCP={"OAUTH_BASE_SCOPES": ["nothing"]}):
+        assert ids() == {"O015"}
+    with override_settings(OAUTH2_PROVIDER={**oauth2_provider_settings(), "SCOPES": {}}):
+        assert ids() == {"O015"}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "id"), [([], "O016"), (below_a_prefix, "O016"), (twice, "O017"), (ours, None)]
+)
+def test_an_include_that_is_not_where_clients_look_is_told(
+    patterns: list[Any], id: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    with override_settings(ROOT_URLCONF=__name__, LOGIN_URL="https://login.example.com/"):
+        assert ids() == ({id} if id else set())
+
+
+@pytest.mark.parametrize(
+    ("changes", "id"),
+    [
+        ({"MIDDLEWARE": []}, "O018"),
+        ({"LOGIN_URL": "/no/such/page/"}, "O019"),
+        ({"LOGIN_URL": "no-such-name"}, "O019"),
+        ({"DJANGO_MCP": {"PUBLIC_URL": "http://shop.example.com"}}, "O020"),
+        ({"ALLOWED_HOSTS": ["*"]}, "O021"),
+        ({"ALLOWED_HOSTS": [".example.com"]}, "O021"),
+        ({"ALLOWED_HOSTS": ["*"], "DJANGO_MCP": {"PUBLIC_URL": "https://shop.example.com"}}, None),
+        ({"DJANGO_MCP": {"PUBLIC_URL": "http://127.0.0.1:8000"}}, None),
+        ({"DJANGO_MCP": {"PUBLIC_URL": "nonsense"}}, None),  # E001 tells
+    ],
+)
+def test_what_is_around_the_toolkit_is_told_as_well(changes: dict[str, Any], id: str | None):
+    with override_settings(**changes):
+        assert ids() == ({id} if id else set())
+
+
+@pytest.mark.parametrize("patterns", [[path("", default_server.urls)], below_a_prefix])
+def test_a_site_without_an_authorization_server_does_not_start(
+    patterns: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    """B11"""
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    authenticators = ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"]
+    with override_settings(ROOT_URLCONF=__name__, DJANGO_MCP={"AUTHENTICATORS": authenticators}):
+        assert "O022" in ids()
+        with pytest.raises(ImproperlyConfigured, match="authorization server"):
+            django_mcp_application(get_asgi_application())
+
+
+def test_an_issuer_of_another_host_than_the_public_one_is_told():
+    toolkit = oauth2_provider_settings(OIDC_ISS_ENDPOINT="https://shop.example.com.evil.example")
+    with override_settings(
+        OAUTH2_PROVIDER=toolkit, DJANGO_MCP={"PUBLIC_URL": "https://shop.example.com"}
+    ):
+        assert ids() == {"O020"}

@@ -1,0 +1,221 @@
+"""Dynamic registration: what gets in, what does not, and how often."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client, override_settings
+from django.utils import timezone
+from oauth2_provider.models import get_access_token_model, get_application_model
+
+from django_mcp.contrib.oauth import oauth2_provider_settings
+
+pytestmark = pytest.mark.django_db
+
+METADATA = {
+    "client_name": "A client",
+    "redirect_uris": ["https://client.example/callback"],
+    "grant_types": ["authorization_code", "refresh_token"],
+    "response_types": ["code"],
+    "token_endpoint_auth_method": "none",
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_counts() -> None:
+    cache.clear()
+
+
+def register(body: Any = METADATA, address: str = "192.0.2.1") -> Any:
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Client(enforce_csrf_checks=True).post(
+        "/oauth/register/", text, content_type="application/json", REMOTE_ADDR=address
+    )
+
+
+def clients() -> Any:
+    return get_application_model().objects
+
+
+def test_a_client_gets_an_id_and_no_secret():
+    response = register()
+
+    found = response.json()
+    assert response.status_code == 201
+    assert response["cache-control"] == "no-store"
+    assert found["redirect_uris"] == METADATA["redirect_uris"]
+    assert "client_secret" not in found
+    assert clients().get().client_id == found["client_id"]
+    assert not clients().get().skip_authorization
+
+
+def test_a_client_that_wants_a_secret_is_told_when_it_ends():
+    found = register({**METADATA, "token_endpoint_auth_method": "client_secret_post"}).json()
+
+    assert found["client_secret"]
+    assert found["client_secret_expires_at"] == 0
+
+
+def test_programs_with_a_scheme_of_their_own_are_a_setting():
+    metadata = {**METADATA, "redirect_uris": ["cursor://anysphere.cursor-mcp/oauth/callback"]}
+
+    assert register(metadata).status_code == 400
+    schemes = oauth2_provider_settings(ALLOWED_REDIRECT_URI_SCHEMES=["https", "http", "cursor"])
+    with override_settings(OAUTH2_PROVIDER=schemes):
+        assert register(metadata).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        "http://client.example/callback",
+        "http://127.0.0.1.evil.example/",
+        "http://localhost.evil.example/",
+        "http://127.0.0.1@evil.example/",
+        "https://user:password@client.example/",
+        "https://client.example/#fragment",
+        "https://*.example/",
+        "https://client.example\\@evil.example/",
+        "https://client.example/ https://evil.example/",
+        "https://cl\u0456ent.example/",
+        "https://",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "",
+        7,
+        None,
+    ],
+)
+def test_a_redirect_that_is_not_safe_is_refused(redirect: Any):
+    """R82"""
+    response = register({**METADATA, "redirect_uris": ["https://client.example/", redirect]})
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "invalid_redirect_uri"
+    assert not clients().exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"redirect_uris": []},
+        {"redirect_uris": "https://client.example/"},
+        {"redirect_uris": ["https://client.example/"] * 11},
+        {"redirect_uris": {"https://client.example/": 1}},
+        {"grant_types": ["client_credentials"]},
+        {"grant_types": ["password"]},
+        {"grant_types": ["implicit"]},
+        {"grant_types": "authorization_code"},
+        {"grant_types": [["authorization_code"]]},
+        {"grant_types": []},
+        {"token_endpoint_auth_method": "private_key_jwt"},
+        {"client_name": 7},
+        {"client_name": "A" * 81},
+        {"client_name": "Bank\u202egnp.exe"},
+        {"client_name": "two\nlines"},
+        {"client_name": "nul\0"},
+        {"client_name": "hidden\u200bspace"},
+    ],
+)
+def test_metadata_that_is_wrong_or_hides_something_is_refused(changes: dict[str, Any]):
+    """R84"""
+    response = register({**METADATA, **changes})
+
+    assert response.status_code == 400
+    assert not clients().exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b"null", 400),
+        (b'{"redirect_uris": ' + b"[" * 100_00, 400),
+        (b" " * 20_000, 413),
+        (b"\xff", 400),
+    ],
+)
+def test_what_is_no_metadata_is_refused(body: bytes, status: int):
+    """R84"""
+    assert register(body).status_code == status
+
+
+@override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 3})
+def test_an_address_can_register_only_so_many_clients():
+    """R84"""
+    statuses = [register().status_code for _ in range(5)]
+    over = register()
+
+    assert statuses == [201, 201, 201, 429, 429]
+    assert 0 < int(over["retry-after"]) <= 3600
+    assert register(address="192.0.2.2").status_code == 201
+    assert clients().count() == 4
+
+
+@override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
+def test_addresses_of_one_network_count_as_one():
+    """R84"""
+    assert register(address="2001:db8:1:2::1").status_code == 201
+    assert register(address="2001:db8:1:2:ffff::1").status_code == 429
+    assert register(address="2001:db8:1:3::1").status_code == 201
+
+
+@override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
+def test_an_address_that_is_told_of_by_a_header_is_not_believed():
+    """R84"""
+    register()
+    response = Client().post(
+        "/oauth/register/",
+        METADATA,
+        content_type="application/json",
+        headers={"X-Forwarded-For": "198.51.100.7"},
+        REMOTE_ADDR="192.0.2.1",
+    )
+
+    assert response.status_code == 429
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
+def test_clients_that_nobody_uses_make_room(django_user_model: Any):
+    """R84"""
+    used = register().json()["client_id"]
+    unused = register().json()["client_id"]
+    assert register().status_code == 429
+    clients().update(created=timezone.now() - timedelta(hours=2))
+    get_access_token_model().objects.create(
+        application=clients().get(client_id=used),
+        user=django_user_model.objects.create(username="ada"),
+        token="a token",
+        scope="mcp",
+        expires=timezone.now() + timedelta(hours=1),
+    )
+
+    assert register().status_code == 201
+    assert clients().filter(client_id=used).exists()
+    assert not clients().filter(client_id=unused).exists()
+
+
+@override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(DCR_ENABLED=False))
+def test_registration_can_be_turned_off():
+    """R84"""
+    assert register().status_code == 404
+    found = Client().get("/.well-known/oauth-authorization-server").json()
+    assert "registration_endpoint" not in found
+
+
+def test_a_client_can_take_itself_out_and_change_nothing():
+    found = register().json()
+    where = found["registration_client_uri"].removeprefix("http://testserver")
+    headers = {"Authorization": f"Bearer {found['registration_access_token']}"}
+
+    assert Client().put(where, METADATA, headers=headers).status_code == 405
+    assert Client().delete(where).status_code == 401
+    assert Client().delete(where, headers=headers).status_code == 204
+    assert not clients().exists()
