@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
@@ -222,5 +223,18 @@ def completion_params(
 
 
 def _wait(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def run() -> T:
+        running.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await function(*args, **kwargs)
+
     with in_calling_thread():
-        return async_to_sync(function)(*args, **kwargs)
+        try:
+            return async_to_sync(run)()
+        except KeyboardInterrupt:
+            # It came to this thread; the event loop is in another, and would wait for the handler.
+            for loop, task in running:
+                if task is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(task.cancel)
+            raise

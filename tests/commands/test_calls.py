@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -278,6 +279,28 @@ def test_progress_is_a_bar_on_a_terminal_only(shell: Shell):
     assert done.stdout == b"done\n"
     assert "[###############...............]  50% half way" in written
     assert written.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("tool", ["ask", "work", "wait"])
+def test_it_can_be_interrupted(tool: str):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "django", "mcp_call", tool, "--server", "terminal"],
+        cwd=ROOT,
+        env=dict(os.environ, DJANGO_SETTINGS_MODULE="tests.commands.terminal_settings")
+        | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stderr is not None
+        assert b"Ready?" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, written = process.communicate(timeout=20)
+
+    assert process.returncode == 130, written.decode()
+    assert written.decode().splitlines()[-1] == "CommandError: Stopped."
+    assert b"Traceback" not in written
 
 
 # -- mcp_read and mcp_prompt

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_mcp.protocol.json import JSONObject
 
-__all__ = ["Terminal"]
+__all__ = ["Interrupted", "Terminal"]
 
 CANCEL, DECLINE = ":cancel", ":decline"
 
@@ -21,6 +21,10 @@ class Refused(Exception):
     def __init__(self, action: str) -> None:
         super().__init__(action)
         self.action = action
+
+
+class Interrupted(Exception):
+    """The user wants no more of it."""
 
 
 class Terminal:
@@ -128,7 +132,11 @@ class Terminal:
     def _read(self, prompt: str) -> str:
         self._stderr.write(prompt)
         self._stderr.flush()
-        line = self._stdin.readline()
+        try:
+            line = self._stdin.readline()
+        except KeyboardInterrupt as error:
+            # On an event loop's way it would take the loop down; this is an error like others.
+            raise Interrupted from error
         if not line:
             self._stderr.write("\n")
             raise Refused("cancel")

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
-from django_mcp.management.shell.asking import Terminal
+from django_mcp.management.shell.asking import Interrupted, Terminal
 from django_mcp.management.shell.progress import ProgressBar
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 WRONG_USE = 2
 """Exit status when what was asked for makes no sense, as of a wrong option; a failed call has 1."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 _FROM_VERBOSITY = {0: None, 1: "info"}
 """The lowest level of log messages that are shown."""
@@ -82,6 +85,8 @@ class ServerCommand(BaseCommand):
         with ProgressBar(self.stderr._out) as bar:
             try:
                 return call(*args, on_progress=bar.show if bar.is_shown else None, **how)
+            except (Interrupted, KeyboardInterrupt) as error:
+                raise CommandError("Stopped.", returncode=INTERRUPTED) from error
             except MissingCapability as error:
                 raise CommandError(
                     f"{error.message}. It asks questions: leave out --no-input, or give --answers."
@@ -92,7 +97,7 @@ class ServerCommand(BaseCommand):
                 hint = self.suggest(str(args[0]), options, how.get("user"))
                 raise CommandError(f"{error}.{hint}", returncode=WRONG_USE) from error
             except MCPError as error:
-                raise CommandError(f"{error.message} (error {error.code})") from error
+                raise CommandError(f"{printable(error.message)} (error {error.code})") from error
             except TypeError as error:
                 # An answer that has no form in JSON, or not the one that is asked for.
                 raise CommandError(str(error), returncode=WRONG_USE) from error
