@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from django.apps import apps
 from django.core.signals import setting_changed
 
 from django_mcp.auth.access import DjangoAccess
@@ -57,7 +58,6 @@ _SHARED = {
     "state_ttl_s": "STATE_TTL_S",
     "inline_state_bytes": "STATE_INLINE_BYTES",
     "single_use_state": "STATE_SINGLE_USE",
-    "read_chunk_bytes": "READ_CHUNK_BYTES",
     "throttle": "THROTTLE",
 }
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
@@ -185,6 +185,8 @@ class MCPServer(InProcess, core.MCPServer):
         get_reply = self._get_reply
         if get_reply is None:
             get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, super().answer)
+            if apps.is_installed("django_mcp"):
+                import_module("django_mcp.disabling").watch()
             if exchange.headers is not None:
                 # Where only the view serves, nothing of ours runs before the first request.
                 import_module("django_mcp.mounting").announce()

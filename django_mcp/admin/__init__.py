@@ -1,7 +1,33 @@
-"""Admin pages, found by Django's admin when it is installed; one module per subject."""
+"""Pages of Django's admin: calls and their charts, the catalogue, what is connected.
+
+Django's admin finds them by itself. `register(site)` puts them into an admin site of one's own.
+"""
 
 from __future__ import annotations
 
-from django_mcp.admin import keys
+from typing import Any
 
-__all__ = ["keys"]
+from django.contrib import admin
+
+from django_mcp.admin.calls import CallRecordAdmin
+from django_mcp.admin.catalogue import CatalogueAdmin
+from django_mcp.admin.keys import APIKeyAdmin
+from django_mcp.models import APIKey, CallRecord, DisabledEntry
+
+__all__ = ["register"]
+
+PAGES: tuple[tuple[Any, Any], ...] = (
+    (DisabledEntry, CatalogueAdmin),
+    (CallRecord, CallRecordAdmin),
+    (APIKey, APIKeyAdmin),
+)
+
+
+def register(site: admin.AdminSite) -> None:
+    """Add the pages to an admin site; those that it has are left alone."""
+    for model, page in PAGES:
+        if not site.is_registered(model):
+            site.register(model, page)
+
+
+register(admin.site)

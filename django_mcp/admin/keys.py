@@ -25,7 +25,6 @@ else:
 __all__ = ["APIKeyAdmin"]
 
 
-@admin.register(APIKey)
 class APIKeyAdmin(Base):
     """Keys of all users for superusers; for the other staff their own.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django_mcp.models.calls import CallRecord
+from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.models.keys import APIKey
 from django_mcp.models.sessions import (
     PendingAnswer,
@@ -18,6 +19,7 @@ from django_mcp.models.states import KeptState, UsedState
 __all__ = [
     "APIKey",
     "CallRecord",
+    "DisabledEntry",
     "KeptState",
     "PendingAnswer",
     "Session",

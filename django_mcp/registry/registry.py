@@ -20,23 +20,33 @@ from django_mcp.registry.entries import (
 )
 from django_mcp.registry.problems import RegistrationError
 
-__all__ = ["Kind", "Registry"]
+__all__ = ["EntryKey", "Kind", "Registry"]
 
 Kind: TypeAlias = Literal["tools", "resources", "prompts"]
 """What a change is about; templates count as resources."""
 
-E = TypeVar("E", bound=Entry)
 V = TypeVar("V")
+
+EntryKey: TypeAlias = tuple[str, str]
+"""Which of the mappings of a registry, and the key in it: `("tools", "find_orders")`."""
+
+_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {"tools": "tools", "resources": "resources", "templates": "resources", "prompts": "prompts"}
+)
 
 
 class Registry:
     """The entries of one server. May be read and changed from any thread.
+
+    What is disabled stays registered, but is in none of the mappings: to all who look it is as
+    unknown as what was never there.
 
     Attributes:
         tools, prompts: entries by name.
         resources: entries by URI.
         templates: entries by the text of their URI template.
         version: counts the changes.
+        disabled: which entries are disabled, whether they are registered or not.
     """
 
     def __init__(self) -> None:
@@ -45,6 +55,8 @@ class Registry:
         self.templates: Mapping[str, TemplateEntry] = _frozen({})
         self.prompts: Mapping[str, PromptEntry] = _frozen({})
         self.version = 0
+        self.disabled: frozenset[EntryKey] = frozenset()
+        self._registered: dict[str, Mapping[str, Entry]] = {each: _frozen({}) for each in _KINDS}
         self.completion_handler: Handler | None = None
         self._completers: Mapping[tuple[str, str, str], Handler] = _frozen({})
         self._callbacks: tuple[Callable[[Kind], Any], ...] = ()
@@ -54,31 +66,32 @@ class Registry:
 
     def add_tool(self, entry: ToolEntry) -> None:
         """Add a tool. Raises `RegistrationError` when there is one of that name."""
-        with self._lock:
-            self.tools = _with(self.tools, entry.name, entry, "tool")
-            self.version += 1
-        self._tell("tools")
+        self._add("tools", entry.name, entry, "tool")
 
     def add_resource(self, entry: ResourceEntry) -> None:
         """Add a resource. Raises `RegistrationError` when there is one at that URI."""
-        with self._lock:
-            self.resources = _with(self.resources, entry.uri, entry, "resource")
-            self.version += 1
-        self._tell("resources")
+        self._add("resources", entry.uri, entry, "resource")
 
     def add_template(self, entry: TemplateEntry) -> None:
         """Add a template. Raises `RegistrationError` when there is one of that text."""
-        with self._lock:
-            self.templates = _with(self.templates, entry.template.text, entry, "resource template")
-            self.version += 1
-        self._tell("resources")
+        self._add("templates", entry.template.text, entry, "resource template")
 
     def add_prompt(self, entry: PromptEntry) -> None:
         """Add a prompt. Raises `RegistrationError` when there is one of that name."""
+        self._add("prompts", entry.name, entry, "prompt")
+
+    def _add(self, attribute: str, key: str, entry: Entry, kind: str) -> None:
         with self._lock:
-            self.prompts = _with(self.prompts, entry.name, entry, "prompt")
-            self.version += 1
-        self._tell("prompts")
+            registered = self._registered[attribute]
+            other = registered.get(key)
+            if other is not None:
+                raise RegistrationError(
+                    f"{entry.source}: there is a {kind} {key!r} already, by {other.source}. "
+                    f"Choose another one, or remove the first."
+                )
+            is_changed = self._show(attribute, {**registered, key: entry})
+        if is_changed:
+            self._tell(_KINDS[attribute])
 
     def add_completer(
         self, entry: PromptEntry | TemplateEntry, argument: str, handler: Handler
@@ -105,47 +118,70 @@ class Registry:
 
     def remove_tool(self, name: str) -> bool:
         """Remove a tool and tell whether there was one."""
-        with self._lock:
-            found = name in self.tools
-            if found:
-                self.tools = _without(self.tools, name)
-                self.version += 1
-        return self._tell("tools") if found else False
+        return self._remove("tools", name)
 
     def remove_resource(self, uri: str) -> bool:
         """Remove a resource and tell whether there was one."""
-        with self._lock:
-            found = uri in self.resources
-            if found:
-                self.resources = _without(self.resources, uri)
-                self.version += 1
-        return self._tell("resources") if found else False
+        return self._remove("resources", uri)
 
     def remove_template(self, uri_template: str) -> bool:
         """Remove a template and what completes it; tell whether there was one."""
-        with self._lock:
-            entry = self.templates.get(uri_template)
-            if entry is not None:
-                self.templates = _without(self.templates, uri_template)
-                self._drop_completers(entry)
-                self.version += 1
-        return self._tell("resources") if entry is not None else False
+        return self._remove("templates", uri_template)
 
     def remove_prompt(self, name: str) -> bool:
         """Remove a prompt and what completes it; tell whether there was one."""
+        return self._remove("prompts", name)
+
+    def _remove(self, attribute: str, key: str) -> bool:
         with self._lock:
-            entry = self.prompts.get(name)
-            if entry is not None:
-                self.prompts = _without(self.prompts, name)
+            registered = self._registered[attribute]
+            entry = registered.get(key)
+            if entry is None:
+                return False
+            if isinstance(entry, PromptEntry | TemplateEntry):
                 self._drop_completers(entry)
-                self.version += 1
-        return self._tell("prompts") if entry is not None else False
+            others = {each: found for each, found in registered.items() if each != key}
+            is_changed = self._show(attribute, others)
+        return self._tell(_KINDS[attribute]) if is_changed else True
+
+    def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
+        """Take what is registered now, and tell whether anything else is shown of it."""
+        self._registered[attribute] = _frozen(registered)
+        before: Mapping[str, Entry] = getattr(self, attribute)
+        shown = {
+            key: entry for key, entry in registered.items() if (attribute, key) not in self.disabled
+        }
+        if shown.keys() == before.keys():
+            return False
+        setattr(self, attribute, _frozen(shown))
+        self.version += 1
+        return True
 
     def _drop_completers(self, entry: PromptEntry | TemplateEntry) -> None:
         of_entry = _completer_key(entry, "")[:2]
         self._completers = _frozen(
             {key: handler for key, handler in self._completers.items() if key[:2] != of_entry}
         )
+
+    # -- disabling
+
+    def set_disabled(self, disabled: frozenset[EntryKey]) -> None:
+        """Say which entries are disabled from now on; all others are there again."""
+        with self._lock:
+            if disabled == self.disabled:
+                return
+            self.disabled = disabled
+            changed = [
+                kind
+                for attribute, kind in _KINDS.items()
+                if self._show(attribute, dict(self._registered[attribute]))
+            ]
+        for kind in dict.fromkeys(changed):
+            self._tell(kind)
+
+    def registered(self, attribute: str) -> Mapping[str, Entry]:
+        """Return all entries of one of the mappings, those that are disabled among them."""
+        return self._registered[attribute]
 
     # -- finding
 
@@ -208,17 +244,3 @@ def _completer_key(entry: PromptEntry | TemplateEntry, argument: str) -> tuple[s
 
 def _frozen(entries: dict[Any, V]) -> Mapping[Any, V]:
     return MappingProxyType(entries)
-
-
-def _with(entries: Mapping[str, E], key: str, entry: E, kind: str) -> Mapping[str, E]:
-    other = entries.get(key)
-    if other is not None:
-        raise RegistrationError(
-            f"{entry.source}: there is a {kind} {key!r} already, by {other.source}. "
-            f"Choose another one, or remove the first."
-        )
-    return _frozen({**entries, key: entry})
-
-
-def _without(entries: Mapping[str, E], key: str) -> Mapping[str, E]:
-    return _frozen({each: entry for each, entry in entries.items() if each != key})

@@ -229,9 +229,7 @@ class MCPServer(Registration, Advertising):
         """Return the capabilities advertised at a revision, on the way that an exchange came."""
         features = self.features(exchange)
         hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        chunk_bytes = self.options.read_chunk_bytes if "resources" in features else None
-        extra = self.extra_capabilities(chunk_bytes)
-        found = {**to_capabilities(features, hears=hears), **extra}
+        found = {**to_capabilities(features, hears=hears), **self.extra_capabilities}
         return lower("capabilities", found, revision)
 
     def implementation(self, revision: Revision) -> JSONObject:

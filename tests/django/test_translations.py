@@ -14,7 +14,7 @@ PACKAGE = Path(django_mcp.__file__).parent
 CATALOGUES = "\n".join(
     path.read_text() for path in PACKAGE.rglob("locale/de/LC_MESSAGES/django.po")
 )
-CALL = re.compile(r'\b_\(\s*"((?:[^"\\]|\\.)*)"')
+CALL = re.compile(r'\b_t?\(\s*"((?:[^"\\]|\\.)*)"')
 TAG = re.compile(r'{% translate "(.*?)"')
 
 MESSAGES = sorted(

@@ -170,3 +170,49 @@ def test_an_entry_that_is_refused_leaves_nothing_behind(site: Site):
 
     assert site.registry.version == 0
     assert not site.registry.tools
+
+
+def test_what_is_disabled_is_as_if_it_were_not_there(site: Site):
+    @site.tool
+    def one() -> str:
+        return ""
+
+    @site.tool
+    def two() -> str:
+        return ""
+
+    told: list[str] = []
+    registry = site.registry
+    registry.on_change(told.append)
+    version = registry.version
+    registry.set_disabled(frozenset({("tools", "one"), ("prompts", "nothing")}))
+
+    assert list(registry.tools) == ["two"]
+    assert set(registry.registered("tools")) == {"one", "two"}
+    assert told == ["tools"]
+    assert registry.version == version + 1
+
+    registry.set_disabled(frozenset({("tools", "one")}))
+    assert told == ["tools"]
+
+    registry.set_disabled(frozenset())
+    assert list(registry.tools) == ["one", "two"]
+    assert told == ["tools", "tools"]
+
+
+def test_what_is_disabled_before_it_is_registered_is_not_there(site: Site):
+    told: list[str] = []
+    site.registry.set_disabled(frozenset({("prompts", "letter")}))
+    site.registry.on_change(told.append)
+
+    @site.prompt
+    def letter() -> str:
+        return ""
+
+    assert dict(site.registry.prompts) == {}
+    assert told == []
+    with pytest.raises(RegistrationError, match="already"):
+        site.prompt(letter)
+    assert site.registry.remove_prompt("letter")
+    assert not site.registry.remove_prompt("letter")
+    assert dict(site.registry.registered("prompts")) == {}

@@ -1,0 +1,179 @@
+"""The record of calls in the admin: a list that stays quick with millions of rows, and charts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.admin.charts import SPANS, summarise
+from django_mcp.admin.pages import Page, needs
+from django_mcp.admin.paging import EstimatingPaginator, SpanQuerySet
+from django_mcp.conf import settings
+from django_mcp.models import CallRecord
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.servers import all_servers
+
+if TYPE_CHECKING:
+    from django.contrib.admin.options import ModelAdmin
+    from django.db.models import QuerySet
+
+__all__ = ["CallRecordAdmin"]
+
+
+class _ChoiceFilter(admin.SimpleListFilter):
+    """A filter by values that are known without asking the table which of them it has."""
+
+    field = ""
+
+    def values(self) -> list[str]:
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+        return [(value, value) for value in self.values()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset if value is None else queryset.filter(**{self.field: value})
+
+
+class NameFilter(_ChoiceFilter):
+    """By what was called."""
+
+    title = _("name")
+    parameter_name = field = "name"
+
+    def values(self) -> list[str]:
+        """Return the names that are registered now."""
+        registries = [server.registry for server in all_servers()]
+        kinds = ("tools", "resources", "templates", "prompts")
+        return sorted(
+            {
+                each.name
+                for reg in registries
+                for kind in kinds
+                for each in reg.registered(kind).values()
+            }
+        )
+
+
+class ServerFilter(_ChoiceFilter):
+    """By the server that answered."""
+
+    title = _("server")
+    parameter_name = field = "server"
+
+    def values(self) -> list[str]:
+        """Return the names of the servers."""
+        return [server.public_name for server in all_servers()]
+
+
+class RevisionFilter(_ChoiceFilter):
+    """By the protocol revision in effect."""
+
+    title = _("revision")
+    parameter_name = field = "revision"
+
+    def values(self) -> list[str]:
+        """Return the names of the revisions."""
+        return [revision.name for revision in REVISIONS]
+
+
+class CallRecordAdmin(Page):
+    """What was called; nobody edits it."""
+
+    list_display = (
+        "started_at",
+        "name",
+        "method",
+        "outcome",
+        "duration",
+        "user",
+        "client_name",
+        "revision",
+        "reference",
+    )
+    list_filter = ("started_at", "outcome", "method", NameFilter, ServerFilter, RevisionFilter)
+    list_select_related = ("user",)
+    list_per_page = 50
+    search_fields = ("name__startswith", "reference__exact", "principal__startswith")
+    search_help_text = _("The start of a name or a principal, or an error reference.")
+    date_hierarchy = "started_at"
+    ordering = ("-started_at", "-id")
+    show_full_result_count = False
+    paginator = EstimatingPaginator
+    actions = None
+    fields = (
+        "started_at",
+        "duration",
+        "server",
+        "method",
+        "name",
+        "arguments",
+        "outcome",
+        "reference",
+        "user",
+        "principal",
+        "revision",
+        "client_name",
+        "client_version",
+    )
+    readonly_fields = fields
+
+    @admin.display(description=_("duration"), ordering="duration_ms")
+    def duration(self, call: CallRecord) -> str:
+        """Return how long it took."""
+        return f"{call.duration_ms:.1f} ms"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CallRecord]:
+        """Return the calls, as a set that tells its periods cheaply."""
+        found = super().get_queryset(request)
+        return SpanQuerySet(found.model, query=found.query, using=found.db)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody writes the record by hand."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: CallRecord | None = None) -> bool:
+        """Nobody edits the record."""
+        return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Show the list, and say so when nothing is being recorded."""
+        extra = {"is_recording": bool(settings.RECORD_CALLS), **(extra_context or {})}
+        return super().changelist_view(request, extra)
+
+    # -- charts
+
+    def get_urls(self) -> list[Any]:
+        """Return Django's, and those of the charts."""
+        view = self.admin_site.admin_view
+        return [
+            path("charts/", view(self.charts_view), name="django_mcp_charts"),
+            path("charts/data/", view(self.data_view), name="django_mcp_charts_data"),
+            *super().get_urls(),
+        ]
+
+    def charts_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the charts; a script fills them."""
+        needs(request, "view_callrecord")
+        return self.show(
+            request,
+            "charts.html",
+            _("Charts"),
+            data_url=self.url_of("charts_data"),
+            rate=settings.RECORD_CALLS,
+            percent=round(settings.RECORD_CALLS * 100, 1),
+        )
+
+    def data_view(self, request: HttpRequest) -> HttpResponse:
+        """Return what the charts draw."""
+        needs(request, "view_callrecord")
+        span = SPANS.get(request.GET.get("span", "hour"))
+        if span is None:
+            return JsonResponse({"error": "no such span"}, status=400)
+        found = summarise(span, request.GET.get("name", "")[:200])
+        return JsonResponse(found, headers={"Cache-Control": "no-store"})

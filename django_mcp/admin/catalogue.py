@@ -1,0 +1,310 @@
+"""The catalogue: what each server offers, as a user and a revision would see it; what is disabled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
+
+from django_mcp.admin.history import note_action
+from django_mcp.admin.pages import Page, needs
+from django_mcp.admin.texts import inert, pretty
+from django_mcp.admin.trying import TryView
+from django_mcp.inprocess.errors import MCPError
+from django_mcp.models import DisabledEntry
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.servers import MCPServer, all_servers
+
+if TYPE_CHECKING:
+    from django_mcp.protocol.json import JSONObject
+    from django_mcp.registry.entries import Access, Entry
+
+__all__ = ["CatalogueAdmin", "find_server"]
+
+Kind = DisabledEntry.Kind
+_KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Viewer:
+    """As whom one looks: a user, None for nobody, at a revision."""
+
+    user: Any
+    username: str
+    revision: str
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What of an address says so."""
+        return {"user": self.username, "revision": self.revision}
+
+    def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
+        """Return what they see of one kind, by key, as the protocol has it."""
+        how: Any = {"user": self.user, "revision": self.revision}
+        match kind:
+            case "tools":
+                found = server.list_tools(**how)
+            case "resources":
+                found = server.list_resources(**how)
+            case "templates":
+                found = server.list_resource_templates(**how)
+            case _:
+                found = server.list_prompts(**how)
+        return {each[_KEYS[kind]]: each for each in found}
+
+
+class CatalogueAdmin(Page):
+    """All that is registered, in place of a list of what is disabled."""
+
+    def get_urls(self) -> list[Any]:
+        """Return the catalogue's own addresses; rows are not edited one by one."""
+        view = self.admin_site.admin_view
+        trying = TryView(self)
+        return [
+            path("", view(self.changelist_view), name="django_mcp_disabledentry_changelist"),
+            path("entry/", view(self.entry_view), name="django_mcp_entry"),
+            path("switch/", view(require_POST(self.switch_view)), name="django_mcp_switch"),
+            path("try/", view(require_POST(trying)), name="django_mcp_try"),
+        ]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Entries are registered in code."""
+        return False
+
+    # -- the list
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show every entry of a server."""
+        needs(request, "view_disabledentry")
+        server = find_server(request.GET.get("server"))
+        viewer = self._viewer(request)
+        failure, groups = "", []
+        for kind in Kind:
+            seen: dict[str, JSONObject] = {}
+            try:
+                seen = viewer.seen(server, kind.value)
+            except MCPError as error:
+                failure = inert(str(error), 500)
+            rows = self._rows(server, kind, viewer, set(seen))
+            groups.append({"kind": kind, "rows": rows})
+        return self.show(
+            request,
+            "catalogue.html",
+            _("Catalogue"),
+            servers=all_servers(),
+            server=server,
+            revisions=[each.name for each in reversed(REVISIONS)],
+            viewer=viewer,
+            groups=groups,
+            failure=failure,
+            may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
+            may_choose_user=_may_see_users(request),
+            switch_url=self.url_of("switch"),
+        )
+
+    def _rows(
+        self, server: MCPServer, kind: DisabledEntry.Kind, viewer: Viewer, seen: set[str]
+    ) -> list[dict[str, Any]]:
+        registry = server.registry
+        registered = registry.registered(kind.value)
+        disabled = set(
+            DisabledEntry.objects.filter(server=server.public_name, kind=kind).values_list(
+                "key", flat=True
+            )
+        )
+        rows = [
+            {
+                "key": key,
+                "name": inert(entry.name, 200),
+                "title": inert(str(entry.title or ""), 200),
+                "address": "" if key == entry.name else inert(key, 400),
+                "description": inert(str(entry.description or ""), 300),
+                "is_visible": key in seen,
+                "is_disabled": key in disabled,
+                "url": self._entry_url(server, kind.value, key, viewer),
+            }
+            for key, entry in registered.items()
+        ]
+        # Disabled, and not registered any more: to be cleared away.
+        rows += [
+            {"key": key, "name": inert(key, 400), "is_disabled": True, "is_gone": True}
+            for key in sorted(disabled - set(registered))
+        ]
+        return rows
+
+    def _entry_url(self, server: MCPServer, kind: str, key: str, viewer: Viewer) -> str:
+        query = {"server": server.public_name, "kind": kind, "key": key, **viewer.query}
+        return f"{self.url_of('entry')}?{urlencode(query)}"
+
+    def _viewer(self, request: HttpRequest) -> Viewer:
+        revision = request.GET.get("revision", "")
+        if revision not in {each.name for each in REVISIONS}:
+            revision = REVISIONS[-1].name
+        username = request.GET.get("user", request.user.get_username())
+        if username == request.user.get_username():
+            return Viewer(user=request.user, username=username, revision=revision)
+        if username == "":
+            return Viewer(user=None, username="", revision=revision)
+        users: Any = get_user_model()
+        try:
+            if not _may_see_users(request):
+                raise users.DoesNotExist
+            user = users._default_manager.get_by_natural_key(username)
+        except (users.DoesNotExist, ValueError):
+            messages.error(request, _t("There is no such user."))
+            return Viewer(
+                user=request.user, username=request.user.get_username(), revision=revision
+            )
+        return Viewer(user=user, username=username, revision=revision)
+
+    # -- one entry
+
+    def entry_view(self, request: HttpRequest) -> HttpResponse:
+        """Show one entry, and a form to try it."""
+        needs(request, "view_disabledentry")
+        server = find_server(request.GET.get("server"))
+        kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
+        entry = find_entry(server, kind, key)
+        viewer = self._viewer(request)
+        try:
+            wire = viewer.seen(server, kind).get(key)
+        except MCPError:
+            wire = None
+        newest = entry.to_wire()
+        return self.show(
+            request,
+            "entry.html",
+            inert(str(entry.title or entry.name), 200),
+            server=server,
+            entry=entry,
+            kind=Kind(kind),
+            key=key,
+            shown_key=inert(key, 400),
+            description=inert(str(entry.description or "")),
+            viewer=viewer,
+            wire=pretty(wire) if wire is not None else None,
+            facts=_facts(entry),
+            is_disabled=(kind, key) in server.registry.disabled,
+            catalogue_url=self.url_of("disabledentry_changelist"),
+            switch_url=self.url_of("switch"),
+            try_url=self.url_of("try"),
+            may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
+            may_try=request.user.has_perm("django_mcp.try_entry"),
+            form={
+                "server": server.public_name,
+                "kind": kind,
+                "key": key,
+                "schema": _form_schema(kind, newest),
+            },
+        )
+
+    # -- switching
+
+    def switch_view(self, request: HttpRequest) -> HttpResponse:
+        """Disable or enable an entry."""
+        needs(request, "change_disabledentry")
+        server = find_server(request.POST.get("server"))
+        kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
+        if kind not in Kind.values:
+            raise Http404
+        wanted = {"server": server.public_name, "kind": kind, "key": key}
+        name = inert(key, 200)
+        with transaction.atomic():
+            if request.POST.get("to") == "on":
+                found = DisabledEntry.objects.filter(**wanted).first()
+                if found is not None:
+                    found.delete()
+                    note_action(request, DisabledEntry, name, _t("Enabled."))
+                messages.success(request, _t("%(name)s is enabled.") % {"name": name})
+            else:
+                find_entry(server, kind, key)
+                _row, is_new = DisabledEntry.objects.get_or_create(
+                    **wanted, defaults={"disabled_by_id": request.user.pk}
+                )
+                if is_new:
+                    note_action(request, DisabledEntry, name, _t("Disabled."))
+                messages.success(request, _t("%(name)s is disabled.") % {"name": name})
+        query = urlencode({"server": server.public_name})
+        return HttpResponseRedirect(f"{self.url_of('disabledentry_changelist')}?{query}")
+
+
+def find_server(name: str | None) -> MCPServer:
+    """Return a server by its name; without one the default server.
+
+    Raises:
+        Http404: there is none of that name.
+    """
+    servers = all_servers()
+    if not name:
+        return servers[0]
+    for server in servers:
+        if server.public_name == name:
+            return server
+    raise Http404
+
+
+def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
+    """Return what is registered, disabled or not.
+
+    Raises:
+        Http404: nothing is.
+    """
+    entry = server.registry.registered(kind).get(key) if kind in Kind.values else None
+    if entry is None:
+        raise Http404
+    return entry
+
+
+def _may_see_users(request: HttpRequest) -> bool:
+    info = get_user_model()._meta
+    return request.user.has_perm(f"{info.app_label}.view_{info.model_name}")
+
+
+def _facts(entry: Entry) -> list[tuple[Any, str]]:
+    access: Access = entry.access
+    permission: Any = access.permission
+    if callable(permission):
+        permission = (getattr(permission, "__qualname__", repr(permission)),)
+    check = access.check
+    facts = [
+        (_("Permissions"), ", ".join(permission or ())),
+        (_("Scopes"), ", ".join(access.scopes or ())),
+        (_("Check"), "" if check is None else getattr(check, "__qualname__", repr(check))),
+        (_("Source"), entry.source),
+    ]
+    return [(title, inert(text, 400)) for title, text in facts if text]
+
+
+def _form_schema(kind: str, wire: JSONObject) -> JSONObject:
+    """Return the JSON Schema of what one has to fill in to try an entry."""
+    if kind == "tools":
+        schema: JSONObject = wire["inputSchema"]
+        return schema
+    if kind == "prompts":
+        arguments = wire.get("arguments", [])
+        return {
+            "type": "object",
+            "properties": {
+                each["name"]: {
+                    "type": "string",
+                    **{key: each[key] for key in ("title", "description") if key in each},
+                }
+                for each in arguments
+            },
+            "required": [each["name"] for each in arguments if each.get("required")],
+        }
+    uri = wire.get("uri") or wire["uriTemplate"]
+    return {
+        "type": "object",
+        "properties": {"uri": {"type": "string", "title": "URI", "default": uri}},
+        "required": ["uri"],
+    }

@@ -1,0 +1,34 @@
+"""Texts that others wrote, made fit for people's eyes: short, and nothing in them unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from django_mcp.protocol.json import encode
+
+__all__ = ["inert", "pretty"]
+
+MAX_SHOWN = 20_000
+
+
+def inert(text: str, max_length: int = MAX_SHOWN) -> str:
+    """Return a text cut short, with what cannot be seen written as an escape.
+
+    That is control characters but line breaks and tabs, and bidirectional overrides. What HTML
+    makes of the text is the template's business.
+    """
+    rest = len(text) - max_length
+    if rest > 0:
+        text = f"{text[:max_length]}… (+{rest})"
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text
+    )
+
+
+def pretty(value: Any) -> str:
+    """Return JSON laid out for people."""
+    return inert(msgspec.json.format(encode(value), indent=2).decode())

@@ -1,0 +1,53 @@
+"""Which tools, resources, templates and prompts are switched off."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+__all__ = ["DisabledEntry"]
+
+
+class DisabledEntry(models.Model):
+    """One entry of a server that is as if it were not there, in all processes.
+
+    `django_mcp.disabling` carries the rows into the registries.
+    """
+
+    class Kind(models.TextChoices):
+        """What it is; the value names the registry's mapping."""
+
+        TOOL = "tools", _("tool")
+        RESOURCE = "resources", _("resource")
+        TEMPLATE = "templates", _("resource template")
+        PROMPT = "prompts", _("prompt")
+
+    server = models.CharField(_("server"), max_length=100)
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
+    key = models.CharField(
+        _("key"), max_length=400, help_text=_("Its name; of resources the URI or its template.")
+    )
+    disabled_at = models.DateTimeField(_("disabled at"), auto_now_add=True)
+    disabled_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("disabled by"),
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+    )
+
+    class Meta:
+        # The admin's page shows all entries, and which of them are disabled.
+        verbose_name = _("catalogue entry")
+        verbose_name_plural = _("catalogue")
+        permissions = (("try_entry", _("Can call entries from the catalogue")),)
+        constraints = (
+            models.UniqueConstraint(
+                fields=["server", "kind", "key"], name="django_mcp_disabled_once"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.key}"

@@ -1,0 +1,141 @@
+// Makes form fields of a JSON Schema, and reads them back as the value that they describe.
+// Everything from a schema is set as text or as a property, never as HTML.
+"use strict";
+(() => {
+    let made = 0;
+
+    function resolve(schema, root) {
+        for (let hops = 0; schema && typeof schema.$ref === "string" && hops < 20; hops++) {
+            const parts = schema.$ref.startsWith("#/") ? schema.$ref.slice(2).split("/") : [];
+            const found = parts.reduce(
+                (place, part) => place?.[part.replaceAll("~1", "/").replaceAll("~0", "~")], root);
+            schema = parts.length && typeof found === "object" && found ? {...found, ...schema, $ref: found.$ref} : {};
+        }
+        const others = (schema?.anyOf ?? schema?.oneOf)?.filter((each) => each?.type !== "null");
+        if (others?.length === 1) {
+            const {anyOf, oneOf, ...rest} = schema;
+            return {...resolve(others[0], root), ...rest, type: resolve(others[0], root).type};
+        }
+        return schema && typeof schema === "object" ? schema : {};
+    }
+
+    function typeOf(schema) {
+        const type = Array.isArray(schema.type) ? schema.type.filter((each) => each !== "null") : [schema.type];
+        return type.length === 1 ? type[0] : undefined;
+    }
+
+    // What can be chosen from: pairs of value and title, or null.
+    function choicesOf(schema) {
+        if (Array.isArray(schema.enum)) {
+            return schema.enum.map((value, at) => [value, schema.enumNames?.[at] ?? value]);
+        }
+        const options = schema.oneOf ?? schema.anyOf;
+        if (Array.isArray(options) && options.length && options.every((each) => each && "const" in each)) {
+            return options.map((each) => [each.const, each.title ?? each.const]);
+        }
+        return null;
+    }
+
+    function select(options, isRequired, words) {
+        const field = document.createElement("select");
+        if (!isRequired) {
+            field.append(new Option(`– ${words.optional} –`, ""));
+        }
+        options.forEach(([value, title], at) => {
+            field.append(new Option(typeof title === "string" ? title : JSON.stringify(title), String(at)));
+        });
+        return {field, read: () => (field.value === "" ? undefined : options[Number(field.value)][0])};
+    }
+
+    function readJSON(field, words) {
+        const text = field.value.trim();
+        if (text === "") {
+            return undefined;
+        }
+        try {
+            return JSON.parse(text);
+        } catch (error) {
+            const wrong = new Error(`${words.badJson} ${error.message}`);
+            wrong.field = field;
+            throw wrong;
+        }
+    }
+
+    function input(schema, isRequired, words) {
+        const choices = choicesOf(schema);
+        if (choices) {
+            return select(choices, isRequired, words);
+        }
+        const type = typeOf(schema);
+        if (type === "boolean") {
+            return select([[true, words.yes], [false, words.no]], isRequired, words);
+        }
+        if (type === "integer" || type === "number") {
+            const field = document.createElement("input");
+            field.type = "number";
+            field.step = type === "integer" ? "1" : "any";
+            return {field, read: () => (field.value === "" ? undefined : Number(field.value))};
+        }
+        if (type === "string") {
+            const field = document.createElement(schema.maxLength > 200 ? "textarea" : "input");
+            return {field, read: () => (field.value === "" && !isRequired ? undefined : field.value)};
+        }
+        const field = document.createElement("textarea");
+        field.rows = 4;
+        field.spellcheck = false;
+        return {field, isJSON: true, read: () => readJSON(field, words)};
+    }
+
+    function build(place, schema, words) {
+        const root = schema ?? {};
+        const required = new Set(Array.isArray(root.required) ? root.required : []);
+        const readers = [];
+        for (const [name, raw] of Object.entries(root.properties ?? {})) {
+            const part = resolve(raw, root);
+            const {field, read, isJSON} = input(part, required.has(name), words);
+            const row = document.createElement("div");
+            const label = document.createElement("label");
+            const help = document.createElement("p");
+            field.id = `mcp-field-${++made}`;
+            field.dataset.name = name;
+            label.htmlFor = field.id;
+            const title = typeof part.title === "string" ? part.title : name;
+            label.textContent = visible(title.slice(0, 200)) + (required.has(name) ? " *" : "") + (isJSON ? ` (${words.json})` : "");
+            help.className = "help";
+            help.id = `${field.id}-help`;
+            help.textContent = visible(String(part.description ?? "").slice(0, 1000));
+            if (part.default !== undefined && part.default !== null) {
+                if ("placeholder" in field) {
+                    field.placeholder = typeof part.default === "string" ? part.default : JSON.stringify(part.default);
+                }
+                if (required.has(name) && typeof part.default === "string") {
+                    field.value = part.default;
+                }
+            }
+            field.required = required.has(name) && field.tagName === "SELECT";
+            row.append(label, field);
+            if (help.textContent) {
+                field.setAttribute("aria-describedby", help.id);
+                row.append(help);
+            }
+            place.append(row);
+            readers.push([name, read]);
+        }
+        return () => {
+            const found = {};
+            for (const [name, read] of readers) {
+                const value = read();
+                if (value !== undefined) {
+                    Object.defineProperty(found, name, {value, enumerable: true});
+                }
+            }
+            return found;
+        };
+    }
+
+    // What cannot be seen is written as an escape, so that nothing hides or turns text around.
+    const visible = (text) => text.replace(/[^\P{C}\n\t]|[\u2028\u2029]/gu,
+        (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
+
+    window.mcpForms = {build, visible, readJSON};
+})();

@@ -1,0 +1,324 @@
+"""The admin's pages by request and response: who may do what, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin import AdminSite
+from django.contrib.admin import site as admin_site
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.urls import path, reverse
+
+from django_mcp.admin import register
+from django_mcp.admin.paging import COUNTED_AT_MOST
+from django_mcp.admin.texts import inert
+from django_mcp.disabling import refresh
+from django_mcp.models import CallRecord, DisabledEntry
+from django_mcp.protocol.json import decode, encode
+from django_mcp.servers import MCPServer
+
+other_site = AdminSite(name="other")
+register(other_site)
+urlpatterns = [
+    path("admin/", admin_site.urls),
+    path("other/", other_site.urls),
+]
+
+HERE = override_settings(ROOT_URLCONF=__name__, DJANGO_MCP={"SYNC_THREADS": 0, "PUBLIC": True})
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture(autouse=True)
+def _here(db: None) -> Iterator[None]:
+    with HERE:
+        yield
+    DisabledEntry.objects.all().delete()
+    refresh()
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("tried")
+
+    @server.tool
+    def greet(name: str) -> str:
+        return f"Hello, {name}"
+
+    @server.tool(permission="shop.view_order")
+    def secret() -> str:
+        return ""
+
+    return server
+
+
+@pytest.fixture
+def admin() -> Client:
+    return client_of("boss", is_superuser=True)
+
+
+def client_of(name: str, *permissions: str, is_superuser: bool = False) -> Client:
+    users: Any = get_user_model().objects
+    user = users.create_user(name, is_staff=True, is_superuser=is_superuser)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def url(name: str, site: str = "admin") -> str:
+    return reverse(f"{site}:django_mcp_{name}")
+
+
+def switch(client: Client, to: str, key: str = "greet", **changed: str) -> int:
+    data = {"server": "tried", "kind": "tools", "key": key, "to": to, **changed}
+    return client.post(url("switch"), data).status_code
+
+
+def try_it(client: Client, **given: Any) -> Any:
+    body = {"server": "tried", "kind": "tools", "key": "greet", **given}
+    return client.post(url("try"), encode(body), content_type="application/json")
+
+
+def lines(response: Any) -> list[Any]:
+    return [decode(line) for line in b"".join(response.streaming_content).splitlines()]
+
+
+@pytest.mark.parametrize("site", ["admin", "other"])
+@pytest.mark.parametrize(
+    "name", ["disabledentry_changelist", "callrecord_changelist", "charts", "charts_data"]
+)
+def test_the_pages_open_in_any_admin_site(admin: Client, name: str, site: str):
+    assert admin.get(url(name, site)).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["disabledentry_changelist", "charts", "charts_data", "entry"])
+def test_the_pages_are_closed_to_staff_without_the_permission(name: str, server: MCPServer):
+    response = client_of("clerk").get(
+        url(name), {"server": "tried", "kind": "tools", "key": "greet"}
+    )
+
+    assert response.status_code == 403
+
+
+def test_the_pages_send_strangers_to_sign_in():
+    assert Client().get(url("charts")).status_code == 302
+
+
+def test_an_entry_is_disabled_and_enabled(
+    admin: Client, server: MCPServer, django_capture_on_commit_callbacks: Any
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        assert switch(admin, "off") == 302
+    assert list(server.registry.tools) == ["secret"]
+    with django_capture_on_commit_callbacks(execute=True):
+        assert switch(admin, "off") == 302
+        assert switch(admin, "on") == 302
+        assert switch(admin, "on") == 302
+    assert list(server.registry.tools) == ["greet", "secret"]
+    assert [each.change_message for each in LogEntry.objects.order_by("pk")] == [
+        "Disabled.",
+        "Enabled.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [({"key": "nothing"}, 404), ({"server": "nothing"}, 404), ({"kind": "__class__"}, 404)],
+)
+def test_what_is_not_there_is_not_disabled(
+    admin: Client, server: MCPServer, changed: dict[str, str], status: int
+):
+    assert switch(admin, "off", **changed) == status
+    assert not DisabledEntry.objects.exists()
+
+
+def test_disabling_takes_the_permission_a_post_and_the_token(server: MCPServer):
+    viewer = client_of("viewer", "view_disabledentry")
+    assert switch(viewer, "off") == 403
+    boss = client_of("boss2", is_superuser=True)
+    assert boss.get(url("switch")).status_code == 405
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(get_user_model().objects.get(username="boss2"))
+    assert switch(careful, "off") == 403
+    assert not DisabledEntry.objects.exists()
+
+
+def test_the_catalogue_shows_what_another_user_would_see(admin: Client, server: MCPServer):
+    client_of("clerk", "view_order")
+    users: Any = get_user_model().objects
+    users.create_user("guest")
+
+    seen = {}
+    for username in ("clerk", "guest", ""):
+        page = admin.get(url("disabledentry_changelist"), {"server": "tried", "user": username})
+        seen[username] = {
+            row["name"]: row["is_visible"] for row in page.context["groups"][0]["rows"]
+        }
+    assert seen == {
+        "clerk": {"greet": True, "secret": True},
+        "guest": {"greet": True, "secret": False},
+        "": {"greet": True, "secret": False},
+    }
+
+
+def test_nobody_looks_through_others_eyes_without_seeing_users(server: MCPServer):
+    get_user_model().objects.create_user("guest")
+    page = client_of("viewer", "view_disabledentry").get(
+        url("disabledentry_changelist"), {"server": "tried", "user": "guest"}
+    )
+
+    assert page.context["viewer"].username == "viewer"
+
+
+def test_a_disabled_entry_that_is_gone_can_be_cleared_away(admin: Client, server: MCPServer):
+    DisabledEntry.objects.create(server="tried", kind="tools", key=SCRIPT)
+    page = admin.get(url("disabledentry_changelist"), {"server": "tried"})
+    assert SCRIPT not in page.content.decode()
+    assert page.context["groups"][0]["rows"][-1]["is_gone"]
+
+    assert switch(admin, "on", key=SCRIPT) == 302
+    assert not DisabledEntry.objects.exists()
+
+
+def test_trying_shows_what_goes_over_the_wire(admin: Client, server: MCPServer):
+    sent, answer = lines(try_it(admin, arguments={"name": "Ann"}))
+
+    assert (sent["at"], answer["at"]) == ("sent", "answer")
+    request = decode(sent["text"])
+    assert request["params"]["arguments"] == {"name": "Ann"}
+    result = decode(answer["text"])["result"]
+    assert result["content"] == [{"type": "text", "text": "Hello, Ann"}]
+    assert LogEntry.objects.get().object_repr == "greet"
+
+
+def test_trying_has_the_rights_of_who_tries(server: MCPServer):
+    clerk = client_of("clerk", "view_disabledentry", "try_entry")
+
+    [_, answer] = lines(try_it(clerk, key="secret"))
+    assert decode(answer["text"])["error"]["message"] == "Unknown tool: secret"
+
+
+@pytest.mark.parametrize("permissions", [(), ("view_disabledentry",), ("try_entry",)])
+def test_trying_takes_both_permissions(permissions: tuple[str, ...], server: MCPServer):
+    assert try_it(client_of("clerk", *permissions)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"{", 400), (b"[]", 400), (b'{"kind": "x"}', 400), (b'{"kind": ["tools"]}', 400),
+     (b'{"kind": "tools", "server": "tried", "key": 1}', 400),
+     (b'{"kind": "tools", "server": "nothing", "key": "x"}', 404)],
+)  # fmt: skip
+def test_what_is_no_call_is_refused(admin: Client, server: MCPServer, body: bytes, status: int):
+    response = admin.post(url("try"), body, content_type="application/json")
+
+    assert response.status_code == status
+
+
+# -- calls
+
+
+def make_calls(count: int, **values: Any) -> None:
+    now = datetime.now(UTC)
+    given = {
+        "server": "tried",
+        "method": "tools/call",
+        "name": "greet",
+        "outcome": "done",
+        "revision": "r",
+        "duration_ms": 1,
+        "step": 27,
+        **values,
+    }
+    CallRecord.objects.bulk_create(
+        CallRecord(
+            started_at=now - timedelta(seconds=at),
+            minute=int((now.timestamp() - at) // 60),
+            **given,
+        )
+        for at in range(count)
+    )
+
+
+def test_the_list_of_calls_asks_few_questions(admin: Client, django_assert_max_num_queries: Any):
+    user = get_user_model().objects.get()
+    make_calls(200, user=user)
+    with django_assert_max_num_queries(14):
+        page = admin.get(url("callrecord_changelist"))
+    assert page.context["cl"].result_count == 200
+    assert len(page.context["cl"].result_list) == 50
+
+
+def test_the_list_of_calls_never_counts_the_whole_table(admin: Client):
+    make_calls(3)
+    with CaptureQueriesContext(connection) as asked:
+        admin.get(url("callrecord_changelist"))
+        admin.get(url("callrecord_changelist"), {"outcome": "done"})
+    counts = [
+        each["sql"] for each in asked if "COUNT(" in each["sql"] and "callrecord" in each["sql"]
+    ]
+    assert all(f"LIMIT {COUNTED_AT_MOST}" in each for each in counts)
+    assert len(counts) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"q": "gre"},
+        {"name": "greet"},
+        {"server": "tried"},
+        {"revision": "2025-11-25"},
+        {"outcome": "fault"},
+        {"method": "tools/call"},
+        {"started_at__year": str(datetime.now(UTC).year)},
+    ],
+)
+def test_calls_are_found(admin: Client, query: dict[str, str]):
+    make_calls(2)
+
+    assert admin.get(url("callrecord_changelist"), query).status_code == 200
+
+
+def test_calls_are_read_only(admin: Client):
+    make_calls(1, name=SCRIPT, client_name=SCRIPT, arguments=SCRIPT)
+    record = CallRecord.objects.get()
+    page = url("callrecord_changelist")
+
+    assert admin.get(f"{page}add/").status_code == 403
+    detail = admin.get(f"{page}{record.pk}/change/")
+    assert detail.status_code == 200
+    assert SCRIPT not in detail.content.decode()
+    assert admin.post(f"{page}{record.pk}/change/", {"name": "x"}).status_code == 403
+    assert SCRIPT not in admin.get(page).content.decode()
+
+
+def test_the_charts_count_calls_errors_and_percentiles(admin: Client):
+    make_calls(90, step=10)
+    make_calls(10, step=40, outcome="fault")
+    found = admin.get(url("charts_data"), {"span": "day"}).json()
+
+    assert sum(found["calls"]) == 100
+    assert sum(found["errors"]) == 10
+    [row] = found["names"]
+    assert (row["name"], row["calls"], row["errors"]) == ("greet", 100, 10)
+    assert row["p50"] < row["p95"] == row["p99"]
+    assert sum(admin.get(url("charts_data"), {"name": "other"}).json()["calls"]) == 0
+    assert admin.get(url("charts_data"), {"span": "year"}).status_code == 400
+
+
+def test_it_is_said_when_nothing_is_recorded(admin: Client):
+    assert b"RECORD_CALLS" in admin.get(url("charts")).content
+    assert b"RECORD_CALLS" in admin.get(url("callrecord_changelist")).content
+
+
+def test_texts_are_made_inert():
+    assert inert("a\u202eb\x00\n") == "a\\u202eb\\u0000\n"
+    assert inert("x" * 30, 10) == "x" * 10 + "… (+20)"

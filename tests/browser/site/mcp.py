@@ -1,0 +1,68 @@
+"""Tools to be tried in a browser; what they say of themselves and return is hostile here and there."""
+
+import base64
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from django_mcp import Context, Image, ToolResult, default_server, tool
+
+SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+BIDI = "abc\u202etxt.exe\u202c"
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGNQSFgARAwQCgAdjgSBQe+XXgAAAABJRU5ErkJggg=="
+)
+
+
+@tool(read_only=True)
+def greet(name: str, times: Annotated[int, Field(ge=1, le=5)] = 1, loud: bool = False) -> str:
+    """Greet somebody."""
+    text = " ".join([f"Hello, {name}!"] * times)
+    return text.upper() if loud else text
+
+
+@tool
+async def order_shirt(ctx: Context, color: Literal["red", "green"]) -> str:
+    """Order a shirt; asks for the size."""
+    answer = await ctx.aelicit(
+        "Which size?",
+        {
+            "type": "object",
+            "properties": {"size": {"type": "string", "enum": ["S", "M", "L"], "title": "Size"}},
+            "required": ["size"],
+        },
+    )
+    if answer.content is None:
+        return "No shirt"
+    return f"A {color} shirt in {answer.content['size']}"
+
+
+@tool
+async def climb(ctx: Context, steps: int) -> dict[str, int]:
+    """Climb, telling how far it is."""
+    for step in range(steps):
+        await ctx.aprogress(step + 1, steps, message=f"step {step + 1}")
+    return {"steps": steps}
+
+
+@tool(read_only=True)
+def picture() -> ToolResult:
+    """Return an image, and one that is none."""
+    fake = Image(SCRIPT.encode(), mime_type="image/png")
+    return ToolResult(content=[Image(PNG, mime_type="image/png"), fake])
+
+
+def hostile_result(name: str = "") -> str:
+    return SCRIPT + BIDI.replace("\u202e", "\\u202e") + "\u202e\u0007" + "x" * 1_000_000
+
+
+default_server.register_tool(
+    hostile_result,
+    name="hostile",
+    title=SCRIPT,
+    description=SCRIPT + "y" * 2000,
+    input_schema={
+        "type": "object",
+        "properties": {"name": {"type": "string", "title": SCRIPT, "description": SCRIPT}},
+    },
+)
