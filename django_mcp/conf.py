@@ -65,6 +65,7 @@ class Settings:
     STATE_TTL_S: float = 600
     STATE_INLINE_BYTES: int = 32 * 1024
     STATE_SINGLE_USE: bool = False
+    READ_CHUNK_BYTES: int | None = None
     PERMISSION: Any = None
     SCOPES: Sequence[str] = ()
     SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = None
@@ -272,6 +273,10 @@ _RULES: Mapping[str, _Rule] = {
         wanted=f"a whole number from 0 to {MAX_INLINE_STATE_BYTES}",
     ),
     "STATE_SINGLE_USE": _BOOL,
+    "READ_CHUNK_BYTES": _Rule(
+        accepts=_or_none(lambda value: _is_whole(value) and value > 0),
+        wanted="a whole number above 0, or None for no limit",
+    ),
     "PERMISSION": _Rule(
         accepts=_is_permission,
         wanted="'app.codename', a list of such names, a function over the user, or None",

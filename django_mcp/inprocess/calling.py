@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
-
-from typing_extensions import Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from django_mcp.auth.principal import Principal, make_key
 from django_mcp.inprocess.errors import MCPError, to_error

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from asgiref.sync import async_to_sync
-from typing_extensions import Unpack
 
 from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.inprocess.calling import Surroundings, send

@@ -7,6 +7,7 @@ from typing import Any
 
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.names import is_extension_id
+from django_mcp.protocol.ranges import CAPABILITY
 
 __all__ = ["Advertising"]
 
@@ -55,12 +56,18 @@ class Advertising:
             raise ValueError("An experimental capability needs a name.")
         self._experimental[name] = _plain(name, settings)
 
-    @property
-    def extra_capabilities(self) -> JSONObject:
-        """What was advertised, as it stands among the capabilities."""
+    def extra_capabilities(self, read_chunk_bytes: int | None) -> JSONObject:
+        """Return what was advertised, as it stands among the capabilities.
+
+        Args:
+            read_chunk_bytes: see `Options`.
+        """
         found: JSONObject = {}
-        if self._experimental:
-            found["experimental"] = dict(self._experimental)
+        experimental = dict(self._experimental)
+        if read_chunk_bytes is not None:
+            experimental[CAPABILITY] = {"enabled": True, "maxChunkBytes": read_chunk_bytes}
+        if experimental:
+            found["experimental"] = experimental
         if self._extensions:
             found["extensions"] = dict(self._extensions)
         return found

@@ -16,6 +16,7 @@ from django_mcp.protocol.revisions import Revision
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
+    from django_mcp.server.push import PushStream
 
 
 class ConnectionState:
@@ -23,18 +24,22 @@ class ConnectionState:
 
     `revision` is None until the handshake has settled one. `in_flight` maps the ids of running
     requests to their contexts, for cancellation; ids are unique within one connection only.
-    `asked` maps the ids of our own requests to those who wait for the client's answer.
+    `asked` maps the ids of our own requests to those who wait for the client's answer. `stream`
+    is the way to the client of a connection that has only one, and `data` what `ctx.session` is
+    there.
     """
 
     __slots__ = (
         "asked",
         "client_capabilities",
         "client_info",
+        "data",
         "in_flight",
         "is_initialized",
         "is_transient",
         "log_level",
         "revision",
+        "stream",
     )
 
     def __init__(
@@ -54,3 +59,5 @@ class ConnectionState:
         self.is_initialized = False
         self.in_flight: dict[RequestId, Context[Any]] = {}
         self.asked: dict[RequestId, asyncio.Future[JSONObject]] = {}
+        self.stream: PushStream | None = None
+        self.data: dict[str, Any] | None = None

@@ -232,6 +232,8 @@ class Context(Asking, Generic[P]):
         Raises:
             NoSession: there is none at this revision, in this mode or on this transport.
         """
+        if self.connection.data is not None:
+            return self.connection.data
         if not isinstance(self.connection, Session):
             raise NoSession(
                 "There is no session here: pass what is to be remembered back to the client as an "

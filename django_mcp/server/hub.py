@@ -206,6 +206,14 @@ class Hub:
         for stream in active:
             self._activate(stream)
 
+    def set_uris(self, stream: PushStream, uris: Iterable[str]) -> None:
+        """Have a stream without a session hear of these resources, and no others."""
+        is_active = stream.is_active
+        self._deactivate(stream)
+        stream.uris = set(uris)
+        if is_active:
+            self._activate(stream)
+
     # -- changes
 
     def publish(self, change: Change) -> int:

@@ -229,7 +229,9 @@ class MCPServer(Registration, Advertising):
         """Return the capabilities advertised at a revision, on the way that an exchange came."""
         features = self.features(exchange)
         hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        found = {**to_capabilities(features, hears=hears), **self.extra_capabilities}
+        chunk_bytes = self.options.read_chunk_bytes if "resources" in features else None
+        extra = self.extra_capabilities(chunk_bytes)
+        found = {**to_capabilities(features, hears=hears), **extra}
         return lower("capabilities", found, revision)
 
     def implementation(self, revision: Revision) -> JSONObject:

@@ -251,3 +251,47 @@ async def test_what_cannot_be_completed_is_refused(client: WireClient, params: A
     status, error = await client.error("completion/complete", params)
 
     assert (status, error["code"]) == (200, -32602)
+
+
+async def test_a_text_is_read_in_parts(server: MCPServer, client: WireClient) -> None:
+    server.register_resource("x://text", lambda: "aäb", name="text")
+
+    async def read(**part: int) -> str:
+        result = await client.result("resources/read", {"uri": "x://text", **part})
+        (contents,) = result["contents"]
+        text: str = contents["text"]
+        return text
+
+    assert await read(offset=0, length=2) == "a"
+    assert await read(offset=1, length=2) == "ä"
+    assert await read(offset=2, length=2) == "äb"
+    assert await read(offset=4) == ""
+    assert await read(offset=3) == "b"
+    assert await read(length=100) == "aäb"
+
+
+@pytest.mark.parametrize("params", [{"offset": -1}, {"length": 0}, {"offset": "1"}])
+async def test_a_part_that_cannot_be_is_refused(client: WireClient, params: Any) -> None:
+    _, error = await client.error("resources/read", {"uri": "shop://motd", **params})
+
+    assert error["code"] == -32602
+
+
+async def test_bytes_are_not_read_in_parts(client: WireClient) -> None:
+    _, error = await client.error("resources/read", {"uri": "shop://logo", "offset": 0})
+
+    assert (error["code"], error["message"]) == (-32602, "Only a text can be read in parts")
+
+
+async def test_a_limit_on_parts_is_told_and_kept() -> None:
+    server = MCPServer("tests", read_chunk_bytes=4)
+    server.register_resource("x://text", lambda: "x" * 10, name="text")
+    newest = WireClient(server, R5)
+
+    capabilities = (await newest.result("server/discover"))["capabilities"]
+    part = await newest.result("resources/read", {"uri": "x://text", "length": 9})
+    whole = await newest.result("resources/read", {"uri": "x://text"})
+
+    told = {"resourceReadChunking": {"enabled": True, "maxChunkBytes": 4}}
+    assert capabilities["experimental"] == told
+    assert [len(each["contents"][0]["text"]) for each in (part, whole)] == [4, 10]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
@@ -23,6 +26,9 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     uri = ctx.params.get("uri")
     if type(uri) is not str:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+    part = find_range(ctx.params, ctx.options.read_chunk_bytes)
+    if isinstance(part, Refusal):
+        return part
     found = find_resource(ctx, uri)
     if found is None:
         return missing(ctx, uri)
@@ -33,7 +39,9 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
         return refusal
 
     def finish(value: Any) -> bytes | Refusal:
-        return _encode(ctx, entry, uri, entry.convert(value, uri))
+        whole = entry.convert(value, uri)
+        result = whole if part is None else _cut(whole, part)
+        return result if isinstance(result, Refusal) else _encode(ctx, entry, uri, result)
 
     outcome = await run_handler(
         ctx, entry.handler, dict(variables), finish, what=f"resource {entry.name}", may_ask=True
@@ -91,6 +99,16 @@ def _encode(
             data={"uri": uri},
         )
     return encoded
+
+
+def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
+    """Return a part of what was read, each text by itself."""
+    contents = []
+    for each in result.contents:
+        if not isinstance(each, TextContents):
+            return Refusal(code=INVALID_PARAMS, message="Only a text can be read in parts")
+        contents.append(replace(each, text=part.cut(each.text)))
+    return replace(result, contents=contents)
 
 
 def missing(ctx: Context[Any], uri: str) -> Refusal:

@@ -26,11 +26,16 @@ async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
     if find_resource(ctx, uri) is None:
         return missing(ctx, uri)
+    stream = ctx.connection.stream
     if isinstance(ctx.connection, Session):
         refusal = await ctx.server.sessions.subscribe(ctx.connection, uri)
         if refusal is not None:
             return refusal
         _tell(ctx, ctx.connection)
+    elif stream is not None:
+        if len(stream.uris) >= MAX_URIS:
+            return _too_many()
+        ctx.server.hub.set_uris(stream, {*stream.uris, uri})
     return ctx.server.encode_result({}, ctx.rules)
 
 
@@ -39,9 +44,12 @@ async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
     uri = ctx.params.get("uri")
     if type(uri) is not str:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+    stream = ctx.connection.stream
     if isinstance(ctx.connection, Session):
         await ctx.server.sessions.unsubscribe(ctx.connection, uri)
         _tell(ctx, ctx.connection)
+    elif stream is not None:
+        ctx.server.hub.set_uris(stream, stream.uris - {uri})
     return ctx.server.encode_result({}, ctx.rules)
 
 
@@ -50,6 +58,12 @@ def _tell(ctx: Context[Any], session: Session) -> None:
     hub.start()
     uris = sorted(session.subscriptions or ())
     hub.tell("session", key=session.key, event="subscriptions", uris=uris)
+
+
+def _too_many() -> Refusal:
+    return Refusal(
+        code=INVALID_PARAMS, message=f"At most {MAX_URIS} resources can be subscribed to"
+    )
 
 
 async def listen(ctx: Context[Any]) -> bytes | Refusal:
@@ -67,9 +81,7 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         return Refusal(code=INVALID_PARAMS, message="resourceSubscriptions must be URIs")
     if len(uris) > MAX_URIS:
-        return Refusal(
-            code=INVALID_PARAMS, message=f"At most {MAX_URIS} resources can be subscribed to"
-        )
+        return _too_many()
     sink = exchange.sink
     refusal = refuse_stream(server, exchange)
     if refusal is not None or sink is None:

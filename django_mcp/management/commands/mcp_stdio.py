@@ -1,0 +1,173 @@
+"""`manage.py mcp_stdio`: serve one client on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp.auth.users import find_users
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.inprocess.calling import principal_of
+from django_mcp.management.shell.base import find_server, find_user
+from django_mcp.protocol.headers import Headers
+from django_mcp.server.exchange import Exchange
+from django_mcp.servers import MCPServer
+from django_mcp.transports.stdio.driver import serve
+from django_mcp.transports.stdio.pipes import take_pipes
+
+FRESH_S = 2.0
+"""For how long a user or a token is believed without being looked up again."""
+
+TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+FindPrincipal = Callable[[], Awaitable[Any]]
+
+
+class Revoked(Exception):
+    """Whoever the connection was made for may not use it any more."""
+
+
+class Command(BaseCommand):
+    """Serve the client that started this process, on its standard input and output."""
+
+    help = (
+        "Serves one MCP client on standard input and output. Clients start it themselves; "
+        "`mcp_config` prints what they need for that."
+    )
+    # Their output would stand before the first message, and the client waits for that.
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add which server, and on whose behalf."""
+        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
+        parser.add_argument(
+            "--token",
+            help=f"credentials as over HTTP, in place of --user; better in {TOKEN_VARIABLE}",
+        )
+        parser.add_argument(
+            "--log-level", default="warning", help="what of the log goes to stderr (%(default)s)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Serve until the client has gone."""
+        server = find_server(options["server"])
+        level = logging.getLevelName(str(options["log_level"]).upper())
+        if not isinstance(level, int):
+            raise CommandError(f"There is no log level {options['log_level']!r}.")
+        token = options["token"] or os.environ.pop(TOKEN_VARIABLE, None)
+        if token and options["user"]:
+            raise CommandError("Use --user or --token, not both.")
+        find: FindPrincipal | None = None
+        if options["user"]:
+            find = _of_user(find_user(options["user"]))
+        elif token:
+            find = _of_token(server, token)
+        elif not server.is_public:
+            raise CommandError(
+                f"The server {server.public_name!r} is not public: say on whose behalf with "
+                f"--user, or with a token in {TOKEN_VARIABLE}."
+            )
+        reading, writing = take_pipes()
+        sys.stdout = sys.stderr
+        logger = logging.getLogger("django_mcp")
+        logger.setLevel(level)
+        if not logger.hasHandlers():
+            logging.basicConfig(stream=sys.stderr)
+        asyncio.run(_run(server, reading, writing, find))
+        _end()
+
+
+async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipal | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal(*_: Any) -> None:
+        loop.call_soon_threadsafe(stop.set)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    if find is not None:
+        try:
+            await find()
+        except Revoked as error:
+            raise CommandError(str(error)) from None
+    await serve(server, reading, writing, find_principal=_ending(find, stop), stop=stop)
+
+
+def _ending(find: FindPrincipal | None, stop: asyncio.Event) -> FindPrincipal | None:
+    """Return a way to find the principal that ends the connection when there is none any more."""
+    if find is None:
+        return None
+
+    async def look() -> Any:
+        try:
+            return await find()
+        except Revoked as error:
+            logging.getLogger("django_mcp").warning("%s", error)
+            stop.set()
+            await asyncio.Event().wait()
+
+    return look
+
+
+def _of_user(user: Any) -> FindPrincipal:
+    async def load() -> Any:
+        found = await run_in_pool(lambda: find_users([user.pk]))
+        if user.pk not in found:
+            raise Revoked(f"The user {user.get_username()!r} is not active any more.")
+        return principal_of(found[user.pk])
+
+    return _fresh(load)
+
+
+def _of_token(server: MCPServer, token: str) -> FindPrincipal:
+    async def load() -> Any:
+        authenticate = server.authenticate
+        headers = Headers([(b"authorization", f"Bearer {token}".encode())])
+        exchange = Exchange(headers=headers)
+        refusal = None if authenticate is None else await authenticate(exchange)
+        if refusal is not None or not getattr(exchange.principal, "is_authenticated", False):
+            raise Revoked("The token is not accepted.")
+        return exchange.principal
+
+    return _fresh(load)
+
+
+def _fresh(load: FindPrincipal) -> FindPrincipal:
+    """Return a way to find the principal that looks it up at most once in `FRESH_S`."""
+    found: Any = None
+    looked_s = -FRESH_S
+    lock = asyncio.Lock()
+
+    async def find() -> Any:
+        nonlocal found, looked_s
+        if time.monotonic() - looked_s < FRESH_S:
+            return found
+        async with lock:
+            if time.monotonic() - looked_s >= FRESH_S:
+                found = await load()
+                looked_s = time.monotonic()
+        return found
+
+    return find
+
+
+def _end() -> None:
+    """End now, with status 0: a handler's thread that goes on must not keep the client waiting."""
+    if all(thread is threading.main_thread() or thread.daemon for thread in threading.enumerate()):
+        return
+    logging.shutdown()
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+    os._exit(0)
