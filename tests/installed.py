@@ -31,12 +31,25 @@ if missing:
 NEEDS_AN_EXTRA = {"django_mcp.test.pytest_plugin"}
 
 settings.configure(
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "channels", "django_mcp"],
+    INSTALLED_APPS=[
+        "django.contrib.admin",
+        "django.contrib.auth",
+        "django.contrib.contenttypes",
+        "django.contrib.messages",
+        "django.contrib.sessions",
+        "channels",
+        "django_mcp",
+    ],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
     ROOT_URLCONF="django_mcp.urls",
 )
 django.setup()
 for module in pkgutil.walk_packages(django_mcp.__path__, "django_mcp."):
-    if module.name not in NEEDS_AN_EXTRA:
+    if module.name in NEEDS_AN_EXTRA:
+        continue
+    try:
         importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in EXTRAS:
+            raise
 print(f"{len(files)} files installed; every module imports without the extras")

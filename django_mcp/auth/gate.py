@@ -54,7 +54,7 @@ class Gate:
         self.authenticators = tuple(authenticators)
         self.is_public = is_public
         self.remedy = remedy
-        self._askers = tuple(map(_to_asker, self.authenticators))
+        self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
 
     @property
     def realm(self) -> str:
@@ -79,15 +79,21 @@ class Gate:
         fault = find_fault(headers)
         if fault is not None:
             return self._refuse(exchange, fault)
-        for ask in self._askers:
+        for authenticator, ask in self._askers:
             found = await ask(exchange)
-            if isinstance(found, Rejection):
-                return self._refuse(exchange, found)
-            if found is not None:
-                exchange.principal = found
-                for name in CREDENTIAL_HEADERS:
-                    headers.discard(name)
-                return None
+            if found is None:
+                continue
+            if isinstance(found, Rejection) or not found.is_usable:
+                return self._refuse(
+                    exchange, found if isinstance(found, Rejection) else _DEACTIVATED
+                )
+            if found.source is None:
+                # Whoever made it did not say who can tell later whether it still holds.
+                found.source = authenticator
+            exchange.principal = found
+            for name in CREDENTIAL_HEADERS:
+                headers.discard(name)
+            return None
         if has_authorization(headers):
             return self._refuse(exchange, _UNKNOWN_KIND)
         return None if self.is_public else unauthorized(exchange)
@@ -105,6 +111,7 @@ class Gate:
         )
 
 
+_DEACTIVATED = Rejection(reason="The account was deactivated")
 _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
 
 

@@ -96,6 +96,12 @@ class Principal:
             self._user = AnonymousUser()
         return self._user
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may act: without an account, or with one that was not deactivated."""
+        user = self._user or self._shared_user
+        return user is None or user.is_anonymous or bool(getattr(user, "is_active", True))
+
     def __repr__(self) -> str:
         return f"<Principal {self.key}>"
 

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -13,8 +15,14 @@ from django_mcp import MCPServer, default_server
 from django_mcp.auth import Authenticator, AuthInfo, BearerAuthenticator, Principal, Rejection
 from django_mcp.auth.challenges import insufficient_scope
 from django_mcp.auth.principal import MAX_KEY_LENGTH, make_key
+from django_mcp.auth.recheck import recheck
 from django_mcp.server.exchange import Exchange
 from tests.auth.asking import admit, ask, bearer, challenges_of, exchange_with, refuse
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
 
 
 class Known(BearerAuthenticator):
@@ -116,6 +124,23 @@ def test_authenticators_are_asked_in_order_until_one_knows():
     assert admit(server, {"x-who": "me"}).key == "thread:me"
     assert admit(server, {"x-who": "me", **bearer("good")}).key == "known:1"
     assert refuse(server, {"x-who": "me", **bearer("bad")}).status == 401
+
+
+@pytest.mark.django_db
+def test_a_deactivated_user_is_refused_whoever_knows_them():
+    user = get_user_model()(pk=1, username="gone", is_active=False)
+
+    class Careless(Authenticator):
+        async def authenticate(self, exchange: Exchange) -> Principal:
+            return Principal(key="x:1", user=user)
+
+    server = server_with(Careless())
+
+    assert refuse(server).status == 401
+    user.is_active = True
+    principal = admit(server)
+    assert principal.source is not None
+    assert async_to_sync(recheck)([principal]) == {"x:1"}
 
 
 def test_each_scheme_is_told_once():

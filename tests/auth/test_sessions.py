@@ -122,6 +122,14 @@ def test_a_stream_can_be_opened_without_a_token(server: MCPServer, user: Any, co
     assert found.user == user
 
 
+@pytest.mark.parametrize("where", ["cross-site", "same-site"])
+def test_other_pages_open_no_stream(server: MCPServer, cookie: str, where: str):
+    """R11"""
+    lines = headers(cookie, **{"origin": None, "sec-fetch-site": where})
+
+    assert refuse(server, lines, method="GET").status == 403
+
+
 @pytest.mark.parametrize("given", ["", "x", "x" * 32, "x" * 10_000, "\x7f", "a b"])
 def test_a_cookie_of_no_session_is_none(server: MCPServer, given: str):
     assert refuse(server, headers(given)).status == 401

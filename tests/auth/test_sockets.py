@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.auth.issuer import unsigned
 from tests.sites import ROOT, Running, environment, running
@@ -93,6 +96,18 @@ async def test_two_users_are_never_taken_for_each_other(site: Running):
         answers = await asyncio.gather(*(ask(client, *each) for each in asked))
 
     assert answers == [username for username, _ in asked]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
+async def test_the_official_client_calls_with_a_key(site: Running, mode: Any):
+    headers = {"authorization": f"Bearer {key_of(site, 'ada')}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(site.url, http_client=http), mode=mode) as client,
+    ):
+        result = await client.call_tool("who_in_thread", {})
+
+    assert [getattr(block, "text", None) for block in result.content] == ["ada"]
 
 
 def test_without_a_key_nothing_is_answered(site: Running):

@@ -152,21 +152,25 @@ class _Check(CsrfViewMiddleware):
 
 def _check_origin(request: HttpRequest) -> Rejection | None:
     """Return why a request cannot be trusted to be meant by the user; None: it can."""
+    has_origin = "HTTP_ORIGIN" in request.META
     if request.method in SAFE_METHODS:
-        return None
-    if "HTTP_ORIGIN" not in request.META:
+        # An origin that is there was looked at before; other pages can also ask without one.
+        is_foreign = request.META.get("HTTP_SEC_FETCH_SITE", "") in ("cross-site", "same-site")
+        return _FOREIGN if is_foreign and not has_origin else None
+    if not has_origin:
         # Every browser sends it with these methods, and nobody else has the cookie.
-        return Rejection(reason="A session needs an Origin of this site", error=None, status=403)
+        return _FOREIGN
     check = _Check(_unused)
     check.process_request(request)
     # It is about the view of a form, which this stands for.
     if check.process_view(request, _unused, (), {}) is not None:
-        return Rejection(
-            reason="A session needs an Origin of this site and its CSRF token",
-            error=None,
-            status=403,
-        )
+        return _FOREIGN
     return None
+
+
+_FOREIGN = Rejection(
+    reason="A session needs an Origin of this site, and its CSRF token", error=None, status=403
+)
 
 
 def _unused(request: HttpRequest) -> Any:
