@@ -60,10 +60,14 @@ def _holds(rule: Rule, user: Any) -> bool:
         return hasattr(user, "has_perm") and bool(user.has_perm(rule))
     try:
         verdict = rule(user)
+        if inspect.iscoroutine(verdict):
+            # True in a condition, whatever it would come to.
+            verdict.close()
+            raise TypeError("it waits, which a permission must not")
     except Exception:  # the site's code, which must not grant by failing
         logger.exception("The permission %r failed, so it was refused", rule)
         return False
-    return bool(verdict) and not inspect.isawaitable(verdict)
+    return bool(verdict)
 
 
 class object_permission:  # noqa: N801 - called as a function is

@@ -43,7 +43,11 @@ class ObjectCheck:
             allowed = self._ask(ctx, arguments)
         except Exception as error:  # a check that fails allows nothing, and must not tell why
             raise Forbidden from error
-        if not allowed or inspect.isawaitable(allowed):
+        if inspect.iscoroutine(allowed):
+            # True in a condition, whatever it would come to.
+            allowed.close()
+            raise Forbidden from TypeError("it waits: write it with async def, for such a handler")
+        if not allowed:
             raise Forbidden
 
     async def ademand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:

@@ -1,0 +1,14 @@
+SECRET_KEY = "only-for-tests"
+DEBUG = False
+ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "channels",
+    "django_mcp",
+]
+AUTHENTICATION_BACKENDS = ["tests.auth.guarded.people.Backend"]
+ROOT_URLCONF = "tests.auth.guarded.urls"
+USE_TZ = True
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
