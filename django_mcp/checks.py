@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, register
@@ -18,7 +19,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.conf import find_problems, settings
 from django_mcp.middleware import load_middleware
 from django_mcp.mounting import find_decorated, find_mounts
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.registry import Registry
+from django_mcp.server.offers import Requirements
+from django_mcp.server.options import Options
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView
 from django_mcp.well_known import REMEDY, find_unreachable
@@ -119,7 +122,12 @@ def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
 
 
 def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
-    tools = [tool.name for tool in server.registry.tools.values() if not _is_guarded(tool)]
+    needs = _needs_of(server)
+    tools = [
+        tool.name
+        for tool in server.registry.tools.values()
+        if not ((tool.annotations or {}).get("readOnlyHint") or needs.guards(tool))
+    ]
     if tools:
         shown = ", ".join(tools[:5]) + (" and more" if len(tools) > 5 else "")
         yield checks.Warning(
@@ -131,8 +139,61 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
         )
 
 
-def _is_guarded(tool: ToolEntry) -> bool:
-    return bool((tool.annotations or {}).get("readOnlyHint") or tool.access.permission)
+@register("django_mcp", Tags.security)
+def check_permissions(**_kwargs: Any) -> list[CheckMessage]:
+    """W008: a permission that nobody but a superuser can have, since there is no such thing."""
+    if not apps.is_installed("django.contrib.auth"):
+        return []
+    from django_mcp.auth.audit import find_unknown_permissions
+
+    return [
+        checks.Warning(
+            f"{source} needs the permission {name!r}, which no model of the installed apps has.",
+            hint=f"Did you mean {near!r}?" if near else "Write it as app_label.codename.",
+            id="django_mcp.W008",
+        )
+        for server in all_servers()
+        for source, name, near in find_unknown_permissions(_needs_of(server))
+    ]
+
+
+@register("django_mcp", deploy=True)
+def check_reach(**_kwargs: Any) -> list[CheckMessage]:
+    """I004: what nobody can reach over HTTP, where nobody is ever known."""
+    if not (_is_sound("PUBLIC") and _is_sound("AUTHENTICATORS")):
+        return []
+    views = (mount.view for mount in find_mounts())
+    servers = {view.server for view in views if isinstance(view, MCPView)}
+    return [
+        message
+        for server in all_servers()
+        if server in servers
+        for message in _out_of_reach(server)
+    ]
+
+
+def _out_of_reach(server: MCPServer) -> Iterator[CheckMessage]:
+    try:
+        gate = server.gate
+    except ImproperlyConfigured:
+        return
+    needs = _needs_of(server)
+    if gate is not None and gate.authenticators:
+        return
+    asking = {
+        guarded.source
+        for guarded, rules in needs.rules.items()
+        if any(isinstance(rule, str) for rule in rules)
+    }
+    asking.update(guarded.source for guarded in needs.scopes)
+    if asking:
+        yield Info(
+            f"The MCP server {server.public_name!r} has no authenticators, so over HTTP nobody has "
+            f"the permissions or scopes that {len(asking)} of its functions need: "
+            f"{', '.join(sorted(asking)[:3])}{' and more' if len(asking) > 3 else ''}.",
+            hint="Set authenticators, unless they are for calls in process only.",
+            id="django_mcp.I004",
+        )
 
 
 @register("django_mcp")
@@ -297,6 +358,14 @@ def _deferred_writers() -> Iterator[CheckMessage]:
 def _databases() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = site_settings.DATABASES
     return found
+
+
+def _needs_of(server: MCPServer) -> Requirements:
+    """Return what a server asks of its users; nothing where its settings cannot be read (E001)."""
+    try:
+        return server.derived.requirements
+    except ImproperlyConfigured:
+        return Requirements(Registry(), Options(name=""))
 
 
 def _is_sound(key: str) -> bool:

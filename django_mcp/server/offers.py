@@ -49,6 +49,10 @@ class Requirements:
         self.all_rules: frozenset[Rule] = frozenset().union(*self.rules.values())
         self.are_none = not self.rules and not self.scopes
 
+    def guards(self, guarded: Guarded) -> bool:
+        """Tell whether anything is asked of those who use an entry."""
+        return guarded in self.rules or guarded in self.scopes
+
     def _add(self, guarded: Guarded, access: Access, default: Access) -> None:
         rules = to_rules(access.permission if access.permission is not None else default.permission)
         scopes = access.scopes if access.scopes is not None else default.scopes

@@ -210,6 +210,29 @@ def product_photo(sku: str) -> Image:
     return Image(bytes(Product.objects.get(sku=sku).photo), mime_type="image/png")
 
 
+# Tools of the staff: unknown to everybody else, in every list and call.
+
+
+@tool(permission="shop.change_product", destructive=True, idempotent=True)
+def change_price(sku: str, euros: Annotated[Decimal, Field(gt=0, le=10_000)]) -> ProductOut:
+    """Change what a product costs."""
+    product = Product.objects.get(sku=sku)
+    product.price = euros
+    product.save(update_fields=["price"])
+    return ProductOut.of(product)
+
+
+@tool(permission=["shop.view_order", "shop.change_order"], destructive=False, throttle="60/m")
+def ship_order(number: str) -> OrderOut:
+    """Note that an order is on its way."""
+    order = Order.objects.exclude(status=Order.Status.CANCELLED).get(number=number)
+    if order.status == Order.Status.SHIPPED:
+        raise ToolError(_("Order %s has been shipped already.") % number)
+    order.status = Order.Status.SHIPPED
+    order.save(update_fields=["status"])
+    return OrderOut.of(order)
+
+
 # A tool whose JSON Schema is written by hand; the region also travels as the header Mcp-Param-Region.
 
 

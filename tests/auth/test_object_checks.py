@@ -39,7 +39,8 @@ ENDS: dict[str, Any] = {
 def end(how: str) -> Any:
     found = ENDS[how]
     if isinstance(found, Exception):
-        raise found
+        # A new one, since its traceback keeps all it passed through alive.
+        raise type(found)(*found.args)
     return found()
 
 

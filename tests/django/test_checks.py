@@ -162,11 +162,11 @@ def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
 # -- who gets in
 
 
-def messages_of(server: MCPServer, **settings: Any) -> list[CheckMessage]:
+def messages_of(server: MCPServer, *, deploy: bool = False, **settings: Any) -> list[CheckMessage]:
     urls = ModuleType("urls")
     urls.urlpatterns = [path("", include(server.urls[0]))]  # type: ignore[attr-defined]
     with override_settings(ROOT_URLCONF=urls, **settings):
-        return found()
+        return found(deploy=deploy)
 
 
 def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
@@ -266,3 +266,52 @@ def test_sqlite_under_several_writers_is_told(options: dict[str, Any], is_told: 
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3", "OPTIONS": options}
 
     assert ("django_mcp.I003" in deploy_messages(DATABASES={"default": database})) is is_told
+
+
+def test_a_permission_that_there_is_not_is_told_with_the_nearest_one():
+    server = MCPServer("w8", public=True, permission="shop.view_product")
+    server.tool(permission=["shop.viwe_order", "auth.change_user"])(drop_everything)
+    server.tool(permission="nonsense", read_only=True)(look)
+    server.tool(permission="shop.wrap_present", read_only=True)(drop_something)
+
+    messages = [each for each in messages_of(server) if each.id == "django_mcp.W008"]
+
+    texts = {each.msg.split()[0].rpartition(".")[2]: (each.msg, each.hint) for each in messages}
+    assert len(messages) == 3
+    assert "'shop.viwe_order'" in texts["drop_everything"][0]
+    assert "'shop.view_order'" in str(texts["drop_everything"][1])
+    assert "'nonsense'" in texts["look"][0]
+    assert "app_label.codename" in str(texts["look"][1])
+
+
+def test_permissions_that_there_are_are_right():
+    server = MCPServer("right", public=True)
+    server.tool(permission=["shop.view_order", "auth.change_user"])(drop_everything)
+    server.tool(permission=lambda user: user.is_staff)(drop_something)
+
+    assert messages_of(server) == []
+
+
+def test_what_nobody_can_reach_is_told_before_deployment():
+    with_rules = MCPServer("i4", public=True)
+    with_rules.tool(permission="shop.view_order")(drop_everything)
+    with_rules.tool(permission=lambda user: True, read_only=True)(look)
+    with_scopes = MCPServer("i4", public=True, scopes=["s"])
+    with_scopes.tool(drop_something)
+    keyed = MCPServer("keyed", public=True, authenticators=[Authenticator()])
+    keyed.tool(permission="shop.view_order")(drop_everything)
+
+    told = [
+        [each for each in messages_of(server, deploy=True) if each.id == "django_mcp.I004"]
+        for server in (with_rules, with_scopes, keyed)
+    ]
+
+    assert [len(each) for each in told] == [1, 1, 0]
+    assert "drop_everything" in told[0][0].msg
+    assert "look" not in told[0][0].msg
+    assert "drop_something" in told[1][0].msg
+
+
+def test_a_wrong_default_permission_is_told_once():
+    with override_settings(DJANGO_MCP={"PERMISSION": 5, "THROTTLE": {"planet": "1/m"}}):
+        assert ids() == ["django_mcp.E001", "django_mcp.E001"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.utils import translation
 
@@ -205,6 +206,25 @@ def test_the_back_office_is_a_server_of_its_own():
     assert [(row["sku"], row["sold"]) for row in sold] == [("lamp", 2)]
     assert text_of(left) == "5"
     assert json.loads(low["text"]) == ["hose", "spade"]
+
+
+@pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
+def test_the_staffs_tools_are_there_for_those_who_may(revision: Any):
+    clerk = get_user_model().objects.create_user("clerk")
+    for codename in ("view_order", "change_order"):
+        clerk.user_permissions.add(Permission.objects.get(codename=codename))
+    visitor = WireClient(default_server, revision)
+    allowed = WireClient(default_server, revision, principal=clerk)
+
+    def names(client: WireClient) -> set[str]:
+        return {tool["name"] for tool in ask(client, "tools/list")["tools"]}
+
+    assert names(allowed) - names(visitor) == {"ship_order"}
+    assert text_of(call(allowed, "ship_order", number="2026-0002")).count("shipped")
+    assert call(allowed, "ship_order", number="2026-0002")["isError"]
+    for name in ("ship_order", "change_price"):
+        _, error = async_to_sync(visitor.error)("tools/call", {"name": name, "arguments": {}})
+        assert error["message"] == f"Unknown tool: {name}"
 
 
 def test_a_present_is_wrapped_as_the_user_says():

@@ -60,6 +60,3 @@ def template(n: str) -> str:
 
 def prompt(n: str = "1") -> str:
     return "shown"
-
-
-server = make_server()

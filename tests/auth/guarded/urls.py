@@ -1,5 +1,5 @@
 from django.urls import path
 
-from tests.auth.guarded.servers import server
+from tests.auth.guarded.servers import make_server
 
-urlpatterns = [path("", server.urls)]
+urlpatterns = [path("", make_server().urls)]
