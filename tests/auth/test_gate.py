@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -291,6 +292,27 @@ def test_nothing_is_remembered_for_longer_than_two_seconds():
 
 def test_an_authenticator_may_remember_nothing():
     known = Known(cache_s=0)
+    server = server_with(known)
+
+    admit(server, bearer("good"))
+    admit(server, bearer("good"))
+
+    assert known.asked == ["good", "good"]
+
+
+def test_a_token_is_not_remembered_beyond_its_own_end():
+    class Expiring(Known):
+        async def verify(self, token: str, exchange: Exchange) -> Principal:
+            self.asked.append(token)
+            auth = AuthInfo(
+                subject="1",
+                authenticator=self.kind,
+                scopes=frozenset({"shop:read"}),
+                expires_at=time.time() - 1,
+            )
+            return Principal(key="known:1", auth=auth)
+
+    known = Expiring()
     server = server_with(known)
 
     admit(server, bearer("good"))
