@@ -220,6 +220,13 @@ def test_required_scopes_are_asked_of_every_token(issuer: Issuer):
     assert 'scope="write"' in challenges_of(reply)[0]
 
 
+def test_a_broad_scope_stands_for_what_it_implies(issuer: Issuer, settings: Any):
+    """AUT-11"""
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0, "SCOPE_IMPLIES": {"write": ["mcp"]}}
+
+    assert admit(server_for(issuer, required_scopes=["mcp"]), bearer(issuer.sign()))
+
+
 def test_tokens_of_several_issuers_are_told_apart():
     with running_issuer() as one, running_issuer() as two:
         server = MCPServer(

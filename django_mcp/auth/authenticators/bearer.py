@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from django_mcp.auth.authenticators.base import Authenticator, Rejection
 from django_mcp.auth.credentials import KEY_START, find_bearer_token
 from django_mcp.auth.principal import Principal
+from django_mcp.auth.scopes import are_covered
 from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
 from django_mcp.server.exchange import Exchange
 
@@ -45,7 +46,7 @@ class BearerAuthenticator(Authenticator):
         if not isinstance(found, Principal) or not self.required_scopes:
             return found
         scopes = found.auth.scopes if found.auth is not None else frozenset()
-        return found if scopes.issuperset(self.required_scopes) else _TOO_FEW_SCOPES
+        return found if are_covered(self.required_scopes, scopes) else _TOO_FEW_SCOPES
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`."""
