@@ -66,6 +66,7 @@ class Settings:
     STATE_INLINE_BYTES: int = 32 * 1024
     STATE_SINGLE_USE: bool = False
     READ_CHUNK_BYTES: int | None = None
+    STRICT: bool = False
     PERMISSION: Any = None
     SCOPES: Sequence[str] = ()
     SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = None
@@ -273,6 +274,7 @@ _RULES: Mapping[str, _Rule] = {
         wanted=f"a whole number from 0 to {MAX_INLINE_STATE_BYTES}",
     ),
     "STATE_SINGLE_USE": _BOOL,
+    "STRICT": _BOOL,
     "READ_CHUNK_BYTES": _Rule(
         accepts=_or_none(lambda value: _is_whole(value) and value > 0),
         wanted="a whole number above 0, or None for no limit",

@@ -59,6 +59,7 @@ _SHARED = {
     "inline_state_bytes": "STATE_INLINE_BYTES",
     "single_use_state": "STATE_SINGLE_USE",
     "read_chunk_bytes": "READ_CHUNK_BYTES",
+    "strict": "STRICT",
     "throttle": "THROTTLE",
 }
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""

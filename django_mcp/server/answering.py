@@ -37,6 +37,7 @@ from django_mcp.server.methods import METHODS
 from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
 from django_mcp.server.sessions import Session, join_session
+from django_mcp.server.strict import check_params, check_result
 from django_mcp.server.taking import take
 
 if TYPE_CHECKING:
@@ -127,19 +128,26 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
             kept.in_flight[request.id] = ctx
             ctx.task = asyncio.current_task()
     try:
-        outcome = await _begin(ctx, derived)
+        outcome = await (_begin(ctx, derived) if not ctx.options.strict else _run_strictly(ctx))
     finally:
         ctx.finish()
         if kept is not None and kept.in_flight.get(request.id) is ctx:
             del kept.in_flight[request.id]
     if outcome is None:
         return None
+    if ctx.options.strict and not isinstance(outcome, Refusal):
+        outcome = check_result(ctx, outcome)
     if isinstance(outcome, Refusal):
         return _refuse(request.id, outcome, outcome.status or revision.status(outcome.code))
     reply = Reply(200, encode_result(request.id, outcome))
     if request.method == "initialize" and kept is None and exchange.headers is not None:
         return await _open_session(server, exchange, request, ctx.connection, reply)
     return reply
+
+
+async def _run_strictly(ctx: Context[Any]) -> bytes | Refusal | None:
+    refusal = check_params(ctx.method, ctx.params, ctx.rules)
+    return refusal or await _begin(ctx, ctx.server.derived)
 
 
 def _begin(ctx: Context[Any], derived: Derived) -> Coroutine[Any, Any, bytes | Refusal | None]:

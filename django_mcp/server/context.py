@@ -375,6 +375,11 @@ class Context(Asking, Generic[P]):
         sink = self.exchange.sink
         # Encoded before the look at the state, so that a bad value fails whoever listens.
         message = encode_notification(method, params)
+        if self.options.strict:
+            from django_mcp.server.strict import is_sound
+
+            if not is_sound(method, params, self.rules):
+                return
         if sink is not None and self._may_send and not self._is_cancelled:
             await sink.send(message)
 

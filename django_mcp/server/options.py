@@ -44,6 +44,7 @@ class Options:
         inline_state_bytes: what a call knows between two rounds travels with the questions up to
             this size; more is kept here.
         single_use_state: a state that came back is refused when it comes again.
+        strict: hold every message against the rules of its revision, in and out; for development.
         read_chunk_bytes: the most that is sent of a text that is read in parts, told to clients; None:
             any, and they are not told that they can.
         has_server_info: name the server in every result, where the revision has it.
@@ -83,6 +84,7 @@ class Options:
     inline_state_bytes: int = 32 * 1024
     single_use_state: bool = False
     list_cache: dict[str, CacheHint] = field(default_factory=dict)
+    strict: bool = False
     read_chunk_bytes: int | None = None
     has_server_info: bool = True
     session_idle_s: float = 3600.0

@@ -13,6 +13,7 @@ from django_mcp.server.admission import refuse_version
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.sessions import Session
+from django_mcp.server.strict import check_params
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -29,8 +30,20 @@ async def take(
         return refusal
     if isinstance(message, Response):
         return await _take_response(server, message, exchange)
+    if server.options.strict:
+        refusal = _check(server, message, exchange)
+        if refusal is not None:
+            return refusal
     await _take_notification(server, message, exchange)
     return None
+
+
+def _check(server: MCPServer, message: Notification, exchange: Exchange) -> Refusal | None:
+    header = exchange.headers.get(PROTOCOL_VERSION) if exchange.headers is not None else None
+    revision = server.revisions.find(header)
+    if revision is None and exchange.connection is not None:
+        revision = exchange.connection.revision
+    return None if revision is None else check_params(message.method, message.params, revision)
 
 
 async def _take_response(

@@ -53,6 +53,8 @@ class Revision:
         interim_fields: stand in place of `result_fields` in a result that asks for input; empty
             where results cannot ask.
         asks: what a client can be asked while its request runs, as `Ask.kind` names it.
+        block_types: the kinds of content blocks.
+        structures_objects_only: the structured content of a tool's result is an object.
         has_event_ids: events of a stream have ids, and a stream that broke off can be resumed.
         primes_streams: a stream opens with an id and no message, so that it can be resumed from
             its start, and may be closed by the server while the call goes on.
@@ -73,6 +75,8 @@ class Revision:
     result_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     interim_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     asks: frozenset[str] = frozenset()
+    block_types: frozenset[str] = frozenset()
+    structures_objects_only: bool = True
     has_event_ids: bool = False
     primes_streams: bool = False
     lowerings: Mapping[str, Lowering]

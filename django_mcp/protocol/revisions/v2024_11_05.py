@@ -34,5 +34,6 @@ V2024_11_05 = Revision(
     has_progress_messages=False,
     missing_resource_code=RESOURCE_NOT_FOUND,
     asks=frozenset({"sampling", "roots"}),
+    block_types=frozenset({"text", "image", "resource"}),
     lowerings=MappingProxyType({}),
 )

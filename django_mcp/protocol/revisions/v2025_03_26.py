@@ -28,6 +28,7 @@ V2025_03_26 = replace(
     name="2025-03-26",
     accepts_batches=True,
     has_progress_messages=True,
+    block_types=V2024_11_05.block_types | {"audio"},
     has_event_ids=True,
     lowerings=MappingProxyType(
         {

@@ -50,6 +50,7 @@ V2025_06_18 = replace(
     V2025_03_26,
     name="2025-06-18",
     accepts_batches=False,
+    block_types=V2025_03_26.block_types | {"resource_link"},
     asks=frozenset({"sampling", "roots", "form"}),
     lowerings=MappingProxyType(
         {

@@ -44,6 +44,7 @@ V2026_07_28 = replace(
     V2025_11_25,
     name="2026-07-28",
     is_stateless=True,
+    structures_objects_only=False,
     methods=MappingProxyType(
         {
             "server/discover": MethodRule(is_cacheable=True),
