@@ -46,6 +46,7 @@ class Settings:
     PUBLIC: bool = False
     AUTHENTICATORS: Sequence[Any] = ()
     MODE: str = "both"
+    LEGACY_SSE: bool = False
     REVISIONS: Sequence[str] | None = None
     PAGE_SIZE: int = 1000
     VALIDATE_INPUT: bool = True
@@ -241,6 +242,7 @@ _RULES: Mapping[str, _Rule] = {
         accepts=lambda value: value in ("both", "stateful", "stateless"),
         wanted="'both', 'stateful' or 'stateless'",
     ),
+    "LEGACY_SSE": _BOOL,
     "REVISIONS": _Rule(
         accepts=_or_none(_is_list_of(lambda value: value in _REVISION_NAMES)),
         wanted=f"None (all) or a list out of {', '.join(_REVISION_NAMES)}",

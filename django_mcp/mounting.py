@@ -18,6 +18,7 @@ from django.urls.resolvers import RoutePattern
 
 from django_mcp.health import HealthView, serve_health
 from django_mcp.transports.http.view import MCPView, make_view
+from django_mcp.transports.legacy_sse.views import LegacyView
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -32,6 +33,7 @@ __all__ = [
     "find_decorated",
     "find_match",
     "find_mounts",
+    "legacy_patterns_of",
     "patterns_of",
 ]
 
@@ -49,6 +51,15 @@ def patterns_of(server: MCPServer) -> list[URLPattern]:
         path("mcp/", view),
         path("mcp/health", health, name="health"),
         path("mcp/health/", health),
+        *(legacy_patterns_of(server) if server.options.legacy_sse else ()),
+    ]
+
+
+def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
+    """Return the URL patterns of HTTP+SSE alone: where a stream is opened, and where to post."""
+    return [
+        path("sse", LegacyView(server, takes_messages=False), name="sse"),
+        path("messages", LegacyView(server, takes_messages=True), name="messages"),
     ]
 
 
@@ -64,7 +75,7 @@ class Mount:
 
     path: str
     is_fixed: bool
-    view: MCPView | HealthView
+    view: MCPView | HealthView | LegacyView
 
 
 def find_mounts() -> list[Mount]:
@@ -72,7 +83,7 @@ def find_mounts() -> list[Mount]:
     return [
         Mount(path=path, is_fixed=is_fixed, view=view)
         for path, is_fixed, view in _walk(get_resolver().url_patterns, "/", is_fixed=True)
-        if isinstance(view, MCPView | HealthView)
+        if isinstance(view, MCPView | HealthView | LegacyView)
     ]
 
 
@@ -135,6 +146,8 @@ def _resolve(path_info: str) -> Match | None:
     # A view inside of a decorator is not ours to take: the decorator is there for a reason.
     if isinstance(match.func, MCPView):
         return Match(application=consumer_of(match.func.server), kwargs=match.kwargs)
+    if isinstance(match.func, LegacyView):
+        return Match(application=_legacy_consumer_of(match.func), kwargs=match.kwargs)
     if isinstance(match.func, HealthView):
         return Match(application=serve_health, kwargs=match.kwargs)
     return None
@@ -146,6 +159,17 @@ def consumer_of(server: MCPServer) -> ASGIApp:
     from django_mcp.transports.http.consumer import MCPConsumer
 
     application: ASGIApp = MCPConsumer.as_asgi(server=server)
+    return application
+
+
+def _legacy_consumer_of(view: LegacyView) -> ASGIApp:
+    from django_mcp.transports.legacy_sse.consumers import (
+        LegacyMessageConsumer,
+        LegacyStreamConsumer,
+    )
+
+    consumer = LegacyMessageConsumer if view.takes_messages else LegacyStreamConsumer
+    application: ASGIApp = consumer.as_asgi(server=view.server)
     return application
 
 

@@ -55,6 +55,7 @@ _SHARED = {
     "body_timeout_s": "BODY_TIMEOUT_S",
     "keepalive_s": "KEEPALIVE_S",
     "log_level": "LOG_LEVEL",
+    "legacy_sse": "LEGACY_SSE",
     "state_ttl_s": "STATE_TTL_S",
     "inline_state_bytes": "STATE_INLINE_BYTES",
     "single_use_state": "STATE_SINGLE_USE",

@@ -56,6 +56,7 @@ class Options:
         ask_timeout_s: seconds a client has to answer a question that it is asked on a stream.
         stream_max_age_s: seconds after which a stream is closed; the client opens another.
         max_streams, max_streams_each: open streams of this process, and of one principal in it.
+        legacy_sse: serve HTTP+SSE of 2024-11-05 as well, at `sse` and `messages`.
         log_rate: log messages per second that one connection is sent at most.
         permission, scopes: what entries need that say nothing of it themselves.
         throttle: requests by `principal` and by `address`, such as `"600/m"`.
@@ -96,6 +97,7 @@ class Options:
     stream_max_age_s: float = 3600.0
     max_streams: int = 10_000
     max_streams_each: int = 1000
+    legacy_sse: bool = False
     log_rate: int = 100
     permission: Permission = None
     scopes: str | Sequence[str] | None = None

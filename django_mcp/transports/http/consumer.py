@@ -21,7 +21,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
-from django_mcp.transports.http.entries import find_entry, refuse_at_door
+from django_mcp.transports.http.entries import Entry, find_entry, refuse_at_door
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import fault, json_headers, noted
 from django_mcp.transports.http.sink import Send, StreamSink
@@ -145,13 +145,16 @@ class MCPConsumer(AsyncHttpConsumer):
             exchange, self._receive, self._sink, server.options.keepalive_s, self._on_gone, timers
         )
         try:
-            return await find_entry(server, self.scope["method"])(exchange)
+            return await self._find_entry()(exchange)
         except asyncio.CancelledError:
             if not self._interrupt.is_ours():
                 raise
             return None
         finally:
             watch.close()
+
+    def _find_entry(self) -> Entry:
+        return find_entry(self.server, self.scope["method"])
 
     def _on_gone(self) -> None:
         exchange = self._exchange

@@ -52,6 +52,10 @@ class StreamSink:
         """Send a comment, so that nobody on the way takes the connection for a dead one."""
         await self._write(sse.comment())
 
+    async def point(self, uri: str) -> None:
+        """Send the event that tells a client of HTTP+SSE where to post its messages."""
+        await self._write(sse.endpoint(uri))
+
     async def finish(self, reply: Reply) -> None:
         """Send the answer, if there is one, and end the stream."""
         if not self.has_started:

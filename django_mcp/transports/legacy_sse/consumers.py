@@ -1,0 +1,54 @@
+"""The consumers of HTTP+SSE: the same way in as at the endpoint, and another server entry behind."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qs
+
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.messages import encode_error
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.http.entries import Entry
+from django_mcp.transports.legacy_sse.driver import TOKEN, keep_stream, take_message
+
+__all__ = ["LegacyMessageConsumer", "LegacyStreamConsumer"]
+
+
+class LegacyStreamConsumer(MCPConsumer):
+    """Keep the stream of a client open: `GET .../sse`."""
+
+    def _find_entry(self) -> Entry:
+        scope: Any = self.scope
+        if scope["method"] != "GET" or self._sink is None:
+            return partial(_not_allowed, b"GET, OPTIONS")
+        query = scope.get("query_string", b"").decode("latin-1")
+        path = scope["path"].removesuffix("/").removesuffix("sse") + "messages"
+        url = f"{path}?{query}" if query else path
+        return partial(_in_order, self.server, self._sink, url)
+
+
+class LegacyMessageConsumer(MCPConsumer):
+    """Take a client's messages: `POST .../messages?session_id=...`."""
+
+    def _find_entry(self) -> Entry:
+        scope: Any = self.scope
+        if scope["method"] != "POST":
+            return partial(_not_allowed, b"POST, OPTIONS")
+        query = scope.get("query_string", b"").decode("latin-1")
+        token = parse_qs(query, max_num_fields=100).get(TOKEN, [""])[-1]
+        return partial(_take, self.server, token)
+
+
+async def _in_order(server: Any, sink: Any, url: str, exchange: Exchange) -> Reply:
+    return await keep_stream(server, exchange, sink, url)
+
+
+async def _take(server: Any, token: str, exchange: Exchange) -> Reply:
+    return await take_message(server, exchange, token)
+
+
+async def _not_allowed(verbs: bytes, _exchange: Exchange) -> Reply:
+    refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed")
+    return Reply(405, encode_error(None, refusal), ((b"allow", verbs),))

@@ -1,0 +1,9 @@
+SECRET_KEY = "only-for-tests"
+DEBUG = False
+ALLOWED_HOSTS = ["127.0.0.1"]
+INSTALLED_APPS: list[str] = []
+MIDDLEWARE: list[str] = []
+ROOT_URLCONF = "tests.transports.legacy_sse.site.urls"
+USE_TZ = True
+DATABASES: dict[str, dict[str, str]] = {}
+DJANGO_MCP = {"PUBLIC": True, "SESSION_STORE": "memory", "PUSH_BUS": "local", "LEGACY_SSE": True}

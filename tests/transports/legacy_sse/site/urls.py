@@ -1,0 +1,37 @@
+from dataclasses import dataclass
+
+from django.urls import include, path
+
+from django_mcp import Context, MCPServer, tool
+from django_mcp.mounting import legacy_patterns_of
+
+alone = MCPServer("alone", public=True)
+
+
+@dataclass
+class Confirmation:
+    sure: bool
+
+
+@tool
+def echo(text: str) -> str:
+    return text
+
+
+@tool
+async def confirm(ctx: Context) -> str:
+    await ctx.aprogress(1, 2)
+    # The client of this transport may speak any revision with a handshake.
+    answer = await ctx.aelicit("Sure?", Confirmation)
+    return answer.action
+
+
+@alone.tool
+def whisper() -> str:
+    return "alone"
+
+
+urlpatterns = [
+    path("", include("django_mcp.urls")),
+    path("old/", include((legacy_patterns_of(alone), "old"))),
+]

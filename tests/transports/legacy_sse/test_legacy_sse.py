@@ -1,0 +1,129 @@
+"""HTTP+SSE with the clients that still speak it, over real sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from mcp import ClientSession
+from mcp.client.sse import sse_client
+from mcp.types import ElicitResult
+
+from tests.sites import Running, running
+
+LIMIT_S = 10.0
+
+
+@pytest.fixture(scope="module", params=["uvicorn", "daphne"])
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    log = tmp_path_factory.mktemp("legacy_sse") / "server.log"
+    with running("tests.transports.legacy_sse.site", request.param, log=log) as site:
+        yield site
+    assert "Traceback" not in log.read_text()
+
+
+def address(site: Running, path: str) -> str:
+    return f"http://{site.host}:{site.port}{path}"
+
+
+async def accept(context: Any, params: Any) -> ElicitResult:
+    return ElicitResult(action="accept", content={"sure": True})
+
+
+@pytest.mark.parametrize(("path", "tool"), [("/sse", "echo"), ("/old/sse", "whisper")])
+async def test_the_official_client_is_served(site: Running, path: str, tool: str) -> None:
+    """OSE-01, OSE-02, OSE-03"""
+    async with (
+        sse_client(address(site, path)) as (reading, writing),
+        ClientSession(reading, writing) as session,
+    ):
+        await session.initialize()
+        tools = await session.list_tools()
+        result = await session.call_tool(tool, {"text": "hello"} if tool == "echo" else {})
+
+    assert tool in [each.name for each in tools.tools]
+    assert result.content[0].text in ("hello", "alone")  # type: ignore[union-attr]
+
+
+async def test_a_question_is_asked_on_the_stream(site: Running) -> None:
+    """OSE-07"""
+    async with (
+        sse_client(address(site, "/sse")) as (reading, writing),
+        ClientSession(reading, writing, elicitation_callback=accept) as session,
+    ):
+        await session.initialize()
+        result = await session.call_tool("confirm", {})
+
+    assert result.content[0].text == "accept"  # type: ignore[union-attr]
+
+
+@asynccontextmanager
+async def stream(site: Running, query: str = "") -> Any:
+    """Open a stream by hand, and yield the client, where to post, and the lines that come."""
+    async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+        headers = {"accept": "text/event-stream"}
+        async with client.stream("GET", address(site, "/sse" + query), headers=headers) as opened:
+            lines = opened.aiter_lines()
+            assert await anext(lines) == "event: endpoint"
+            where = (await anext(lines)).removeprefix("data: ")
+            yield client, address(site, where), lines
+
+
+async def test_a_query_is_kept(site: Running) -> None:
+    """A site may tell its clients apart by it."""
+    async with stream(site, "?tenant=7") as (_, where, _lines):
+        assert "/messages?tenant=7&session_id=" in where
+
+
+async def test_answers_come_on_the_stream_only(site: Running) -> None:
+    """OSE-05"""
+    async with stream(site) as (client, where, lines):
+        posted = await client.post(where, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        found = ""
+        while not found.startswith("data:"):
+            found = await anext(lines)
+
+    assert (posted.status_code, posted.content) == (202, b"")
+    assert json.loads(found.removeprefix("data: ")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
+    """OSE-04, OSE-05, OSE-06: junk is 400, an unknown or ended stream 404, a strange page 403."""
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with stream(site) as (client, where, _lines):
+        junk = await client.post(where, content=b"{", headers={"content-type": "application/json"})
+        strange = await client.post(where, json=ping, headers={"origin": "http://evil.example"})
+        unknown = await client.post(address(site, "/messages?session_id=x"), json=ping)
+        missing = await client.post(address(site, "/messages"), json=ping)
+        wrong = await client.get(where)
+    async with httpx.AsyncClient() as client:
+        opened = await client.get(
+            address(site, "/sse"),
+            headers={"accept": "text/event-stream", "origin": "http://evil.example"},
+        )
+
+    assert junk.status_code == 400
+    assert (strange.status_code, opened.status_code) == (403, 403)
+    assert (unknown.status_code, missing.status_code) == (404, 404)
+    assert wrong.status_code in (405, 406)
+
+
+async def test_a_connection_ends_with_its_stream(site: Running) -> None:
+    """OSE-06"""
+    async with stream(site) as (_, where, _lines):
+        pass
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+        # The server hears of the end in its own time.
+        for _ in range(1000):
+            status = (await client.post(where, json=ping)).status_code
+            if status == 404:
+                break
+
+    assert status == 404
