@@ -120,6 +120,7 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
         pass
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+        status = 0
         # The server hears of the end in its own time.
         for _ in range(1000):
             status = (await client.post(where, json=ping)).status_code
