@@ -25,7 +25,7 @@ revision's record says how its form becomes the form of the revision before it.
 
 def page() -> str:
     """Return the whole page."""
-    sections = [HEAD, *_behaviour(), *_methods(), *_statuses(), *_lowerings()]
+    sections = [HEAD, *_behaviour(), *_methods(), *_asks(), *_statuses(), *_lowerings()]
     return "\n".join(sections)
 
 
@@ -74,6 +74,18 @@ def _methods() -> list[str]:
         for name in names
     )
     return ["## Requests a client may make\n", *_table(["Method", *_names()], rows)]
+
+
+def _asks() -> list[str]:
+    names = sorted({name for revision in REVISIONS for name in revision.asks})
+    rows = (
+        [f"`{name}`", *("yes" if name in revision.asks else "" for revision in REVISIONS)]
+        for name in names
+    )
+    return [
+        "## What a client can be asked while its request runs\n",
+        *_table(["", *_names()], rows),
+    ]
 
 
 def _statuses() -> list[str]:
