@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from django_mcp.protocol.results import PromptResult as PromptResult
     from django_mcp.protocol.results import ReadResult as ReadResult
     from django_mcp.protocol.results import ToolResult as ToolResult
-    from django_mcp.server.asking import InputRequired as InputRequired
+    from django_mcp.server.rounds import InputRequired as InputRequired
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import completion as completion
     from django_mcp.servers import default_server as default_server
@@ -53,7 +53,7 @@ _HOMES = {
     "File": "django_mcp.protocol.content",
     "Icon": "django_mcp.protocol.content",
     "Image": "django_mcp.protocol.content",
-    "InputRequired": "django_mcp.server.asking",
+    "InputRequired": "django_mcp.server.rounds",
     "MCPServer": "django_mcp.servers",
     "McpHeader": "django_mcp.protocol.headers",
     "PromptMessage": "django_mcp.protocol.results",

@@ -11,16 +11,16 @@ import threading
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import Request, RequestId, encode_notification
-from django_mcp.server.asking import Answers, Asking
+from django_mcp.server.asking import Asking
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.interrupt import Shield
 from django_mcp.server.replay import CallStream
+from django_mcp.server.rounds import Answers
 from django_mcp.server.sessions import Session
+from django_mcp.server.telling import Telling
 from django_mcp.server.tracing import find_trace
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class NoSession(Exception):
     """There is no session that anything could be kept in."""
 
 
-class Context(Asking, Generic[P]):
+class Context(Asking, Telling, Generic[P]):
     """What a handler holds of the request it answers, generic over the principal's type.
 
     A context belongs to one request and ends with it: afterwards nothing is sent any more.
@@ -45,7 +45,6 @@ class Context(Asking, Generic[P]):
         "_answers",
         "_is_cancelled",
         "_is_finished",
-        "_last_progress",
         "_loop",
         "_loop_thread",
         "_meta",
@@ -257,108 +256,7 @@ class Context(Asking, Generic[P]):
         """Do as `aclose_stream` does, from a synchronous handler."""
         self._from_thread(self.aclose_stream(retry_ms), "aclose_stream")
 
-    # -- progress
-
-    async def aprogress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Tell the client how far the work is. Does nothing when it did not ask to know.
-
-        Args:
-            progress: done so far, in any unit; only increasing values are sent.
-            total: what `progress` will be at the end, if known.
-            message: a text for people, where the revision has it.
-        """
-        token = self._meta.get(keys.PROGRESS_TOKEN)
-        if token is None or not self._may_send or type(token) not in (str, int):
-            return
-        if self._last_progress is not None and progress <= self._last_progress:
-            return
-        self._last_progress = progress
-        params: JSONObject = {"progressToken": token, "progress": progress}
-        if total is not None:
-            params["total"] = total
-        if message is not None and self.rules.has_progress_messages:
-            params["message"] = str(message)
-        await self._notify("notifications/progress", params)
-
-    def progress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Do as `aprogress` does, from a synchronous handler."""
-        if keys.PROGRESS_TOKEN in self._meta and self._may_send:
-            self._from_thread(self.aprogress(progress, total, message), "aprogress")
-
-    # -- log messages
-
-    async def alog(self, level: str, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message to the client, if it wants to hear of that level.
-
-        Args:
-            level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,
-                alert, emergency.
-            data: any JSON value, a text most often. No secrets: it leaves the site.
-            logger: which part of the application speaks.
-
-        Raises:
-            ValueError: an unknown level.
-        """
-        if self._wants(level):
-            params: JSONObject = {"level": level, "data": data}
-            if logger is not None:
-                params["logger"] = logger
-            await self._notify("notifications/message", params)
-
-    def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
-        """Do as `alog` does, from a synchronous handler."""
-        if self._wants(level):
-            self._from_thread(self.alog(level, data, logger=logger), "alog")
-
-    def debug(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level debug."""
-        self.log("debug", data, logger=logger)
-
-    def info(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level info."""
-        self.log("info", data, logger=logger)
-
-    def warning(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level warning."""
-        self.log("warning", data, logger=logger)
-
-    def error(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level error."""
-        self.log("error", data, logger=logger)
-
-    async def adebug(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level debug."""
-        await self.alog("debug", data, logger=logger)
-
-    async def ainfo(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level info."""
-        await self.alog("info", data, logger=logger)
-
-    async def awarning(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level warning."""
-        await self.alog("warning", data, logger=logger)
-
-    async def aerror(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level error."""
-        await self.alog("error", data, logger=logger)
-
-    def _wants(self, level: str) -> bool:
-        if level not in LOG_LEVELS:
-            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
-        if not self._may_send:
-            return False
-        threshold = self.connection.log_level
-        if threshold is None:
-            if self.rules.logs_by_request:
-                return False
-            threshold = self.options.log_level
-        return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
-
-    # -- the way to the client
+    # -- the way to the client; see `Telling`
 
     @property
     def _may_send(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
-from django_mcp.server.asking import Answers
+from django_mcp.server.rounds import Answers
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context

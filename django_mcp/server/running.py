@@ -21,7 +21,11 @@ from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.server.asking import (
+from django_mcp.server.back_channel import ask_client
+from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.interrupt import Interrupt, TaskTimers
+from django_mcp.server.request_state import open_answers, seal_state
+from django_mcp.server.rounds import (
     Answers,
     Asked,
     AskFailed,
@@ -29,10 +33,6 @@ from django_mcp.server.asking import (
     InputRequired,
     OnceDue,
 )
-from django_mcp.server.back_channel import ask_client
-from django_mcp.server.interfaces import Failure, FailureKind
-from django_mcp.server.interrupt import Interrupt, TaskTimers
-from django_mcp.server.request_state import open_answers, seal_state
 from django_mcp.server.tracing import attach_trace
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from django_mcp.protocol.asks import ask_form, ask_roots
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.asking import AskFailed, InputRequired
 from django_mcp.server.context import Context
+from django_mcp.server.rounds import AskFailed, InputRequired
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import HANDSHAKE, R1, R2, R3, R4

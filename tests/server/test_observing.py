@@ -10,9 +10,9 @@ import pytest
 from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
-from django_mcp.server.asking import InputRequired
 from django_mcp.server.context import Context
 from django_mcp.server.interfaces import FailureKind
+from django_mcp.server.rounds import InputRequired
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 

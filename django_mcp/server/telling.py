@@ -1,0 +1,139 @@
+"""Tell the client something while a handler runs: how far the work is, and log messages."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.levels import LOG_LEVELS
+
+if TYPE_CHECKING:
+    from django_mcp.protocol.revisions import Revision
+    from django_mcp.server.connection import ConnectionState
+    from django_mcp.server.options import Options
+
+__all__ = ["Telling"]
+
+
+class Telling:
+    """The part of a context that tells. Each method has an `a` twin for async handlers."""
+
+    __slots__ = ("_last_progress",)
+
+    _last_progress: float | None
+
+    if TYPE_CHECKING:
+        rules: Revision
+        options: Options
+        connection: ConnectionState
+        _meta: JSONObject
+
+        @property
+        def _may_send(self) -> bool: ...
+
+        async def _notify(self, method: str, params: JSONObject) -> None: ...
+
+        def _from_thread(self, coroutine: Coroutine[Any, Any, None], name: str) -> None: ...
+
+    # -- progress
+
+    async def aprogress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the client how far the work is. Does nothing when it did not ask to know.
+
+        Args:
+            progress: done so far, in any unit; only increasing values are sent.
+            total: what `progress` will be at the end, if known.
+            message: a text for people, where the revision has it.
+        """
+        token = self._meta.get(keys.PROGRESS_TOKEN)
+        if token is None or not self._may_send or type(token) not in (str, int):
+            return
+        if self._last_progress is not None and progress <= self._last_progress:
+            return
+        self._last_progress = progress
+        params: JSONObject = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None and self.rules.has_progress_messages:
+            params["message"] = str(message)
+        await self._notify("notifications/progress", params)
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Do as `aprogress` does, from a synchronous handler."""
+        if keys.PROGRESS_TOKEN in self._meta and self._may_send:
+            self._from_thread(self.aprogress(progress, total, message), "aprogress")
+
+    # -- log messages
+
+    async def alog(self, level: str, data: Any, *, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants to hear of that level.
+
+        Args:
+            level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,
+                alert, emergency.
+            data: any JSON value, a text most often. No secrets: it leaves the site.
+            logger: which part of the application speaks.
+
+        Raises:
+            ValueError: an unknown level.
+        """
+        if self._wants(level):
+            params: JSONObject = {"level": level, "data": data}
+            if logger is not None:
+                params["logger"] = logger
+            await self._notify("notifications/message", params)
+
+    def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
+        """Do as `alog` does, from a synchronous handler."""
+        if self._wants(level):
+            self._from_thread(self.alog(level, data, logger=logger), "alog")
+
+    def debug(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level debug."""
+        self.log("debug", data, logger=logger)
+
+    def info(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level info."""
+        self.log("info", data, logger=logger)
+
+    def warning(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level warning."""
+        self.log("warning", data, logger=logger)
+
+    def error(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level error."""
+        self.log("error", data, logger=logger)
+
+    async def adebug(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level debug."""
+        await self.alog("debug", data, logger=logger)
+
+    async def ainfo(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level info."""
+        await self.alog("info", data, logger=logger)
+
+    async def awarning(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level warning."""
+        await self.alog("warning", data, logger=logger)
+
+    async def aerror(self, data: Any, *, logger: str | None = None) -> None:
+        """Log at level error."""
+        await self.alog("error", data, logger=logger)
+
+    def _wants(self, level: str) -> bool:
+        if level not in LOG_LEVELS:
+            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
+        if not self._may_send:
+            return False
+        threshold = self.connection.log_level
+        if threshold is None:
+            if self.rules.logs_by_request:
+                return False
+            threshold = self.options.log_level
+        return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
