@@ -41,7 +41,9 @@ REMEDY = (
 def connect() -> None:
     """Tell challenges where the metadata is, and the OAuth part which servers there are."""
     set_metadata_source(_find_metadata_url)
-    connect_resources(all_servers=all_servers, find_server=find_server)
+    connect_resources(
+        all_servers=all_servers, find_server=find_server, find_root_path=_find_root_path
+    )
 
 
 def require_authorization_servers() -> None:
@@ -107,7 +109,7 @@ def patterns() -> list[URLPattern | URLResolver]:
 def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpResponseBase:
     """Answer with the metadata of the endpoint whose path follows; without one, of the root's server."""
     prefix = get_script_prefix()
-    path_info = f"/{resource_path}" if resource_path else _path_of_root()
+    path_info = f"/{resource_path}" if resource_path else _find_root_path() or "/"
     if prefix != "/" and path_info.startswith(prefix):
         path_info = path_info.removeprefix(prefix.rstrip("/"))
     server = find_server(path_info)
@@ -142,7 +144,7 @@ def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[s
     return found
 
 
-def _path_of_root() -> str:
+def _find_root_path() -> str | None:
     """Return the path of the endpoint that the root form is about: the default server's, or the only one."""
     endpoints = {
         mount.view.server: mount.path
@@ -152,7 +154,7 @@ def _path_of_root() -> str:
     for server, endpoint in endpoints.items():
         if getattr(server, "is_default", False) or len(endpoints) == 1:
             return endpoint
-    return "/"
+    return None
 
 
 def _find_metadata_url(exchange: Exchange) -> str | None:

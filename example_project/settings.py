@@ -100,5 +100,5 @@ if OAUTH:
     )
     LOGIN_URL = "/login/"
     DJANGO_MCP["PUBLIC"] = False
-    DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"]
+    DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
     DJANGO_MCP["OAUTH_BASE_SCOPES"] = ["shop"]

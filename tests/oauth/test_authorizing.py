@@ -32,7 +32,7 @@ CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest())
 @pytest.fixture(autouse=True)
 def protected(settings: Any) -> None:
     settings.DJANGO_MCP = {
-        "AUTHENTICATORS": ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"],
+        "AUTHENTICATORS": ["django_mcp.contrib.oauth.OAuthAuthenticator"],
     }
 
 
@@ -118,6 +118,19 @@ def test_a_code_is_changed_for_a_token_of_the_resource_and_its_answer_names_the_
     assert response["cache-control"] == "no-store"
     assert response["access-control-allow-origin"] == "*"
     assert get_access_token_model().objects.get().resource == [RESOURCE]
+
+
+@pytest.mark.parametrize(("source", "resource"), [("dcr", [RESOURCE]), ("manual", [])])
+def test_a_client_that_names_no_resource_gets_a_token_for_the_default_server_if_it_is_an_mcp_client(
+    application: Any, browser: Client, source: str, resource: list[str]
+):
+    application.registration_source = source
+    application.save()
+
+    code = allow(browser, address(application, resource=None))["code"]
+    exchange(application, code)
+
+    assert get_access_token_model().objects.get().resource == resource
 
 
 def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: Client):
@@ -396,6 +409,22 @@ def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: C
     assert get_access_token_model().objects.exists()
     Client().post("/oauth/revoke/", {"token": token, "client_id": application.client_id})
     assert not get_access_token_model().objects.exists()
+
+
+def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser: Client):
+    tokens = tokens_for(application, browser)
+    page = browser.get("/oauth/authorized/")
+    where = f"/oauth/authorized/{get_access_token_model().objects.get().pk}/delete/"
+    stranger = Client()
+    stranger.force_login(get_user_model().objects.create_user("grace"))
+
+    assert "A client" in page.content.decode()
+    assert "A client" not in stranger.get("/oauth/authorized/").content.decode()
+    assert stranger.post(where).status_code == 404
+    token = hidden_fields(browser.get(where).content.decode())
+    assert browser.post(where, token).status_code == 302
+    assert not get_access_token_model().objects.exists()
+    assert refresh(application, tokens["refresh_token"]).status_code == 400
 
 
 @pytest.mark.parametrize("page", ["token/", "revoke/", "register/"])

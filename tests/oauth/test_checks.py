@@ -137,7 +137,7 @@ def test_a_site_without_an_authorization_server_does_not_start(
 ):
     """B11"""
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
-    authenticators = ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"]
+    authenticators = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
     with override_settings(ROOT_URLCONF=__name__, DJANGO_MCP={"AUTHENTICATORS": authenticators}):
         assert "O022" in ids()
         with pytest.raises(ImproperlyConfigured, match="authorization server"):

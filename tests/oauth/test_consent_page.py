@@ -19,7 +19,7 @@ from tests.oauth.test_authorizing import address
 
 pytestmark = pytest.mark.django_db
 
-AUTHENTICATORS = ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"]
+AUTHENTICATORS = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
 SCOPES = {"stock:read": "Look at the shelves", "stock:write": gettext_lazy("Permission denied.")}
 
 depot = MCPServer("consent-depot", title="The depot", authenticators=AUTHENTICATORS)

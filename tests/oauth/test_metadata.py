@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ from django.test import AsyncClient, Client, override_settings
 from django.urls import include, path
 
 from django_mcp.servers import MCPServer
+from tests.sites import ROOT, environment
 
-AUTHENTICATORS = ["django_mcp.contrib.oauth.authenticator.OAuthAuthenticator"]
+AUTHENTICATORS = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
 PROTECTED = {"NAME": "shop", "TITLE": "The shop", "AUTHENTICATORS": AUTHENTICATORS}
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
@@ -219,3 +222,25 @@ def test_pages_of_every_origin_may_read_the_documents(url: str):
     assert response["access-control-allow-origin"] == "*"
     assert "MCP-Protocol-Version" in response["access-control-allow-headers"]
     assert "access-control-allow-credentials" not in response
+
+
+def test_openid_discovery_is_there_while_it_is_on_and_not_otherwise():
+    assert get("/.well-known/openid-configuration").status_code == 404
+    code = (
+        "import django, json; django.setup()\n"
+        "from django.test import Client\n"
+        "for path in ('', '/mcp'):\n"
+        "    found = Client().get('/.well-known/openid-configuration' + path).json()\n"
+        "    print(found['issuer'], found['code_challenge_methods_supported'], found['jwks_uri'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**environment("tests"), "DJANGO_SETTINGS_MODULE": "tests.oauth.oidc_settings"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    line = "http://testserver ['S256'] http://testserver/oauth/jwks.json\n"
+    assert done.stdout == line * 2, done.stderr

@@ -19,7 +19,12 @@ from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestErro
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import inert
 from django_mcp.contrib.oauth.redirects import is_loopback
-from django_mcp.contrib.oauth.resources import find_server_of, is_own_resource, needs_of
+from django_mcp.contrib.oauth.resources import (
+    find_default_resource,
+    find_server_of,
+    is_own_resource,
+    needs_of,
+)
 
 __all__ = ["AskedScope", "ConsentView"]
 
@@ -61,6 +66,8 @@ class ConsentView(AuthorizationView):
         error = _find_error(request, credentials)
         if error is not None:
             raise OAuthToolkitError(error=error, redirect_uri=credentials["redirect_uri"])
+        if "resource" not in request.GET:
+            _name_resource(request, credentials["request"].client)
         return scopes, credentials
 
     def form_valid(self, form: Any) -> HttpResponse:
@@ -115,6 +122,18 @@ class ConsentView(AuthorizationView):
                 )
             ],
         }
+
+
+def _name_resource(request: HttpRequest, application: Any) -> None:
+    """Let the token of a client that names no resource be for the default one, and not for all.
+
+    Clients that registered themselves are MCP clients; others may be those of the site's own API.
+    """
+    resource = find_default_resource(request)
+    if resource is not None and application.registration_source in ("dcr", "cimd"):
+        query = request.GET.copy()
+        query["resource"] = resource
+        request.GET = query  # type: ignore[assignment]
 
 
 def _find_error(request: HttpRequest, credentials: dict[str, Any]) -> Any:

@@ -112,7 +112,7 @@ class _Client:
         if answer.status != 401 or not challenge.lower().startswith("bearer"):
             yield _bad(
                 f"Without a token the endpoint answers {answer.status}, not 401 with a challenge.",
-                "Name django_mcp.contrib.oauth.authenticator.OAuthAuthenticator in AUTHENTICATORS.",
+                "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
             )
             raise _Stop
         yield _good("Without a token the endpoint answers 401 and a Bearer challenge.")
@@ -313,7 +313,7 @@ class _Client:
             yield _bad(
                 f"The endpoint answers {answer.status} to a token that is "
                 f"{'good' if is_good else 'revoked'}.",
-                "Name django_mcp.contrib.oauth.authenticator.OAuthAuthenticator in AUTHENTICATORS.",
+                "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
             )
 
     # -- requests

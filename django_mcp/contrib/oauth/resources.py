@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "baseline_scopes",
     "connect",
+    "find_default_resource",
     "find_server_of",
     "is_own_resource",
     "named_scopes",
@@ -38,18 +39,35 @@ def _nowhere(_path: str) -> MCPServer | None:
     return None
 
 
+def _without_path() -> str | None:
+    return None
+
+
 _all_servers: Callable[[], Iterable[MCPServer]] = list
 _find_server: Callable[[str], MCPServer | None] = _nowhere
+_find_root_path: Callable[[], str | None] = _without_path
 
 
 def connect(
     *,
     all_servers: Callable[[], Iterable[MCPServer]],
     find_server: Callable[[str], MCPServer | None],
+    find_root_path: Callable[[], str | None],
 ) -> None:
-    """Say which servers there are, and which of them a path leads to."""
-    global _all_servers, _find_server
-    _all_servers, _find_server = all_servers, find_server
+    """Say which servers there are, which of them a path leads to, and where the root's own is."""
+    global _all_servers, _find_server, _find_root_path
+    _all_servers, _find_server, _find_root_path = all_servers, find_server, find_root_path
+
+
+def find_default_resource(request: HttpRequest) -> str | None:
+    """Return the resource of clients that name none, as those of the oldest revisions do.
+
+    It is the one that the metadata at the root is about.
+    """
+    path = _find_root_path()
+    if path is None:
+        return None
+    return origin_of(request) + get_script_prefix().rstrip("/") + path.rstrip("/")
 
 
 def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
