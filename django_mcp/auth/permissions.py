@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.registry.access import Rule
@@ -29,7 +29,27 @@ def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
         user = model._default_manager.using(user._state.db).filter(pk=user.pk).first()
     if user is None or not (user.is_active or user.is_anonymous):
         return frozenset()
-    return frozenset(rule for rule in rules if _holds(rule, user))
+    found = {rule for rule in rules if callable(rule) and _holds(rule, user)}
+    names = {rule for rule in rules if isinstance(rule, str)}
+    return frozenset(found | _find_permissions(user, names))
+
+
+def _find_permissions(user: Any, names: set[str]) -> set[str]:
+    # Models, which importing this must not load.
+    from django.contrib.auth import get_backends
+    from django.contrib.auth.backends import ModelBackend
+    from django.contrib.auth.models import AnonymousUser, PermissionsMixin
+
+    has_perm = getattr(user, "has_perm", None)
+    if not names or has_perm is None:
+        return set()
+    is_plain = type(user).has_perm in (PermissionsMixin.has_perm, AnonymousUser.has_perm)
+    if is_plain and all(type(backend) is ModelBackend for backend in get_backends()):
+        # What `has_perm` comes to with Django's own backend, for a thousand names at once.
+        is_super = user.is_active and user.is_superuser
+        return names if is_super else names & user.get_all_permissions()
+    # Any other backend may know `has_perm` only, or veto in it.
+    return set(filter(has_perm, names))
 
 
 def offer_to(user: Any, requirements: Requirements) -> Offer:
@@ -54,10 +74,7 @@ def _is_stored(user: Any) -> bool:
     return user.pk is not None and not user._state.adding
 
 
-def _holds(rule: Rule, user: Any) -> bool:
-    if isinstance(rule, str):
-        # Not `get_all_permissions`: a backend may answer `has_perm` only, or veto.
-        return hasattr(user, "has_perm") and bool(user.has_perm(rule))
+def _holds(rule: Callable[..., Any], user: Any) -> bool:
     try:
         verdict = rule(user)
         if inspect.iscoroutine(verdict):
