@@ -16,6 +16,7 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
+from django_mcp.auth.gate import Gate
 from django_mcp.conf import find_problems, settings
 from django_mcp.middleware import load_middleware
 from django_mcp.mounting import find_decorated, find_mounts
@@ -89,7 +90,7 @@ def check_origins(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_gates(**_kwargs: Any) -> list[CheckMessage]:
-    """E006, W006, W007: who gets into the servers that are mounted."""
+    """E006, E007, W006, W007: who gets into the servers that are mounted."""
     if not (_is_sound("PUBLIC") and _is_sound("AUTHENTICATORS")):
         return []
     views = (mount.view for mount in find_mounts())
@@ -109,6 +110,12 @@ def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
             id="django_mcp.E006",
         )
         return
+    for problem in _problems_of(gate):
+        yield Error(
+            f"The MCP server {server.public_name!r} cannot authenticate anybody: {problem}.",
+            hint="Put that right, or take the authenticator out.",
+            id="django_mcp.E007",
+        )
     if gate is not None and not gate.is_public and not gate.authenticators:
         # No error: it is safe, and must not keep the rest of the site from starting.
         yield checks.Warning(
@@ -119,6 +126,11 @@ def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
         )
     if (gate is None or gate.is_public) and not site_settings.DEBUG:
         yield from _open_tools(server)
+
+
+def _problems_of(gate: Gate | None) -> list[str]:
+    authenticators = () if gate is None else gate.authenticators
+    return [problem for each in authenticators for problem in each.find_problems()]
 
 
 def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:

@@ -17,7 +17,7 @@ from django_mcp.auth import (
 
 ISSUER = "https://login.example.com"
 SECRET_KEY = "x"
-INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django_mcp"]
+INSTALLED_APPS = [f"django.contrib.{app}" for app in ("auth", "contenttypes", "sessions")] + ["django_mcp"]
 ROOT_URLCONF = "django_mcp.urls"
 DJANGO_MCP = {
     "AUTHENTICATORS": [

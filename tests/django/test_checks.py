@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from django.core.checks import CheckMessage, run_checks
-from django.test import override_settings
+from django.test import modify_settings, override_settings
 from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
-from django_mcp.auth import Authenticator
+from django_mcp.auth import Authenticator, DRFAuthenticator, SessionAuthenticator
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.transports.http.view import make_view
 
@@ -193,6 +193,18 @@ def test_an_authenticator_that_is_none_is_told(entry: str):
 
     assert message.id == "django_mcp.E006"
     assert entry.rsplit(".", 1)[0] in message.msg
+
+
+@pytest.mark.parametrize(
+    "authenticator",
+    [DRFAuthenticator("no.such.Class"), DRFAuthenticator(dict), SessionAuthenticator()],
+    ids=["no class", "another class", "no sessions"],
+)
+@modify_settings(INSTALLED_APPS={"remove": "django.contrib.sessions"})
+def test_an_authenticator_that_lacks_something_is_told(authenticator: Authenticator):
+    messages = messages_of(MCPServer("lacking", authenticators=[authenticator]))
+
+    assert [each.id for each in messages] == ["django_mcp.E007"]
 
 
 def test_a_public_server_whose_tools_write_is_told_where_strangers_come():

@@ -71,6 +71,10 @@ class Authenticator:
         """
         return None
 
+    def find_problems(self) -> list[str]:
+        """Return what of the site keeps it from working, for the system checks; a sentence each."""
+        return []
+
     async def find_ended(self, principals: Collection[Principal]) -> set[str]:
         """Return the keys of those of its principals whose credentials no longer hold.
 

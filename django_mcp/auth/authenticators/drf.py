@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from django.utils.module_loading import import_string
@@ -27,6 +28,15 @@ class DRFAuthenticator(Authenticator):
 
     def __init__(self, authentication: Any) -> None:
         self._given = authentication
+
+    def find_problems(self) -> list[str]:
+        """See `Authenticator.find_problems`."""
+        try:
+            import_module("rest_framework.request")
+            self._make().authenticate  # noqa: B018  (asks whether it is there)
+        except (AttributeError, ImportError, TypeError) as error:
+            return [f"DRFAuthenticator cannot use {self._given}: {error}"]
+        return []
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`."""

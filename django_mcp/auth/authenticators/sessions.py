@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from django.apps import apps
 from django.conf import settings
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionAuthenticator"]
 
 MAX_COOKIE_LENGTH: Final = 4096
+_SESSIONS: Final = "django.contrib.sessions"
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -49,6 +51,12 @@ class SessionAuthenticator(Authenticator):
         self._verdicts = Verdicts(cache_s)
         # Whoever has a session's key has the session, so principals do not carry it about.
         self._sessions: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
+
+    def find_problems(self) -> list[str]:
+        """See `Authenticator.find_problems`."""
+        if not settings.SESSION_ENGINE.endswith("db") or apps.is_installed(_SESSIONS):
+            return []
+        return [f"SessionAuthenticator needs {_SESSIONS} in INSTALLED_APPS"]
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`; a cookie of nobody's session counts as none."""
