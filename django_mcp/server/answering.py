@@ -62,6 +62,9 @@ async def answer(server: MCPServer, exchange: Exchange) -> Reply:
             return _refuse(request_id, refusal, refusal.status or 400)
         joined: ConnectionState | None = exchange.connection
         if isinstance(joined, Session):
+            if not exchange.is_buffered:
+                # Word from other processes concerns what runs here: it may be cancelled.
+                server.join_hub()
             return await _answer_on_stream(server, message, exchange, joined)
     return await _answer(server, message, exchange)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import Ask
@@ -22,6 +23,7 @@ from django_mcp.server.sessions import Session
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
+    from django_mcp.server.hub import Hub
     from django_mcp.server.server import MCPServer
 
 POLL_S = 2.0
@@ -100,7 +102,8 @@ async def request_client(
     session = connection if isinstance(connection, Session) else None
     try:
         if session is not None:
-            server.hub.start()
+            server.join_hub()
+            server.hub.on("answered", partial(take_answered, server.hub))
             await server.answers.expect(session, ask_id, timeout_s)
         await _send(sink, encode_request(ask_id, method, params))
         try:
@@ -117,6 +120,21 @@ async def request_client(
         del connection.asked[ask_id]
         if session is not None:
             await server.answers.forget(session, ask_id)
+
+
+async def ping_back(ctx: Context[Any], timeout_s: float) -> float | None:
+    """Ping the client on the stream of a request; return the seconds until it answered, if it did."""
+    if not ctx.has_back_channel:
+        return None
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    try:
+        await request_client(
+            ctx.server, ctx.exchange, ctx.connection, "ping", None, timeout_s=timeout_s
+        )
+    except NoAnswer:
+        return None
+    return loop.time() - begun_s
 
 
 async def _send(sink: Sink, message: bytes) -> None:
@@ -140,9 +158,12 @@ async def _wait(
             return answer
 
 
-def take_answered(server: MCPServer, message: JSONObject) -> None:
+def take_answered(hub: Hub, message: JSONObject) -> None:
     """Fetch an answer that arrived at another process, if it is waited for in this one."""
-    session = server.hub.sessions.get(message["session"])
+    server = hub.servers.get(message["server"])
+    if server is None:
+        return
+    session = hub.sessions.get(message["session"])
     waiting = session.asked.get(message["id"]) if session is not None else None
     if session is not None and waiting is not None and not waiting.done():
         asyncio.get_running_loop().create_task(_fetch(server, session, message["id"], waiting))

@@ -16,6 +16,7 @@ from django_mcp.protocol.revisions import Revision
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
+    from django_mcp.server.log_rate import LogRate
     from django_mcp.server.push import PushStream
 
 
@@ -38,6 +39,7 @@ class ConnectionState:
         "is_initialized",
         "is_transient",
         "log_level",
+        "log_rate",
         "revision",
         "stream",
     )
@@ -55,6 +57,8 @@ class ConnectionState:
         self.client_info = client_info
         self.client_capabilities = client_capabilities if client_capabilities is not None else {}
         self.log_level = log_level
+        self.log_rate: LogRate | None = None
+        """Counts the log messages sent to this client, from the first one on."""
         self.is_transient = is_transient
         self.is_initialized = False
         self.in_flight: dict[RequestId, Context[Any]] = {}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Request, RequestId, encode_notification
 from django_mcp.server.asking import Asking
+from django_mcp.server.back_channel import ping_back
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.interrupt import Shield
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
 P = TypeVar("P")
+T = TypeVar("T")
 
 
 class NoSession(Exception):
@@ -222,6 +224,19 @@ class Context(Asking, Telling, Generic[P]):
             and not exchange.is_buffered
         )
 
+    async def aping_client(self, timeout_s: float = 10.0) -> float | None:
+        """Ping the client on the stream of this request; return the seconds until it answered.
+
+        None: it has not in time, or cannot be asked anything while the request is answered.
+
+        Source: 2025-11-25 basic/utilities/ping.
+        """
+        return await ping_back(self, timeout_s)
+
+    def ping_client(self, timeout_s: float = 10.0) -> float | None:
+        """Do as `aping_client` does, from a synchronous handler."""
+        return self._from_thread(self.aping_client(timeout_s), "aping_client")
+
     # -- the session
 
     @property
@@ -286,11 +301,11 @@ class Context(Asking, Telling, Generic[P]):
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
 
-    def _from_thread(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+    def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
         loop = self._loop
         if loop is None or threading.get_ident() == self._loop_thread:
             coroutine.close()
             raise RuntimeError(
                 f"This would block the event loop: in an async handler write `await ctx.{name}()`."
             )
-        asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()

@@ -13,32 +13,21 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import encode_request
 from django_mcp.server.following import Followers
+from django_mcp.server.memory_state import LocalBus
 from django_mcp.server.push import Change, Ending, PushStream, read_change
+from django_mcp.server.upkeep import close_old_streams, may_see, ping_streams, wants_level
 
 if TYPE_CHECKING:
     from django_mcp.server.interfaces import Bus
+    from django_mcp.server.server import MCPServer
     from django_mcp.server.sessions import Session
 
 logger = logging.getLogger("django_mcp")
 
 TICK_S = 2.0
 """How often streams are looked at: what a process believes is never older than this."""
-
-
-class LocalBus:
-    """Reach no other process: there is none."""
-
-    is_shared = False
-
-    async def send(self, message: JSONObject) -> None:
-        """See `Bus.send`."""
-
-    def start(self, receive: Callable[[JSONObject], None]) -> None:
-        """See `Bus.start`."""
-
-    async def stop(self) -> None:
-        """See `Bus.stop`."""
 
 
 class Hub:
@@ -48,7 +37,10 @@ class Hub:
         bus: leads to the hubs of other processes.
         streams: what is open here, by id.
         sessions: those that this process holds objects of, by key.
-        on_tick: called every `TICK_S` while something is open.
+        servers: those whose clients it knows, by name.
+        on_start: called when it begins to live on an event loop.
+        on_tick: called every `TICK_S`.
+        is_closing: no further stream is opened, since the process is about to end.
         loop: the event loop it lives on; None until first used.
         followers: of streams that were resumed.
     """
@@ -57,11 +49,17 @@ class Hub:
         self.bus: Bus = bus or LocalBus()
         self.streams: dict[str, PushStream] = {}
         self.sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
-        self.on_tick: list[Callable[[Hub], Any]] = []
+        self.servers: WeakValueDictionary[str, MCPServer] = WeakValueDictionary()
+        self.on_start: list[Callable[[Hub], Any]] = []
+        self.on_tick: list[Callable[[Hub], Any]] = [close_old_streams, ping_streams]
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.is_closing = False
         self._handlers: dict[str, Callable[[JSONObject], None]] = {
             "change": self._take_change,
             "session": self._take_session,
+            "close": self._take_close,
+            "request": self._take_request,
+            "pong": self._take_pong,
         }
         self.followers = Followers(self)
         self._by_list: dict[tuple[str, str], dict[PushStream, None]] = {}
@@ -73,17 +71,41 @@ class Hub:
     # -- its life
 
     def start(self) -> None:
-        """Live on the running event loop from now on, if it does not already."""
+        """Live on the running event loop from now on, unless it lives on one that runs."""
         loop = asyncio.get_running_loop()
-        if self.loop is loop:
+        if self.loop is loop or self.is_running:
             return
+        self.reset()
         self.loop = loop
+        self._ticker = loop.create_task(self._tick())
+        self.bus.start(self.receive)
+        for function in self.on_start:
+            function(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it lives on an event loop that runs."""
+        return self.loop is not None and self.loop.is_running()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything here could have use for word from another process."""
+        return bool(
+            self.streams
+            or self.followers.count
+            or any(each.in_flight or each.asked for each in list(self.sessions.values()))
+        )
+
+    def reset(self) -> None:
+        """Forget what belongs to another event loop, or to the process this one was forked from."""
+        self.loop = None
+        self.is_closing = False
         self.streams.clear()
         self._by_list.clear()
         self._by_uri.clear()
         self._by_session.clear()
-        self._ticker = loop.create_task(self._tick())
-        self.bus.start(self.receive)
+        self._ticker = None
+        self._sending = set()
 
     async def stop(self) -> None:
         """End every stream politely, and listen to the bus no longer."""
@@ -128,7 +150,14 @@ class Hub:
 
     def tell(self, kind: str, **message: Any) -> None:
         """Send word to the other processes, without waiting for it to go out."""
-        task = asyncio.get_running_loop().create_task(self._send({"kind": kind, **message}))
+        loop = asyncio.get_running_loop()
+        if self.loop is not loop:
+            # Under WSGI a loop lasts for one request, and a task of it no longer.
+            self.bus.send_now({"kind": kind, **message})
+            return
+        if not self.bus.is_shared:
+            return
+        task = loop.create_task(self._send({"kind": kind, **message}))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
@@ -219,9 +248,12 @@ class Hub:
     def publish(self, change: Change) -> int:
         """Offer a change to the streams of this process; return how many will be sent it."""
         method, params = change.notification()
+        may_hear = self._find_judge(change)
         shared: bytes | None = None
         reached = 0
         for stream in self._audience(change):
+            if may_hear is not None and not may_hear(stream):
+                continue
             if stream.subscription_id is None:
                 if shared is None:
                     shared = stream.encode(method, params)
@@ -234,6 +266,15 @@ class Hub:
         """Publish a change here and in every other process; return how many were reached here."""
         self.tell("change", change=change.to_wire())
         return self.publish(change)
+
+    def _find_judge(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """Return what tells whether a stream may hear of a change; None: whoever wants to."""
+        server = self.servers.get(change.server)
+        if server is None:
+            return None
+        if change.uri is not None:
+            return may_see(server, change)
+        return None if change.level is None else wants_level(server, change.level)
 
     def _audience(self, change: Change) -> list[PushStream]:
         if change.list is not None:
@@ -258,7 +299,43 @@ class Hub:
     def _take_change(self, message: JSONObject) -> None:
         self.publish(read_change(message["change"]))
 
-    # -- sessions
+    # -- single streams and sessions
+
+    def close_stream(self, stream_id: str) -> bool:
+        """Close a stream, in whichever process it is; tell whether it was in this one."""
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self.tell("close", stream=stream_id)
+            return False
+        stream.end(Ending.CLOSED)
+        return True
+
+    def _take_close(self, message: JSONObject) -> None:
+        stream = self.streams.get(message["stream"])
+        if stream is not None:
+            stream.end(Ending.CLOSED)
+
+    def send_request(self, session_key: str, request_id: str, method: str) -> bool:
+        """Send a request on a session's standing stream; tell whether that is in this process."""
+        stream = self.find_active(session_key)
+        if stream is None:
+            self.tell("request", session=session_key, id=request_id, method=method)
+            return False
+        return stream.offer(encode_request(request_id, method))
+
+    def _take_request(self, message: JSONObject) -> None:
+        stream = self.find_active(message["session"])
+        if stream is not None:
+            stream.offer(encode_request(message["id"], message["method"]))
+
+    def _take_pong(self, message: JSONObject) -> None:
+        for stream in self._by_session.get(message["session"], ()):
+            stream.take_pong(message["id"])
+
+    def find_active(self, session_key: str) -> PushStream | None:
+        """Return the stream of a session that hears of changes, if it is in this process."""
+        streams = self._by_session.get(session_key)
+        return streams[-1] if streams and streams[-1].is_active else None
 
     def end_session(self, key: str) -> None:
         """Stop what runs and streams for a session, here and in every other process."""

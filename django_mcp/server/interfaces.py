@@ -287,6 +287,10 @@ class Bus(Protocol):
         """Send a message to the hub of every other process. May lose it, never twice."""
         ...
 
+    def send_now(self, message: JSONObject) -> None:
+        """Send a message from any thread, where no event loop of the hub's runs."""
+        ...
+
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """Call `receive` on the running event loop with each message from other processes."""
         ...

@@ -223,6 +223,24 @@ class _Recorded:
         self.is_running = True
 
 
+class LocalBus:
+    """Reach no other process: there is none."""
+
+    is_shared = False
+
+    async def send(self, message: JSONObject) -> None:
+        """See `Bus.send`."""
+
+    def send_now(self, message: JSONObject) -> None:
+        """See `Bus.send_now`."""
+
+    def start(self, receive: Callable[[JSONObject], None]) -> None:
+        """See `Bus.start`."""
+
+    async def stop(self) -> None:
+        """See `Bus.stop`."""
+
+
 class NoObserver:
     """Look at nothing."""
 

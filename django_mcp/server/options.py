@@ -12,6 +12,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
 
+DEFAULT_LOG_RATE = 100
+"""Log messages a second: more than any reader takes in."""
+
 
 class Mode(Enum):
     """How a server treats clients of the revisions that open with a handshake.
@@ -57,9 +60,13 @@ class Options:
         stream_max_age_s: seconds after which a stream is closed; the client opens another.
         max_streams, max_streams_each: open streams of this process, and of one principal in it.
         legacy_sse: serve HTTP+SSE of 2024-11-05 as well, at `sse` and `messages`.
-        log_rate: log messages per second that one connection is sent at most.
         permission, scopes: what entries need that say nothing of it themselves.
         throttle: requests by `principal` and by `address`, such as `"600/m"`.
+        log_rate: log messages per second that one connection is sent at most; 0: any number.
+        ping_interval_s: how often the clients of standing streams are pinged; None: never.
+        ping_failures: pings in a row that a client may leave unanswered until its stream is closed.
+        tells_lists_at_start: whether the first standing stream of a session begins with the
+            notices that the lists have changed.
     """
 
     name: str
@@ -98,10 +105,13 @@ class Options:
     max_streams: int = 10_000
     max_streams_each: int = 1000
     legacy_sse: bool = False
-    log_rate: int = 100
+    log_rate: int = DEFAULT_LOG_RATE
     permission: Permission = None
     scopes: str | Sequence[str] | None = None
     throttle: Mapping[str, str] | None = None
+    ping_interval_s: float | None = None
+    ping_failures: int = 3
+    tells_lists_at_start: bool = False
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""
@@ -114,4 +124,17 @@ class Options:
             found["websiteUrl"] = self.website_url
         if self.icons:
             found["icons"] = [icon.to_wire() for icon in self.icons]
+        return found
+
+    def limits(self) -> JSONObject:
+        """Return what a client with a session is told of pings and of limits that the site set."""
+        found: JSONObject = {}
+        if self.ping_interval_s is not None:
+            found["keepalive"] = {
+                "enabled": True,
+                "intervalMs": int(self.ping_interval_s * 1000),
+                "failureThreshold": self.ping_failures,
+            }
+        if self.log_rate not in (0, DEFAULT_LOG_RATE):
+            found["loggingRateLimit"] = {"enabled": True, "perSecond": self.log_rate}
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import uuid
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from django_mcp.protocol.messages import RequestId, encode_notification
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange import Sink
+    from django_mcp.server.exchange import Exchange, Sink
     from django_mcp.server.sessions import Session
 
 logger = logging.getLogger("django_mcp")
@@ -37,6 +38,7 @@ class Change:
         uri: which resource is another now.
         method, params: a notification of the site's own, for sessions only.
         session: the key of the only session that hears of it; None: all.
+        level: of a log message: only who wants to hear of that level does.
     """
 
     server: str
@@ -45,6 +47,7 @@ class Change:
     method: str | None = None
     params: JSONObject | None = None
     session: str | None = None
+    level: str | None = None
 
     def to_wire(self) -> JSONObject:
         """Return it as the bus carries it."""
@@ -79,6 +82,7 @@ class Ending(Enum):
     PRINCIPAL = "its user may not use it any more"
     SHUTDOWN = "the server is shutting down"
     CLOSED = "it was closed by the site"
+    SILENT = "its client did not answer pings"
 
 
 class PushStream:
@@ -90,6 +94,12 @@ class PushStream:
         uris: the resources whose changes it hears of. A session's stream shares the session's set.
         subscription_id: of the request that opened it, where messages have to say that.
         queued_bytes: what waits for its reader.
+        closes_s: when it is old enough to be closed, by the loop's clock; 0: not yet said.
+        pinged_s: when its client was pinged last, by the loop's clock.
+        ping_id: of the ping that is not answered yet.
+        ping_failures: how often in a row that came to nothing.
+        exchange: of the request that opened it.
+        context: the context variables of that request, such as its tenant.
     """
 
     __slots__ = (
@@ -100,11 +110,17 @@ class PushStream:
         "_queue",
         "_sink",
         "client_info",
+        "closes_s",
+        "context",
+        "exchange",
         "id",
         "is_active",
         "kind",
         "lists",
         "opened_s",
+        "ping_failures",
+        "ping_id",
+        "pinged_s",
         "principal",
         "queued_bytes",
         "revision_name",
@@ -140,6 +156,12 @@ class PushStream:
         self.client_info = client_info
         self.revision_name = revision_name
         self.opened_s = loop.time()
+        self.exchange: Exchange | None = None
+        self.context = contextvars.copy_context()
+        self.closes_s = 0.0
+        self.pinged_s = self.opened_s
+        self.ping_id: str | None = None
+        self.ping_failures = 0
         self.queued_bytes = 0
         self.is_active = False
         self._sink = sink
@@ -199,6 +221,14 @@ class PushStream:
             self.end(Ending.CLIENT)
         finally:
             self._flusher = None
+
+    def take_pong(self, ping_id: object) -> bool:
+        """Note that the client answered a ping; tell whether it was the one that is open."""
+        if ping_id != self.ping_id or ping_id is None:
+            return False
+        self.ping_id = None
+        self.ping_failures = 0
+        return True
 
     def end(self, reason: Ending) -> None:
         """End the stream; what waits is not sent any more."""

@@ -184,7 +184,7 @@ async def resume(
     if replay is None and request_id is None:
         return None
     exchange.cancels_on_disconnect = True
-    server.hub.start()
+    server.join_hub()
     waited_s = 0.0
     with server.hub.followers.follow(stream_id) as follower:
         while True:

@@ -43,8 +43,10 @@ from django_mcp.server.memory_state import (
     MemorySessions,
     NoObserver,
 )
+from django_mcp.server.notifying import Notifying
 from django_mcp.server.offers import Offer
 from django_mcp.server.options import Mode, Options
+from django_mcp.server.reaching import Reaching
 
 if TYPE_CHECKING:
     from django_mcp.registry.returns import ResultConverter
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
-class MCPServer(Registration, Advertising):
+class MCPServer(Registration, Advertising, Notifying, Reaching):
     """A Model Context Protocol server for any transport, free of any framework.
 
     Args:
@@ -96,12 +98,26 @@ class MCPServer(Registration, Advertising):
         self.observer: Observer | None = None
         self.connection_observer: ConnectionObserver = NoObserver()
         self.make_form: FormMaker = make_form
-        self.hub = Hub()
+        self.hub = self.make_hub()
+        self._changed_lists: set[str] = set()
+        self.registry.on_change(self._registry_changed)
         self.sessions: SessionStore = MemorySessions(self.hub, lambda: self.options)
         self.answers: AnswerBox = MemoryAnswers()
         self.events: EventLog = MemoryEvents()
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
+
+    def make_hub(self) -> Hub:
+        """Return the hub that this server's streams belong to."""
+        return Hub()
+
+    def join_hub(self) -> Hub:
+        """Have the hub live on the running event loop and know this server; return it."""
+        hub = self.hub
+        hub.start()
+        if hub.servers.get(self.name) is not self:
+            hub.servers[self.name] = self
+        return hub
 
     @property
     def options(self) -> Options:
@@ -232,6 +248,9 @@ class MCPServer(Registration, Advertising):
         chunk_bytes = self.options.read_chunk_bytes if "resources" in features else None
         extra = self.extra_capabilities(chunk_bytes)
         found = {**to_capabilities(features, hears=hears), **extra}
+        limits = self.options.limits()
+        if limits and not revision.is_stateless:
+            found["experimental"] = {**limits, **found.get("experimental", {})}
         return lower("capabilities", found, revision)
 
     def implementation(self, revision: Revision) -> JSONObject:

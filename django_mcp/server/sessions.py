@@ -31,6 +31,7 @@ class Session(ConnectionState):
         server_name: the server that it was opened at.
         principal_key: who opened it; nobody else finds it.
         subscriptions: URIs that the client wants to hear of; None: not read from the store yet.
+        was_told_lists: it was told that the lists may have changed, should it have been asked for.
         is_ended: it is over, whoever still holds this object.
     """
 
@@ -42,6 +43,7 @@ class Session(ConnectionState):
         "server_name",
         "state",
         "subscriptions",
+        "was_told_lists",
     )
 
     def __init__(
@@ -57,6 +59,7 @@ class Session(ConnectionState):
         self.server_name = server_name
         self.principal_key = principal_key
         self.subscriptions: set[str] | None = None
+        self.was_told_lists = False
         self.is_ended = False
         self.state: Any = None
         """For the store that keeps it."""

@@ -13,6 +13,7 @@ from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.push import Ending, PushStream, StreamKind
 from django_mcp.server.replay import resume
 from django_mcp.server.sessions import NO_SESSION_ID, UNKNOWN_SESSION, Session, find_session
+from django_mcp.server.upkeep import tell_lists
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -66,7 +67,10 @@ async def open_stream(server: MCPServer, exchange: Exchange) -> Reply:
 async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) -> Ending:
     """Keep a stream open until its end, and return why it ended."""
     exchange.cancels_on_disconnect = True
-    server.hub.attach(stream)
+    stream.exchange = exchange
+    server.join_hub().attach(stream)
+    if server.options.tells_lists_at_start and stream.session is not None:
+        tell_lists(server, stream, stream.session)
     server.connection_observer.stream_opened(stream)
     reason = Ending.CLIENT
     try:
@@ -84,11 +88,15 @@ def refuse_stream(server: MCPServer, exchange: Exchange) -> Refusal | None:
     own = 0
     if key is not None and len(streams) >= options.max_streams_each:
         own = sum(getattr(each.principal, "key", None) == key for each in streams.values())
-    if len(streams) < options.max_streams and own < options.max_streams_each:
+    if (
+        not server.hub.is_closing
+        and len(streams) < options.max_streams
+        and own < options.max_streams_each
+    ):
         return None
     return Refusal(
         code=INVALID_REQUEST,
-        message="Too many streams are open",
+        message="No further stream can be opened here now",
         status=503 if own < options.max_streams_each else 429,
         headers=((b"retry-after", b"10"),),
     )

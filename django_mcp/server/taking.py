@@ -14,6 +14,7 @@ from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.sessions import Session
 from django_mcp.server.strict import check_params
+from django_mcp.server.upkeep import take_pong
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -67,6 +68,8 @@ async def _take_response(
         if not waiting.done():
             waiting.set_result(answer)
     elif isinstance(connection, Session) and isinstance(response.id, str):
+        if take_pong(server.hub, connection.key, response.id):
+            return None
         await _pass_on(server, connection, response.id, answer)
     return None
 
@@ -74,8 +77,7 @@ async def _take_response(
 async def _pass_on(server: MCPServer, session: Session, ask_id: str, answer: JSONObject) -> None:
     """Leave an answer for another process, should it be one that waits."""
     if await server.answers.put(session, ask_id, answer):
-        server.hub.start()
-        server.hub.tell("answered", session=session.key, id=ask_id)
+        server.hub.tell("answered", server=server.name, session=session.key, id=ask_id)
 
 
 def to_answer(response: Response) -> JSONObject:
@@ -108,5 +110,4 @@ def _cancel(server: MCPServer, connection: ConnectionState, params: JSONObject) 
         logger.info("Request cancelled by the client: %.200r", params.get("reason"))
         running.cancel()
     elif isinstance(connection, Session):
-        server.hub.start()
         server.hub.tell("session", key=connection.key, event="cancel", id=request_id)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.server.log_rate import LogRate
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
@@ -83,7 +84,7 @@ class Telling:
         Raises:
             ValueError: an unknown level.
         """
-        if self._wants(level):
+        if self._wants(level) and self._is_within_log_rate():
             params: JSONObject = {"level": level, "data": data}
             if logger is not None:
                 params["logger"] = logger
@@ -137,3 +138,12 @@ class Telling:
                 return False
             threshold = self.options.log_level
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
+
+    def _is_within_log_rate(self) -> bool:
+        rate = self.options.log_rate
+        if not rate:
+            return True
+        found = self.connection.log_rate
+        if found is None:
+            found = self.connection.log_rate = LogRate(rate)
+        return found.take()

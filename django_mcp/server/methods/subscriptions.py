@@ -54,10 +54,8 @@ async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
 
 
 def _tell(ctx: Context[Any], session: Session) -> None:
-    hub = ctx.server.hub
-    hub.start()
     uris = sorted(session.subscriptions or ())
-    hub.tell("session", key=session.key, event="subscriptions", uris=uris)
+    ctx.server.hub.tell("session", key=session.key, event="subscriptions", uris=uris)
 
 
 def _too_many() -> Refusal:

@@ -1,0 +1,141 @@
+"""Look after open streams: which of them may hear of something, are too old, or no longer alive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.messages import encode_request
+from django_mcp.server.push import LISTS, Change, Ending, PushStream
+
+if TYPE_CHECKING:
+    from django_mcp.registry.entries import Entry
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.hub import Hub
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.sessions import Session
+
+logger = logging.getLogger("django_mcp")
+
+PING_PREFIX = "ping-"
+
+
+def may_see(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
+    """Return what tells whether a stream's principal may see the changed resource now.
+
+    None: everybody may. Where it takes a query to know, the stream is sent the change after that,
+    if it may be, and is not counted.
+    """
+    registry, derived, uri = server.registry, server.derived, change.uri or ""
+    requirements = derived.requirements
+    entries: list[Entry] = [registry.resources[uri]] if uri in registry.resources else []
+    entries += [each for each in registry.templates.values() if each.match(uri) is not None]
+    if any(entry not in requirements.rules for entry in entries):
+        return None
+    method, params = change.notification()
+
+    def judge(stream: PushStream) -> bool:
+        exchange = stream.exchange
+        if exchange is None or not entries:
+            return False
+        offer = server.access.find_offer(exchange, requirements)
+        if offer is not None:
+            return any(map(offer.includes, entries))
+        task = asyncio.get_running_loop().create_task(
+            tell_later(stream, exchange), context=stream.context
+        )
+        _telling.add(task)
+        task.add_done_callback(_telling.discard)
+        return False
+
+    async def tell_later(stream: PushStream, exchange: Exchange) -> None:
+        offer = await server.refresh_offer(exchange)
+        if any(map(offer.includes, entries)):
+            stream.offer(stream.encode(method, params))
+
+    return judge
+
+
+_telling: set[asyncio.Task[None]] = set()
+
+
+def wants_level(server: MCPServer, level: str) -> Callable[[PushStream], bool]:
+    """Return what tells whether a stream's client wants log messages of a level."""
+    rank, usual = LOG_LEVELS[level], server.options.log_level
+
+    def judge(stream: PushStream) -> bool:
+        chosen = stream.session.log_level if stream.session is not None else None
+        return rank >= LOG_LEVELS[chosen or usual]
+
+    return judge
+
+
+def tell_lists(server: MCPServer, stream: PushStream, session: Session) -> None:
+    """Have a session's first standing stream begin with the notices that the lists have changed."""
+    if session.was_told_lists:
+        return
+    session.was_told_lists = True
+    features = server.derived.features
+    for name in LISTS:
+        if name in features:
+            stream.offer(stream.encode(*Change(server=server.name, list=name).notification()))
+
+
+def close_old_streams(hub: Hub) -> None:
+    """Close streams that were open for long enough; their clients open others."""
+    if hub.loop is None:
+        return
+    now = hub.loop.time()
+    for stream in list(hub.streams.values()):
+        if stream.closes_s == 0.0:
+            server = hub.servers.get(stream.server_name)
+            age_s = server.options.stream_max_age_s if server is not None else 3600.0
+            # Those that came together do not all leave together.
+            stream.closes_s = stream.opened_s + age_s * random.uniform(0.9, 1)  # noqa: S311
+        if now >= stream.closes_s:
+            stream.end(Ending.AGE)
+
+
+def ping_streams(hub: Hub) -> None:
+    """Ping the clients of standing streams, and give up those that are not there any more.
+
+    A failure is a ping without an answer, or a queue that was not drained meanwhile.
+    """
+    if hub.loop is None:
+        return
+    now = hub.loop.time()
+    for stream in list(hub.streams.values()):
+        server = hub.servers.get(stream.server_name)
+        every_s = server.options.ping_interval_s if server is not None else None
+        if (
+            server is None
+            or every_s is None
+            or stream.session is None
+            or not stream.is_active
+            or now - stream.pinged_s < every_s
+        ):
+            continue
+        if stream.ping_id is not None or stream.queued_events:
+            stream.ping_failures += 1
+            if stream.ping_failures >= server.options.ping_failures:
+                logger.warning("Closed stream %s: %s", stream.id, Ending.SILENT.value)
+                stream.end(Ending.SILENT)
+                continue
+        stream.pinged_s = now
+        stream.ping_id = f"{PING_PREFIX}{uuid.uuid4().hex}"
+        stream.offer(encode_request(stream.ping_id, "ping"))
+
+
+def take_pong(hub: Hub, session_key: str, ping_id: str) -> bool:
+    """Take a client's answer to a ping, wherever its stream is; tell whether it is one."""
+    if not ping_id.startswith(PING_PREFIX) or len(ping_id) != len(PING_PREFIX) + 32:
+        return False
+    streams = hub.streams_of(session_key)
+    if not any(stream.take_pong(ping_id) for stream in streams):
+        hub.tell("pong", session=session_key, id=ping_id)
+    return True
