@@ -1,6 +1,7 @@
-import os
 import tempfile
 from pathlib import Path
+
+folder = tempfile.TemporaryDirectory(prefix="django_mcp_site_")  # gone with the process
 
 SECRET_KEY = "only-for-tests"
 DEBUG = False
@@ -23,7 +24,7 @@ DATABASES = {
     # One that all threads of a process see.
     "shared": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": Path(tempfile.gettempdir()) / f"django_mcp_site_{os.getpid()}.sqlite3",
+        "NAME": Path(folder.name) / "shared.sqlite3",
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
     },
 }
