@@ -427,6 +427,19 @@ def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser
     assert refresh(application, tokens["refresh_token"]).status_code == 400
 
 
+def test_view_on_site_leads_from_the_admin_back_to_it(application: Any):
+    admin = Client()
+    admin.force_login(get_user_model().objects.create_superuser("sam"))
+    url = application.get_absolute_url()
+
+    response = admin.get(url, follow=True)
+
+    assert response.status_code == 200
+    assert response.redirect_chain == [
+        (f"/admin/oauth2_provider/application/{application.pk}/change/", 302)
+    ]
+
+
 @pytest.mark.parametrize("page", ["token/", "revoke/", "register/"])
 def test_endpoints_for_programs_answer_preflights_and_no_other_verbs(page: str):
     client = Client(enforce_csrf_checks=True)

@@ -141,6 +141,15 @@ def test_what_a_person_may_not_see_is_not_named_as_needing_a_scope():
     assert "Burn the depot" not in page_for(application())
 
 
+def test_a_broad_scope_is_shown_with_what_the_narrow_ones_are_needed_for():
+    """AUT-11"""
+    with override_settings(DJANGO_MCP={"SCOPE_IMPLIES": {"stock": ["stock:read", "stock:write"]}}):
+        page = page_for(application(), scope="stock")
+
+    assert "(stock)" in page
+    assert "Needed for: Count the shelves, Fill the shelves" in page
+
+
 def test_a_scope_that_only_a_tool_names_is_shown_by_its_name():
     with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings({"stock:read": "Look"})):
         page = page_for(application())

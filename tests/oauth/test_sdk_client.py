@@ -109,6 +109,9 @@ async def test_after_revocation_neither_token_is_taken(shop: Running):
     assert refreshed.status_code == 400
     assert refreshed.json()["error"] == "invalid_grant"
     until_refused(shop, tokens.access_token)
+    log = shop.log.read_text()
+    assert tokens.access_token not in log
+    assert str(tokens.refresh_token) not in log
     browser = Browser(allows=False)
     client.browser = browser
     with pytest.raises(BaseException) as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -16,6 +17,7 @@ from oauth2_provider.models import get_application_model
 from oauth2_provider.views import AuthorizationView
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestError
 
+from django_mcp.auth.scopes import expand_scopes
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import inert
 from django_mcp.contrib.oauth.redirects import is_loopback
@@ -116,12 +118,20 @@ class ConsentView(AuthorizationView):
             "stays_here": is_loopback(redirect.hostname),
             "servers": [str(server.options.title or server.options.name) for server in servers],
             "asked": [
-                AskedScope(name=name, description=str(description), needed_for=needs.get(name, []))
+                AskedScope(
+                    name=name, description=str(description), needed_for=_titles_for(name, needs)
+                )
                 for name, description in zip(
                     context["scopes"], context["scopes_descriptions"], strict=True
                 )
             ],
         }
+
+
+def _titles_for(scope: str, needs: Mapping[str, list[str]]) -> list[str]:
+    """Return what a scope is needed for, the narrower ones it stands for included."""
+    covered = sorted(expand_scopes(frozenset({scope})))
+    return list(dict.fromkeys(title for name in covered for title in needs.get(name, ())))
 
 
 def _name_resource(request: HttpRequest, application: Any) -> None:

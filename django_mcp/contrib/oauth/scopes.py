@@ -1,4 +1,4 @@
-"""The scopes of a site: those its settings describe, and those its tools name besides."""
+"""The scopes of a site: those its settings describe, those its tools name, and those that stand for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["ToolScopes"]
 
 
 class ToolScopes(BaseScopes):
-    """Scopes out of `OAUTH2_PROVIDER["SCOPES"]` and the `scopes=` of every server's entries."""
+    """Scopes of `OAUTH2_PROVIDER["SCOPES"]`, of `scopes=` on every server, and of `SCOPE_IMPLIES`."""
 
     def get_all_scopes(self) -> Mapping[str, Any]:
         described: Mapping[str, Any] = oauth2_settings.SCOPES
-        return {**dict.fromkeys(named_scopes(), _("No description is given.")), **described}
+        others = [*named_scopes(), *(settings.SCOPE_IMPLIES or ())]
+        return {**dict.fromkeys(others, _("No description is given.")), **described}
 
     def get_available_scopes(
         self, application: Any = None, request: Any = None, *args: Any, **kwargs: Any

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.urls import path
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import NoReverseMatch, path
 from oauth2_provider import views as toolkit
+from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import settings
@@ -33,6 +36,15 @@ def _endpoint(view: type[Any], *methods: str) -> View:
     return open_to_pages(*methods)(at_public_url(view.as_view()))
 
 
+def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
+    """Go to a client's page in the admin, which is where its "view on site" would be."""
+    options = get_application_model()._meta
+    try:
+        return redirect(f"admin:{options.app_label}_{options.model_name}_change", pk)
+    except NoReverseMatch as error:
+        raise Http404 from error
+
+
 _prefix = settings.OAUTH_PREFIX
 _metadata = ".well-known/oauth-authorization-server"
 _consent = ConsentView.as_view()
@@ -49,6 +61,7 @@ urlpatterns = [
         _endpoint(toolkit.DynamicClientRegistrationManagementView, "GET", "DELETE"),
         name="dcr-register-management",
     ),
+    path(f"{_prefix}applications/<slug:pk>/", application_page, name="detail"),
     path(
         f"{_prefix}authorized/",
         toolkit.AuthorizedTokensListView.as_view(),
