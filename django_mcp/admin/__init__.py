@@ -12,7 +12,15 @@ from django.contrib import admin
 from django_mcp.admin.calls import CallRecordAdmin
 from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.keys import APIKeyAdmin
-from django_mcp.models import APIKey, CallRecord, DisabledEntry
+from django_mcp.admin.live import SessionAdmin, StreamAdmin, SubscriptionAdmin
+from django_mcp.models import (
+    APIKey,
+    CallRecord,
+    DisabledEntry,
+    Session,
+    Stream,
+    Subscription,
+)
 
 __all__ = ["register"]
 
@@ -20,6 +28,9 @@ PAGES: tuple[tuple[Any, Any], ...] = (
     (DisabledEntry, CatalogueAdmin),
     (CallRecord, CallRecordAdmin),
     (APIKey, APIKeyAdmin),
+    (Session, SessionAdmin),
+    (Stream, StreamAdmin),
+    (Subscription, SubscriptionAdmin),
 )
 
 

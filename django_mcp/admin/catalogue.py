@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
+from django_mcp.admin.connecting import find_endpoints
 from django_mcp.admin.history import note_action
 from django_mcp.admin.pages import Page, needs
 from django_mcp.admin.texts import inert, pretty
@@ -73,6 +74,7 @@ class CatalogueAdmin(Page):
             path("", view(self.changelist_view), name="django_mcp_disabledentry_changelist"),
             path("entry/", view(self.entry_view), name="django_mcp_entry"),
             path("switch/", view(require_POST(self.switch_view)), name="django_mcp_switch"),
+            path("connect/", view(self.connect_view), name="django_mcp_connect"),
             path("try/", view(require_POST(trying)), name="django_mcp_try"),
         ]
 
@@ -235,6 +237,20 @@ class CatalogueAdmin(Page):
                 messages.success(request, _t("%(name)s is disabled.") % {"name": name})
         query = urlencode({"server": server.public_name})
         return HttpResponseRedirect(f"{self.url_of('disabledentry_changelist')}?{query}")
+
+    # -- connecting
+
+    def connect_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what to put into clients; any of the staff may see it."""
+        return self.show(
+            request,
+            "connect.html",
+            _("Connect"),
+            endpoints=find_endpoints(request),
+            keys_url=self.url_of("apikey_changelist")
+            if request.user.has_perm("django_mcp.view_apikey")
+            else None,
+        )
 
 
 def find_server(name: str | None) -> MCPServer:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -46,23 +46,28 @@ def chromium() -> str:
     pytest.skip(f"no Chromium on PATH (looked for {', '.join(NAMES)})")
 
 
+def run_django(extra: Mapping[str, str], *command: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "django", *command],
+        cwd=ROOT,
+        env=environment(PACKAGE, extra),
+        check=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def run_in_site(site: Running) -> Callable[[str], None]:
+    """Run Python in another process of the site, beside its workers."""
+    extra = {"SHOP_DATABASE": str(site.log.parent / "db.sqlite3")}
+    return lambda code: run_django(extra, "shell", "-v", "0", "-c", code)
+
+
 @pytest.fixture(scope="session")
 def site(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("browser")
     extra = {"SHOP_DATABASE": str(folder / "db.sqlite3")}
-    for command in (
-        ["migrate", "-v", "0"],
-        ["demo", "--no-input"],
-        ["shell", "-v", "0", "-c", MAKE_USERS],
-    ):
-        if command[0] == "demo":
-            continue
-        subprocess.run(
-            [sys.executable, "-m", "django", *command],
-            cwd=ROOT,
-            env=environment(PACKAGE, extra),
-            check=True,
-        )
+    for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", MAKE_USERS]):
+        run_django(extra, *command)
     with running(PACKAGE, "uvicorn", log=folder / "server.log", workers=2, extra=extra) as found:
         yield found
 

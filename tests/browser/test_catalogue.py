@@ -131,7 +131,7 @@ async def test_a_disabled_tool_is_gone_for_clients_of_all_workers(admin: AdminPa
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_pages_are_accessible_in_light_and_dark(admin: AdminPages, scheme: str):
     await admin.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    for path in ("disabledentry/", "callrecord/", "callrecord/charts/"):
+    for path in ("disabledentry/", "disabledentry/connect/", "callrecord/charts/", "session/live/"):
         await admin.open(path)
         await admin.check()
 

@@ -1,0 +1,256 @@
+"""The live page by request and response: what it shows, what it does, and to whom it does not."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import AsyncClient, Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_mcp.admin.now import SHOWN, snapshot
+from django_mcp.admin.revoking import revoke
+from django_mcp.auth.principal import make_key
+from django_mcp.models import APIKey, Session, Stream, Subscription, Worker
+from django_mcp.protocol.json import decode
+from tests.admin.test_pages import HERE, client_of, url
+from tests.wire import R4
+
+SCRIPT = "<script>alert(1)</script>\u202e"
+
+
+@pytest.fixture(autouse=True)
+def _here(db: None) -> Iterator[None]:
+    with HERE:
+        yield
+
+
+@pytest.fixture
+def admin() -> Client:
+    return client_of("boss", is_superuser=True)
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return make_worker()
+
+
+def make_worker(lease_s: int = 60) -> Worker:
+    until = timezone.now() + timedelta(seconds=lease_s)
+    return Worker.objects.create(host="web-1", pid=7, lease_until=until)
+
+
+def make_session(**values: Any) -> Session:
+    return Session.objects.create(
+        digest=uuid.uuid4().hex,
+        server="django-mcp",
+        revision=R4.name,
+        expires_at=timezone.now() + timedelta(hours=1),
+        **{"client_name": "desktop", **values},
+    )
+
+
+def make_stream(worker: Worker, **values: Any) -> Stream:
+    return Stream.objects.create(worker=worker, server="django-mcp", kind="get", **values)
+
+
+def act(client: Client, name: str, row: Any, **more: str) -> Any:
+    pk = row if isinstance(row, str) else row.pk.hex
+    return client.post(url("live_act"), {"act": name, "id": pk, **more})
+
+
+# -- what is shown
+
+
+def test_what_is_connected_is_shown(admin: Client, worker: Worker):
+    user = get_user_model().objects.get()
+    session = make_session(user=user, client_version="2")
+    make_stream(worker, session=session, user=user, queued_events=3)
+    found = admin.get(url("live_data")).json()
+
+    [shown] = found["sessions"]
+    assert (shown["id"], shown["client"], shown["user"]) == (session.pk.hex, "desktop 2", "boss")
+    [stream] = found["streams"]
+    assert (stream["session"], stream["queued"], stream["worker"]) == (session.pk.hex, 3, "web-1:7")
+    assert found["workers"][0]["is_alive"] is True
+
+
+def test_what_a_dead_worker_left_is_not_shown_as_open(admin: Client):
+    make_stream(make_worker(lease_s=-1))
+    found = admin.get(url("live_data")).json()
+
+    assert found["streams"] == []
+    assert found["workers"][0]["is_alive"] is False
+
+
+def test_hostile_names_are_shown_short_and_visible(admin: Client, worker: Worker):
+    make_session(client_name=SCRIPT, client_version="9" * 50, principal_key="p" * 128)
+
+    [shown] = admin.get(url("live_data")).json()["sessions"]
+    assert "\\u202e" in shown["client"]
+    assert "\u202e" not in shown["client"]
+    assert max(len(str(value)) for value in shown.values()) < 100
+    page = admin.get(url("session_changelist")).content.decode()
+    assert "<script>alert" not in page
+
+
+def test_many_are_told_of_in_few_questions(worker: Worker):
+    now = timezone.now()
+    Session.objects.bulk_create(
+        Session(
+            digest=uuid.uuid4().hex, server="s", revision="r", expires_at=now + timedelta(hours=1)
+        )
+        for _ in range(1000)
+    )
+    Stream.objects.bulk_create(Stream(worker=worker, server="s", kind="get") for _ in range(500))
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        found = snapshot()
+
+    assert len(asked) <= 10
+    assert (found["counts"]["sessions"], found["counts"]["streams"]) == (1000, 500)
+    assert len(found["sessions"]) == len(found["streams"]) == SHOWN
+
+
+@pytest.mark.parametrize("name", ["session", "stream", "subscription"])
+def test_the_lists_open_with_few_questions_and_are_read_only(
+    admin: Client, worker: Worker, name: str, django_assert_max_num_queries: Any
+):
+    for _ in range(20):
+        session = make_session()
+        make_stream(worker, session=session)
+        Subscription.objects.create(session=session, uri=SCRIPT, uri_digest=uuid.uuid4().hex)
+    with django_assert_max_num_queries(14):
+        page = admin.get(url(f"{name}_changelist"))
+    assert page.status_code == 200
+    assert admin.get(url(f"{name}_add")).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["live", "live_data", "live_feed"])
+def test_the_live_page_takes_the_permission(name: str):
+    assert client_of("clerk", "view_session").get(url(name)).status_code == 403
+    viewer = client_of("viewer", "view_session", "view_stream")
+    assert viewer.get(url(name)).status_code in (200, 204)
+
+
+def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):
+    make_session()
+
+    async def first_event() -> tuple[Any, bytes]:
+        client = AsyncClient()
+        client.cookies = admin.cookies
+        response: Any = await client.get(url("live_feed"))
+        stream = aiter(response.streaming_content)
+        event = await anext(stream)
+        await stream.aclose()
+        return response, event
+
+    response, event = async_to_sync(first_event)()
+    assert response["Content-Type"] == "text/event-stream"
+    assert len(decode(event.removeprefix(b"data: "))["sessions"]) == 1
+
+
+# -- what is done
+
+
+def test_a_session_is_ended_and_that_is_noted(admin: Client):
+    session = make_session()
+
+    assert act(admin, "end", session).json() == {"done": "The session is ended."}
+    assert not Session.objects.exists()
+    assert LogEntry.objects.get().object_id == str(session.pk)
+    assert act(admin, "end", session).json() == {"done": "It is gone already."}
+    assert LogEntry.objects.count() == 1
+
+
+def test_a_stream_is_closed_and_that_is_noted(admin: Client, worker: Worker):
+    stream = make_stream(worker)
+
+    assert act(admin, "close", stream).status_code == 200
+    assert not Stream.objects.exists()
+    assert LogEntry.objects.get().change_message == "The stream is closed."
+    assert act(admin, "close", stream).json() == {"done": "It is gone already."}
+
+
+def test_an_api_key_is_revoked_with_its_session(admin: Client):
+    user = get_user_model().objects.get()
+    key, _text = APIKey.objects.issue(user=user, name="k")
+    session = make_session(principal_key=make_key("api-key", user.pk, f"mcp_{key.prefix}"))
+
+    assert act(admin, "revoke", session).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "key", ["", "session:1", "jwt:1:x", "api-key:1", "api-key:1:mcp_x", "%:::"]
+)
+def test_what_cannot_be_revoked_is_left_alone(admin: Client, key: str):
+    session = make_session(principal_key=key)
+
+    assert not revoke(key)
+    assert act(admin, "revoke", session).status_code == 400
+    assert Session.objects.exists()
+
+
+def test_acting_takes_the_permission_a_post_and_the_token(worker: Worker):
+    session, stream = make_session(), make_stream(worker)
+    viewer = client_of("viewer", "view_session", "view_stream", "change_apikey")
+    for name, row in (("end", session), ("revoke", session), ("close", stream), ("ping", stream)):
+        assert act(viewer, name, row).status_code == 403
+    ender = client_of("ender", "view_session", "view_stream", "delete_session")
+    assert act(ender, "revoke", session).status_code == 403
+    assert ender.get(url("live_act")).status_code == 405
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(get_user_model().objects.get(username="ender"))
+    assert act(careful, "end", session).status_code == 403
+    assert Session.objects.exists()
+    assert Stream.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "pk"),
+    [("end", "x"), ("explode", "0" * 32), ("", ""), ("end", "0" * 31 + "\x00")],
+)
+def test_what_is_no_action_is_refused(admin: Client, name: str, pk: str):
+    assert act(admin, name, pk).status_code == 400
+
+
+def test_an_empty_message_is_not_sent(admin: Client, worker: Worker):
+    stream = make_stream(worker, session=make_session())
+    assert act(admin, "log", stream).status_code == 400
+    assert act(admin, "log", stream, text="Back at six").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["ping", "log"])
+def test_a_stream_without_a_session_can_only_be_closed(admin: Client, worker: Worker, name: str):
+    assert act(admin, name, make_stream(worker), text="x").status_code == 400
+
+
+def test_a_client_that_is_not_there_does_not_answer(admin: Client, worker: Worker):
+    stream = make_stream(worker, session=make_session())
+
+    assert act(admin, "ping", stream).json() == {"done": "The client does not answer."}
+
+
+# -- connecting
+
+
+@override_settings(ROOT_URLCONF="tests.urls")
+def test_the_connect_page_has_ready_configuration():
+    page = client_of("clerk").get(url("connect"))
+
+    [first, *_rest] = page.context["endpoints"]
+    assert first.url == "http://testserver/mcp"
+    assert {client for client, _text, _where in first.clients} >= {"claude-code", "cursor"}
+    assert "http://testserver/mcp" in page.content.decode()
