@@ -1,0 +1,104 @@
+"""`manage.py mcp_doctor`: play a client against the running site, and say what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.apps import apps
+from django.core import checks
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from django_mcp.contrib.oauth.probing import Unreachable
+from django_mcp.management.doctor.examination import examine
+from django_mcp.management.doctor.finding import Finding, bad
+from django_mcp.management.shell.base import WRONG_USE, find_server, printable
+from django_mcp.mounting import find_mounts
+from django_mcp.protocol.json import encode_pretty
+from django_mcp.servers import MCPServer
+from django_mcp.transports.http.view import MCPView
+
+
+class Command(BaseCommand):
+    """Walk an endpoint as a client would; each fault comes with its fix."""
+
+    help = "Plays a client against the running site, and says what stands in its way."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add where the endpoint is."""
+        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        parser.add_argument(
+            "--url", help="of the endpoint; else where the URLconf has it, at 127.0.0.1:8000"
+        )
+        parser.add_argument("--token", default="", help="credentials, where some are asked for")
+        parser.add_argument("--oauth", action="store_true", help="play the OAuth flow as well")
+        parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Examine; ends with 1 when something stands in a client's way."""
+        server = find_server(options["server"])
+        url = options["url"] or f"http://127.0.0.1:8000{_path_of(server)}"
+        findings: list[Finding] = []
+        try:
+            for finding in self._examine(server, url, options):
+                findings.append(finding)
+                if not options["json"]:
+                    self._show(finding)
+        except Unreachable as error:
+            raise CommandError(
+                f"{error}. Start the site, or name its endpoint with --url."
+            ) from None
+        if options["json"]:
+            found = [{"ok": each.ok, "text": each.text, "fix": each.fix} for each in findings]
+            self.stdout.write(encode_pretty({"url": url, "findings": found}))
+        faults = sum(not each.ok for each in findings)
+        if faults:
+            raise CommandError(f"{faults} of {len(findings)} things stand in a client's way.")
+
+    def _examine(self, server: MCPServer, url: str, options: dict[str, Any]) -> Iterator[Finding]:
+        yield from _site()
+        publish = getattr(server, "notify_tools_list_changed", None)
+        yield from examine(url, publish, options["token"])
+        if options["oauth"]:
+            yield from _oauth(url)
+
+    def _show(self, finding: Finding) -> None:
+        text = printable(finding.text)
+        if finding.ok:
+            self.stdout.write(self.style.SUCCESS("ok    ") + text)
+        else:
+            self.stdout.write(self.style.ERROR("fault ") + text)
+            self.stdout.write(f"      {printable(finding.fix)}")
+
+
+def _path_of(server: MCPServer) -> str:
+    for mount in find_mounts():
+        if mount.is_fixed and isinstance(mount.view, MCPView) and mount.view.server is server:
+            return mount.path
+    raise CommandError(
+        f"The server {server.public_name!r} is not in the URLconf. Include django_mcp.urls, or "
+        f"name its endpoint with --url.",
+        returncode=WRONG_USE,
+    )
+
+
+def _site() -> Iterator[Finding]:
+    """Yield what the system checks find in our part of the site."""
+    found = checks.run_checks(app_configs=[apps.get_app_config("django_mcp")])
+    for message in found:
+        if message.level >= checks.WARNING and str(message.id).startswith("django_mcp"):
+            yield bad(f"{message.id}: {message.msg}", message.hint or "")
+
+
+def _oauth(url: str) -> Iterable[Finding]:
+    if not apps.is_installed("django_mcp.contrib.oauth"):
+        yield bad(
+            "OAuth is not set up",
+            "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
+        )
+        return
+    from django_mcp.contrib.oauth.doctor import run
+
+    for each in run(url):
+        yield Finding(ok=each.ok, text=each.text, fix=each.fix)

@@ -1,0 +1,207 @@
+"""What is tried on an endpoint, in the order in which a client would stumble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import urlsplit, urlunsplit
+
+from django_mcp.contrib.oauth.probing import Answer, Unreachable, ask
+from django_mcp.management.doctor.finding import Finding, bad, good
+from django_mcp.management.doctor.listening import open_stream
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.revisions import REVISIONS
+
+__all__ = ["examine"]
+
+PROMPT_S = 3.0
+"""What is sent at once has arrived by then, or is held back on the way."""
+
+_NEWEST = REVISIONS[-1].name
+_JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+_STRANGER = "https://stranger.invalid"
+
+
+def examine(url: str, publish: Callable[[], object] | None, token: str = "") -> Iterator[Finding]:
+    """Yield what a client finds at an endpoint.
+
+    Args:
+        url: of the endpoint.
+        publish: tells clients of a change, in this process; the endpoint runs in another.
+        token: credentials, where the server asks for some.
+
+    Raises:
+        Unreachable: nothing answers there.
+    """
+    headers = {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
+    discovered = _discover(url, headers)
+    if discovered.status == 401:
+        yield from _refused(discovered)
+        return
+    yield from _speaks(discovered)
+    if discovered.status != 200:
+        return
+    yield from _slashes(url, headers)
+    yield from _junk(url, headers)
+    yield from _strangers(url, headers)
+    yield from _handshake(url, headers)
+    yield from _stream(url, headers, publish)
+
+
+def _modern(method: str, **params: object) -> tuple[bytes, dict[str, str]]:
+    meta: JSONObject = {keys.PROTOCOL_VERSION: _NEWEST, keys.CLIENT_CAPABILITIES: {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    return encode(message), {"MCP-Protocol-Version": _NEWEST, "Mcp-Method": method}
+
+
+def _discover(url: str, headers: Mapping[str, str]) -> Answer:
+    body, own = _modern("server/discover")
+    return ask("POST", url, body, {**headers, **own})
+
+
+def _refused(answer: Answer) -> Iterator[Finding]:
+    challenge = answer.headers.get("www-authenticate", "")
+    if challenge:
+        yield good("The server asks who is there, as it is set up to")
+        yield bad("Nothing more can be tried without credentials", "Give a token with --token.")
+    else:
+        yield bad(
+            "A client is refused and not told how to authenticate",
+            "Answer 401 with WWW-Authenticate; the authenticators of django_mcp do.",
+        )
+
+
+def _speaks(answer: Answer) -> Iterator[Finding]:
+    if answer.status == 200 and "result" in answer.json():
+        yield good("The endpoint answers")
+    elif answer.status in (301, 302, 307, 308):
+        yield bad(
+            f"The endpoint redirects to {answer.headers.get('location', '?')[:200]}",
+            "Name the URL without a redirect: clients do not follow one with a POST. "
+            "A redirect to https or to a login page comes from the site's middleware.",
+        )
+    elif not _is_json(answer):
+        yield bad(
+            f"The endpoint answers {answer.status} with a page, not with JSON",
+            "Something stands in front of it: a proxy, the site's middleware, or another URL "
+            "pattern. With django_mcp_application in asgi.py the site's middleware does not run.",
+        )
+    else:
+        text = str(answer.json().get("error", {}).get("message", ""))[:300]
+        yield bad(f"The endpoint refuses with {answer.status}: {text}", "Do what the text says.")
+
+
+def _slashes(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
+    parts = urlsplit(url)
+    path = parts.path.removesuffix("/") if parts.path.endswith("/") else parts.path + "/"
+    other = urlunsplit(parts._replace(path=path))
+    if _discover(other, headers).status == 200:
+        yield good("It answers with and without a slash at the end")
+    else:
+        yield bad(
+            f"It does not answer at {path}",
+            "Include django_mcp.urls rather than naming the view: it has both forms.",
+        )
+
+
+def _junk(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
+    answer = ask("POST", url, b"{", headers)
+    if answer.status == 400 and _is_json(answer):
+        yield good("Errors are told in JSON")
+    else:
+        yield bad(
+            f"A malformed message is answered {answer.status} with something else than JSON",
+            "Keep error pages and CSRF checks of the site away from the endpoint.",
+        )
+
+
+def _strangers(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
+    body, own = _modern("server/discover")
+    origin = ask("POST", url, body, {**headers, **own, "Origin": _STRANGER}).status
+    host = ask("POST", url, body, {**headers, **own, "Host": "stranger.invalid"}).status
+    if origin == 403:
+        yield good("Pages of strangers are turned away")
+    else:
+        yield bad(
+            f"A page of another site may call the server (status {origin})",
+            'List the origins you trust in DJANGO_MCP["ALLOWED_ORIGINS"] instead of "*".',
+        )
+    if 400 <= host < 500:
+        yield good("A foreign Host is turned away")
+    else:
+        yield bad(f"A foreign Host is served (status {host})", "Set ALLOWED_HOSTS.")
+
+
+def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
+    params = {
+        "protocolVersion": next(each.name for each in reversed(REVISIONS) if not each.is_stateless),
+        "capabilities": {},
+        "clientInfo": {"name": "doctor", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    answer = ask("POST", url, encode(message), headers)
+    session = answer.headers.get("mcp-session-id")
+    if answer.status != 200:
+        yield good("Clients that shake hands are told to use the stateless revision")
+        return
+    if session is None:
+        yield good("Clients that shake hands are served, without a session")
+        return
+    named = {**headers, "Mcp-Session-Id": session}
+    ping = encode({"jsonrpc": "2.0", "id": 2, "method": "ping"})
+    # Several, so that each worker behind the URL is likely to be asked.
+    statuses = {ask("POST", url, ping, named).status for _ in range(8)}
+    ask("DELETE", url, None, named)
+    if statuses == {200}:
+        yield good("A session is found again")
+    else:
+        yield bad(
+            f"A session is lost between requests (statuses {sorted(statuses)})",
+            'Several workers need DJANGO_MCP["SESSION_STORE"] = "model" and one database.',
+        )
+
+
+def _stream(
+    url: str, headers: Mapping[str, str], publish: Callable[[], object] | None
+) -> Iterator[Finding]:
+    body, own = _modern("subscriptions/listen", notifications={"toolsListChanged": True})
+    try:
+        with open_stream(url, body, {**headers, **own}, PROMPT_S) as stream:
+            if stream.status == 404:
+                yield bad(
+                    "Nothing can be pushed: answers cannot stream here",
+                    "Serve the site over ASGI, with django_mcp_application in asgi.py.",
+                )
+                return
+            if stream.next_message() is None:
+                yield _held_back()
+                return
+            yield good("Events arrive as they are sent")
+            if publish is not None:
+                yield _hear(stream.next_message, publish)
+    except Unreachable:
+        yield _held_back()
+
+
+def _held_back() -> Finding:
+    return bad(
+        "Events do not arrive as they are sent",
+        "Switch buffering off in the proxy (nginx: proxy_buffering off), and keep middleware "
+        "that compresses or collects responses away from the endpoint.",
+    )
+
+
+def _hear(next_message: Callable[[], JSONObject | None], publish: Callable[[], object]) -> Finding:
+    publish()
+    message = next_message()
+    if message is not None and "list_changed" in str(message.get("method")):
+        return good("A change in another process reaches clients")
+    return bad(
+        "A change in another process does not reach clients",
+        "Use a shared channel layer (channels_redis), or keep sessions in the database, and give "
+        "this command the settings of the site.",
+    )
+
+
+def _is_json(answer: Answer) -> bool:
+    return answer.headers.get("content-type", "").startswith("application/json")
