@@ -1,15 +1,12 @@
-"""The tools that are measured, padded to BENCH_TOOLS tools in all.
-
-`notify` (publish a change of a resource to its subscribers) is missing until there are subscriptions.
-"""
+"""The tools that are measured, padded to BENCH_TOOLS tools in all, and a resource to listen to."""
 
 import os
 from collections.abc import Callable
 
-from django_mcp import Context, tool
+from django_mcp import Context, default_server, resource, tool
 from tests.benchmarks.models import Item
 
-MEASURED = 6
+MEASURED = 7
 
 
 @tool
@@ -30,6 +27,19 @@ async def progress(ctx: Context, count: int) -> str:
     for done in range(1, count + 1):
         await ctx.aprogress(done, total=count)
     return "done"
+
+
+@tool
+async def notify(uri: str) -> str:
+    """Tell all who subscribed to a resource that it has changed."""
+    await default_server.anotify_resource_updated(uri)
+    return "done"
+
+
+@resource("bench://{name}")
+def read(name: str) -> str:
+    """Give the name back."""
+    return name
 
 
 @tool
