@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.test import AsyncClient, Client, override_settings
-from django.urls import include, path
+from django.urls import clear_script_prefix, include, path, set_script_prefix
 
 from django_mcp.servers import MCPServer
 from tests.sites import ROOT, environment
@@ -222,6 +222,26 @@ def test_pages_of_every_origin_may_read_the_documents(url: str):
     assert response["access-control-allow-origin"] == "*"
     assert "MCP-Protocol-Version" in response["access-control-allow-headers"]
     assert "access-control-allow-credentials" not in response
+
+
+def test_below_a_script_prefix_every_address_is_below_it():
+    """AUT-01"""
+    client = Client(SCRIPT_NAME="/shop")
+    # The test client leaves to us what the WSGI and ASGI handlers do.
+    set_script_prefix("/shop/")
+    try:
+        resource = client.get(f"{RESOURCE}/staff/mcp").json()
+        server = client.get(SERVER).json()
+        by_whole_path = client.get(f"{RESOURCE}/shop/staff/mcp").json()
+        by_issuer = client.get(f"{SERVER}/shop").json()
+    finally:
+        clear_script_prefix()
+
+    assert resource["resource"] == "http://testserver/shop/staff/mcp"
+    assert resource["authorization_servers"] == [server["issuer"]] == ["http://testserver/shop"]
+    assert server["token_endpoint"] == "http://testserver/shop/oauth/token/"
+    assert by_whole_path == resource
+    assert by_issuer == server
 
 
 def test_openid_discovery_is_there_while_it_is_on_and_not_otherwise():

@@ -30,6 +30,12 @@ def whoami(ctx: Context) -> str:
     return ctx.user.get_username()
 
 
+@orders.tool(scopes=["orders:read", "orders:write"])
+def cancel() -> str:
+    """Cancel."""
+    return "cancelled"
+
+
 urlpatterns = [
     path("", include("django_mcp.urls")),
     path("orders/", orders.urls),
@@ -72,8 +78,8 @@ def token_for(user: Any, **fields: Any) -> str:
     return "a-token"
 
 
-def call(token: str, path: str = "/orders/mcp", **headers: str) -> Any:
-    body = message("tools/call", {"name": "whoami", "arguments": {}}, revision=R5)
+def call(token: str, path: str = "/orders/mcp", *, name: str = "whoami", **headers: str) -> Any:
+    body = message("tools/call", {"name": name, "arguments": {}}, revision=R5)
     return Client().post(
         path,
         body,
@@ -144,6 +150,28 @@ def test_a_forged_host_makes_no_other_audience(user: Any):
 
     assert call(token, **{"X-Forwarded-Host": "evil.example"}).status_code == 401
     assert call(token, Host="evil.example").status_code == 400
+
+
+def test_a_token_without_a_scope_is_told_all_scopes_of_the_operation_and_where_to_get_them(
+    user: Any,
+):
+    """AUT-09, AUT-10"""
+    response = call(token_for(user, scope="orders:read"), name="cancel")
+
+    challenge = response["www-authenticate"]
+    assert response.status_code == 403
+    assert 'error="insufficient_scope"' in challenge
+    assert 'scope="orders:read orders:write"' in challenge
+    metadata = "http://testserver/.well-known/oauth-protected-resource/orders/mcp"
+    assert f'resource_metadata="{metadata}"' in challenge
+    assert Client().get(metadata).json()["resource"] == RESOURCE
+
+
+def test_a_token_with_all_scopes_of_an_operation_may(user: Any):
+    """AUT-11"""
+    implied = {"SYNC_THREADS": 0, "SCOPE_IMPLIES": {"orders": ["orders:read", "orders:write"]}}
+    with override_settings(DJANGO_MCP=implied):
+        assert call(token_for(user, scope="orders"), name="cancel").status_code == 200
 
 
 def test_an_expired_token_is_refused(user: Any):
