@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange import Exchange, Reply
@@ -96,7 +97,7 @@ def _challenges(
     found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
     if "Bearer" in found:
         required = () if gate is None else gate.required_scopes
-        wanted = _told((*required, *scopes))
+        wanted = _told((*required, *scopes, *(settings.OAUTH_BASE_SCOPES or ())))
         bearer = _bearer(exchange, error, description, wanted)
         found = [bearer if text == "Bearer" else text for text in found]
     return found

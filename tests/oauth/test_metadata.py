@@ -200,6 +200,15 @@ async def test_a_refusal_names_the_metadata_of_the_endpoint_and_nothing_forged()
         assert "evil" not in challenge
 
 
+async def test_a_refusal_names_the_base_scopes_when_there_are_some():
+    """AUT-04, AUT-12"""
+    base = {**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
+    with override_settings(DJANGO_MCP=base):
+        response = await AsyncClient().post("/mcp", b"{}", content_type="application/json")
+
+    assert 'scope="mcp"' in response["www-authenticate"]
+
+
 @override_settings(
     MIDDLEWARE=[
         "django.contrib.sessions.middleware.SessionMiddleware",

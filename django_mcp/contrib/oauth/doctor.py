@@ -6,17 +6,15 @@ part that is a person's it needs a `Person` who signs in and presses a button, e
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-from urllib.parse import parse_qs, urlencode, urlsplit
+from typing import TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
-from django_mcp.contrib.oauth.probing import Answer, Unreachable, ask
+from django_mcp.contrib.oauth.probing import Unreachable, ask
+from django_mcp.contrib.oauth.visiting import REDIRECT, Visit
 from django_mcp.protocol.json import encode
 
 __all__ = ["Finding", "Person", "run"]
@@ -24,7 +22,6 @@ __all__ = ["Finding", "Person", "run"]
 Person: TypeAlias = Callable[[str], str]
 """Takes an authorization URL, lets somebody allow it, and returns the URL the browser was sent to."""
 
-REDIRECT = "http://127.0.0.1:33418/callback"
 NOBODY = "https://stranger.invalid/callback"
 SERVER_PATH = "/.well-known/oauth-authorization-server"
 PING = encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
@@ -62,7 +59,7 @@ def run(url: str, person: Person | None = None) -> list[Finding]:
     """
     findings: list[Finding] = []
     try:
-        findings.extend(_Client(url, findings).go(person))
+        findings.extend(_Client(url).go(person))
     except _Stop:
         pass
     except Unreachable as error:
@@ -72,29 +69,22 @@ def run(url: str, person: Person | None = None) -> list[Finding]:
     return findings
 
 
-class _Client:
-    def __init__(self, url: str, findings: list[Finding]) -> None:
-        self.url = url
-        self.findings = findings
-        self.resource: dict[str, Any] = {}
-        self.server: dict[str, Any] = {}
-        self.client_id = ""
+class _Client(Visit):
+    """A client of this visit, step by step; each step yields what it found."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
         self.metadata_url = ""
-        self._management: tuple[str | None, str | None] = (None, None)
-        self.verifier = secrets.token_urlsafe(48)
-        self.state = secrets.token_urlsafe(16)
 
     def go(self, person: Person | None) -> Iterator[Finding]:
         yield from self.be_refused()
         yield from self.read_resource()
         yield from self.read_server()
         yield from self.register()
-        yield from self.try_to_cheat()
-        if person is None:
-            self.drop()
-            return
         try:
-            yield from self.get_and_lose_a_token(person)
+            yield from self.try_to_cheat()
+            if person is not None:
+                yield from self.get_and_lose_a_token(person)
         finally:
             self.drop()
 
@@ -129,7 +119,7 @@ class _Client:
         origin = f"{parts.scheme}://{parts.netloc}"
         places = [self.metadata_url, f"{origin}{METADATA_PATH}{parts.path.rstrip('/')}"]
         for place in dict.fromkeys(filter(None, places)):
-            document = self._read(place)
+            document = self.read(place)
             if document is None:
                 yield _bad(
                     f"There is no resource metadata at {place}.",
@@ -157,7 +147,7 @@ class _Client:
         issuer = str(self.resource["authorization_servers"][0])
         parts = urlsplit(issuer)
         place = f"{parts.scheme}://{parts.netloc}{SERVER_PATH}{parts.path.rstrip('/')}"
-        document = self._read(place)
+        document = self.read(place)
         if document is None:
             yield _bad(
                 f"There is no authorization server metadata at {place}.",
@@ -229,7 +219,7 @@ class _Client:
             )
             raise _Stop
         self.client_id = data["client_id"]
-        self._management = (
+        self.management = (
             data.get("registration_client_uri"),
             data.get("registration_access_token"),
         )
@@ -245,7 +235,7 @@ class _Client:
             "for somebody else's resource": {"resource": "https://stranger.invalid/mcp"},
         }
         for how, changes in attempts.items():
-            answer = ask("GET", self._authorization_url(**changes))
+            answer = ask("GET", self.authorization_url(**changes))
             place = answer.headers.get("location", "")
             error = parse_qs(urlsplit(place).query).get("error")
             if place.startswith(NOBODY) or (answer.status == 200 and error is None):
@@ -253,7 +243,7 @@ class _Client:
                     f"An authorization {how} is not refused.",
                     "Use the settings of oauth2_provider_settings().",
                 )
-        page = ask("GET", self._authorization_url())
+        page = ask("GET", self.authorization_url())
         if page.status not in (200, 302) or page.headers.get("location", "").startswith(REDIRECT):
             yield _bad(
                 f"The authorization page answers {page.status} to a valid request.",
@@ -265,7 +255,7 @@ class _Client:
     # -- what a client does with somebody's consent
 
     def get_and_lose_a_token(self, person: Person) -> Iterator[Finding]:
-        query = parse_qs(urlsplit(person(self._authorization_url())).query)
+        query = parse_qs(urlsplit(person(self.authorization_url())).query)
         answer = {name: values[0] for name, values in query.items()}
         if "code" not in answer:
             yield _bad(f"There is no code: {answer.get('error', 'no error')}.", "Allow the client.")
@@ -280,7 +270,7 @@ class _Client:
             "code_verifier": self.verifier,
             "resource": self.url,
         }
-        tokens = self._post("token_endpoint", form)
+        tokens = self.post("token_endpoint", form)
         if tokens.status != 200:
             yield _bad(f"The code is not taken: {tokens.json()}.", "Look at the site's log.")
             raise _Stop
@@ -291,15 +281,15 @@ class _Client:
             "refresh_token": tokens.json().get("refresh_token", ""),
             "client_id": self.client_id,
         }
-        refreshed = self._post("token_endpoint", refresh)
+        refreshed = self.post("token_endpoint", refresh)
         if refreshed.status != 200:
             yield _bad("The token cannot be refreshed.", "See check django_mcp.O004.")
             raise _Stop
         yield _good("The token can be refreshed.")
-        if self._post("token_endpoint", refresh).status == 200:
+        if self.post("token_endpoint", refresh).status == 200:
             yield _bad("A refresh token works twice.", "See check django_mcp.O005.")
         newer = refreshed.json()["access_token"]
-        self._post("revocation_endpoint", {"token": newer, "client_id": self.client_id})
+        self.post("revocation_endpoint", {"token": newer, "client_id": self.client_id})
         yield from self._use(newer, "A revoked token is refused.", is_good=False)
 
     def _use(self, token: str, text: str, *, is_good: bool) -> Iterator[Finding]:
@@ -315,44 +305,6 @@ class _Client:
                 f"{'good' if is_good else 'revoked'}.",
                 "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
             )
-
-    # -- requests
-
-    def _authorization_url(self, **changes: str | None) -> str:
-        digest = hashlib.sha256(self.verifier.encode()).digest()
-        query: dict[str, str | None] = {
-            "response_type": "code",
-            "client_id": self.client_id,
-            "redirect_uri": REDIRECT,
-            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
-            "code_challenge_method": "S256",
-            "state": self.state,
-            "resource": str(self.resource["resource"]),
-            "scope": " ".join(
-                self.resource.get("scopes_supported") or self.server.get("scopes_supported") or ()
-            ),
-            **changes,
-        }
-        given = {name: value for name, value in query.items() if value is not None}
-        return f"{self.server['authorization_endpoint']}?{urlencode(given)}"
-
-    def _post(self, endpoint: str, form: dict[str, str]) -> Answer:
-        return ask(
-            "POST",
-            str(self.server[endpoint]),
-            urlencode(form).encode(),
-            {"Content-Type": "application/x-www-form-urlencoded"},
-        )
-
-    def _read(self, url: str) -> dict[str, Any] | None:
-        answer = ask("GET", url)
-        return answer.json() if answer.status == 200 and answer.json() else None
-
-    def drop(self) -> None:
-        """Take the client out again."""
-        url, token = self._management
-        if url and token:
-            ask("DELETE", url, None, {"Authorization": f"Bearer {token}"})
 
 
 _WANTED = (
