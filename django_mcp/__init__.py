@@ -36,8 +36,18 @@ if TYPE_CHECKING:
     from django_mcp.protocol.results import ToolResult as ToolResult
     from django_mcp.server.rounds import InputRequired as InputRequired
     from django_mcp.servers import MCPServer as MCPServer
+    from django_mcp.servers import anotify as anotify
+    from django_mcp.servers import anotify_prompts_list_changed as anotify_prompts_list_changed
+    from django_mcp.servers import anotify_resource_updated as anotify_resource_updated
+    from django_mcp.servers import anotify_resources_list_changed as anotify_resources_list_changed
+    from django_mcp.servers import anotify_tools_list_changed as anotify_tools_list_changed
     from django_mcp.servers import completion as completion
     from django_mcp.servers import default_server as default_server
+    from django_mcp.servers import notify as notify
+    from django_mcp.servers import notify_prompts_list_changed as notify_prompts_list_changed
+    from django_mcp.servers import notify_resource_updated as notify_resource_updated
+    from django_mcp.servers import notify_resources_list_changed as notify_resources_list_changed
+    from django_mcp.servers import notify_tools_list_changed as notify_tools_list_changed
     from django_mcp.servers import prompt as prompt
     from django_mcp.servers import resource as resource
     from django_mcp.servers import tool as tool
@@ -65,6 +75,16 @@ _HOMES = {
     "TextContents": "django_mcp.protocol.content",
     "ToolError": "django_mcp.protocol.errors",
     "ToolResult": "django_mcp.protocol.results",
+    "anotify": "django_mcp.servers",
+    "anotify_prompts_list_changed": "django_mcp.servers",
+    "anotify_resource_updated": "django_mcp.servers",
+    "anotify_resources_list_changed": "django_mcp.servers",
+    "anotify_tools_list_changed": "django_mcp.servers",
+    "notify": "django_mcp.servers",
+    "notify_prompts_list_changed": "django_mcp.servers",
+    "notify_resource_updated": "django_mcp.servers",
+    "notify_resources_list_changed": "django_mcp.servers",
+    "notify_tools_list_changed": "django_mcp.servers",
     "ask_form": "django_mcp.protocol.asks",
     "ask_roots": "django_mcp.protocol.asks",
     "ask_sampling": "django_mcp.protocol.asks",
@@ -100,6 +120,11 @@ __all__ = [
     "TextContents",
     "ToolError",
     "ToolResult",
+    "anotify",
+    "anotify_prompts_list_changed",
+    "anotify_resource_updated",
+    "anotify_resources_list_changed",
+    "anotify_tools_list_changed",
     "ask_form",
     "ask_roots",
     "ask_sampling",
@@ -107,6 +132,11 @@ __all__ = [
     "completion",
     "default_server",
     "object_permission",
+    "notify",
+    "notify_prompts_list_changed",
+    "notify_resource_updated",
+    "notify_resources_list_changed",
+    "notify_tools_list_changed",
     "prompt",
     "resource",
     "tool",

@@ -37,7 +37,8 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
-            await application(scope, receive, send)
+            is_lifespan = scope["type"] == "lifespan"
+            await application(scope, _until_shutdown(receive) if is_lifespan else receive, send)
             return
         prefix = forced_prefix or scope.get("root_path") or ""
         path: str = scope["path"]
@@ -53,6 +54,21 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         await match.application(scope, receive, send)
 
     return serve
+
+
+def _until_shutdown(receive: Any) -> Any:
+    """Return what receives the same, and closes what is open when the application is to end."""
+
+    async def receive_and_look() -> Any:
+        message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            from django_mcp.push.hub import process_hub
+            from django_mcp.push.shutdown import close_hub
+
+            await close_hub(process_hub())
+        return message
+
+    return receive_and_look
 
 
 def standalone_application(server: MCPServer) -> ASGIApp:

@@ -30,6 +30,8 @@ from django_mcp.handlers.threads import ThreadScope
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.protocol.results import CacheHint
+from django_mcp.push.notifying import Publishes
+from django_mcp.push.observer import SignalObserver
 from django_mcp.registry.injection import Provider
 from django_mcp.server import server as core
 from django_mcp.server.exchange import Exchange, Reply
@@ -40,7 +42,25 @@ if TYPE_CHECKING:
 
     from django_mcp.server.interfaces import Observer
 
-__all__ = ["MCPServer", "all_servers", "completion", "default_server", "prompt", "resource", "tool"]
+__all__ = [
+    "MCPServer",
+    "all_servers",
+    "anotify",
+    "anotify_prompts_list_changed",
+    "anotify_resource_updated",
+    "anotify_resources_list_changed",
+    "anotify_tools_list_changed",
+    "completion",
+    "default_server",
+    "notify",
+    "notify_prompts_list_changed",
+    "notify_resource_updated",
+    "notify_resources_list_changed",
+    "notify_tools_list_changed",
+    "prompt",
+    "resource",
+    "tool",
+]
 
 _SHARED = {
     "version": "VERSION",
@@ -56,6 +76,13 @@ _SHARED = {
     "keepalive_s": "KEEPALIVE_S",
     "log_level": "LOG_LEVEL",
     "legacy_sse": "LEGACY_SSE",
+    "stream_max_age_s": "STREAM_MAX_AGE_S",
+    "max_streams": "MAX_STREAMS",
+    "max_streams_each": "MAX_STREAMS_PER_PRINCIPAL",
+    "ping_interval_s": "PING_INTERVAL_S",
+    "ping_failures": "PING_FAILURES",
+    "log_rate": "LOG_RATE",
+    "tells_lists_at_start": "TELL_LISTS_AT_START",
     "state_ttl_s": "STATE_TTL_S",
     "inline_state_bytes": "STATE_INLINE_BYTES",
     "single_use_state": "STATE_SINGLE_USE",
@@ -81,7 +108,7 @@ _OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
 _servers: WeakSet[MCPServer] = WeakSet()
 
 
-class MCPServer(InProcess, core.MCPServer):
+class MCPServer(InProcess, Publishes):
     """A server of this site, with tools, resources and prompts of its own.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -127,6 +154,7 @@ class MCPServer(InProcess, core.MCPServer):
         self.converter = DjangoConverter()
         self.make_form = make_django_form
         self._observer: Observer | None = CallRecorder()
+        self.connection_observer = SignalObserver(self)
         _servers.add(self)
 
     def __repr__(self) -> str:
@@ -300,3 +328,14 @@ tool = default_server.tool
 resource = default_server.resource
 prompt = default_server.prompt
 completion = default_server.completion
+
+notify = default_server.notify
+anotify = default_server.anotify
+notify_tools_list_changed = default_server.notify_tools_list_changed
+anotify_tools_list_changed = default_server.anotify_tools_list_changed
+notify_prompts_list_changed = default_server.notify_prompts_list_changed
+anotify_prompts_list_changed = default_server.anotify_prompts_list_changed
+notify_resources_list_changed = default_server.notify_resources_list_changed
+anotify_resources_list_changed = default_server.anotify_resources_list_changed
+notify_resource_updated = default_server.notify_resource_updated
+anotify_resource_updated = default_server.anotify_resource_updated

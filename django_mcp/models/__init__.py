@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django_mcp.models.bus import BusMessage
 from django_mcp.models.calls import CallRecord
 from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.models.keys import APIKey
@@ -18,6 +19,7 @@ from django_mcp.models.states import KeptState, UsedState
 
 __all__ = [
     "APIKey",
+    "BusMessage",
     "CallRecord",
     "DisabledEntry",
     "KeptState",

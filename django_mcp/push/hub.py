@@ -1,0 +1,34 @@
+"""The hub of this process, which all of a site's servers share."""
+
+from __future__ import annotations
+
+import os
+
+from django_mcp.push.bus import SiteBus
+from django_mcp.push.shutdown import chain_signals
+from django_mcp.push.upkeep import look_after
+from django_mcp.server.hub import Hub
+
+__all__ = ["process_hub"]
+
+
+def _make() -> Hub:
+    bus = SiteBus()
+    hub = Hub(bus)
+    bus.is_wanted = lambda: hub.is_busy
+    hub.on_start.append(chain_signals)
+    hub.on_tick.append(look_after)
+    return hub
+
+
+_hub = _make()
+
+
+def process_hub() -> Hub:
+    """Return the hub of this process. It begins to live with the first stream or session call."""
+    return _hub
+
+
+if hasattr(os, "register_at_fork"):
+    # Servers hold on to it, so it is the same object in the child, empty.
+    os.register_at_fork(after_in_child=_hub.reset)
