@@ -84,6 +84,7 @@ DJANGO_MCP: dict[str, Any] = {
     ),
     # Everybody who can reach this machine may call, as befits a demonstration.
     "PUBLIC": True,
+    "RECORD_CALLS": True,  # for the charts in the admin
 }
 
 # SHOP_OAUTH=1: whoever calls has to be allowed to, by a customer, at a consent page.

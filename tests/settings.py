@@ -4,7 +4,7 @@ import os
 
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from example_project.settings import *  # noqa: F403  (a settings module is read by its names)
-from example_project.settings import INSTALLED_APPS
+from example_project.settings import DJANGO_MCP, INSTALLED_APPS
 
 SECRET_KEY = "only-for-tests"
 DEBUG = False
@@ -17,6 +17,8 @@ LOGIN_URL = "/admin/login/"
 ROOT_URLCONF = "tests.urls"
 ASGI_APPLICATION = "tests.asgi.application"
 LOGGING = {}
+# A test that records says so, since that is done by a thread of its own.
+DJANGO_MCP = {**DJANGO_MCP, "RECORD_CALLS": False}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}

@@ -29,16 +29,20 @@ ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcom
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """How far the charts look back, and how wide a point of theirs is; both in minutes."""
+    """How far the charts look back, and how wide a point of theirs is; both in minutes.
+
+    The longer, the more rows there are to count: for so long what was counted is good enough.
+    """
 
     length: int
     width: int
+    fresh_s: int
 
 
 SPANS = {
-    "hour": Span(length=60, width=1),
-    "day": Span(length=24 * 60, width=15),
-    "week": Span(length=7 * 24 * 60, width=2 * 60),
+    "hour": Span(length=60, width=1, fresh_s=5),
+    "day": Span(length=24 * 60, width=15, fresh_s=30),
+    "week": Span(length=7 * 24 * 60, width=2 * 60, fresh_s=300),
 }
 
 

@@ -53,6 +53,13 @@ class SpanQuerySet(QuerySet[Any]):
             ends = (timezone.localtime(ends[0], tzinfo), timezone.localtime(ends[1], tzinfo))
         return list(_periods(ends[0], ends[1], kind))
 
+    def aggregate(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return what is asked for; the hierarchy's first and last row by the index."""
+        if not args and set(kwargs) == {"first", "last"}:
+            ends = _ends(self, kwargs["first"].source_expressions[0].name) or (None, None)
+            return {"first": ends[0], "last": ends[1]}
+        return super().aggregate(*args, **kwargs)
+
 
 def _ends(rows: QuerySet[Any], field: str) -> tuple[Any, Any] | None:
     """Return the least and the greatest value of an indexed field; None: there are no rows.

@@ -12,6 +12,7 @@ from django.contrib.admin import site as admin_site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
@@ -38,6 +39,7 @@ SCRIPT = "<script>alert(1)</script>"
 
 @pytest.fixture(autouse=True)
 def _here(db: None) -> Iterator[None]:
+    cache.clear()
     with HERE:
         yield
     DisabledEntry.objects.all().delete()
