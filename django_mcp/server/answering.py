@@ -32,11 +32,12 @@ from django_mcp.server.admitting import refuse_rate
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.methods import METHODS
 from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
-from django_mcp.server.sessions import Session, join_session
+from django_mcp.server.sessions import NO_STORE, Session, join_session
 from django_mcp.server.strict import check_params, check_result
 from django_mcp.server.taking import take
 
@@ -56,7 +57,10 @@ async def answer(server: MCPServer, exchange: Exchange) -> Reply:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
     message = decode_message(exchange.body)
     if exchange.headers is not None and exchange.connection is None and server.keeps_sessions:
-        refusal = await join_session(server, exchange, message)
+        try:
+            refusal = await join_session(server, exchange, message)
+        except StoreUnavailable:
+            refusal = NO_STORE
         if refusal is not None:
             request_id = message.id if isinstance(message, Request) else None
             return _refuse(request_id, refusal, refusal.status or 400)
@@ -82,6 +86,9 @@ async def _answer_on_stream(
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
     try:
         reply = await _answer(server, message, exchange)
+    except BaseException:
+        stream.abandon()
+        raise
     finally:
         timer.cancel()
     stream.finish(reply)
@@ -102,7 +109,10 @@ async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Repl
         return _refuse(message.id, message.refusal, 400)
     if isinstance(message, Request):
         raise TypeError("a request is answered")
-    refusal = await take(server, message, exchange)
+    try:
+        refusal = await take(server, message, exchange)
+    except StoreUnavailable:
+        refusal = NO_STORE
     if refusal is not None:
         return _refuse(None, refusal, refusal.status or 400)
     return Reply(202)
@@ -177,7 +187,10 @@ async def _open_session(
         return reply
     principal_key = getattr(exchange.principal, "key", None)
     session = Session(uuid.uuid4().hex, server.name, principal_key, settled)
-    token = await server.sessions.open(session, exchange)
+    try:
+        token = await server.sessions.open(session, exchange)
+    except StoreUnavailable:
+        token = NO_STORE
     if isinstance(token, Refusal):
         return _refuse(request.id, token, token.status or 503)
     server.connection_observer.session_opened(session)
@@ -206,6 +219,8 @@ async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
         if ctx.exchange.headers is None or ctx.rules.is_stateless:
             return None
         return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
+    except StoreUnavailable:
+        return NO_STORE
     except Exception:
         logger.exception("Could not answer %s", ctx.method)
         return Refusal(code=INTERNAL_ERROR, message="Internal error")

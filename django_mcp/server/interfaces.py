@@ -172,6 +172,10 @@ class Language(Protocol):
         ...
 
 
+class StoreUnavailable(Exception):
+    """What sessions are kept in does not answer now; the client is told to come again."""
+
+
 class SessionStore(Protocol):
     """Where sessions are kept, so that any process that serves the site finds them."""
 
@@ -268,6 +272,10 @@ class EventLog(Protocol):
 
     def append(self, stream_id: str, session: Session, event: Event) -> None:
         """Record an event. After the last one, the call runs no more."""
+        ...
+
+    def close(self, stream_id: str, session: Session) -> None:
+        """Note that a stream's call runs no more, and that there is no answer to record."""
         ...
 
     async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:

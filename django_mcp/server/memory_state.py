@@ -204,6 +204,12 @@ class MemoryEvents:
             self._count -= len(dropped.events)
             self._bytes -= sum(len(each.message) for each in dropped.events)
 
+    def close(self, stream_id: str, session: Session) -> None:
+        """See `EventLog.close`."""
+        recorded = self._streams.get(stream_id)
+        if recorded is not None:
+            recorded.is_running = False
+
     async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
         """See `EventLog.read`."""
         recorded = self._streams.get(stream_id)

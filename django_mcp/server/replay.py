@@ -16,7 +16,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
 from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.interfaces import Event
+from django_mcp.server.interfaces import Event, Replay, StoreUnavailable
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange import Sink
@@ -129,9 +129,16 @@ class CallStream:
         self._has_hung_up = True
         await self._wire.hang_up(retry_ms)
 
+    def abandon(self) -> None:
+        """Note that there will be no answer."""
+        if self._number >= 0:
+            self._server.events.close(self.id, self._session)
+
     def finish(self, reply: Reply) -> None:
         """Record the answer, if the client can resume, and give it its id."""
-        if self._number >= 0 and reply.body is not None:
+        if reply.body is None:
+            self.abandon()
+        elif self._number >= 0:
             reply.event_id = self._record(reply.body, is_last=True)
 
     def _begin(self) -> str:
@@ -203,7 +210,11 @@ async def resume(
                 waited_s += RETRY_S
             for message in await follower.wait(POLL_S if is_running else RETRY_S):
                 await sink.send(message)
-            replay = await server.events.read(stream_id, session, number)
+            try:
+                replay = await server.events.read(stream_id, session, number)
+            except StoreUnavailable:
+                # It will be back; until then there is nothing new.
+                replay = Replay(events=(), is_running=True)
 
 
 def _lost(request_id: str | None) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import find_revision
@@ -139,6 +139,12 @@ UNKNOWN_SESSION = Refusal(
     code=INVALID_REQUEST,
     message="There is no such session: send initialize again",
     status=404,
+)
+NO_STORE = Refusal(
+    code=INTERNAL_ERROR,
+    message="Sessions cannot be read now: try again",
+    status=503,
+    headers=((b"retry-after", b"2"),),
 )
 _ALREADY_OPEN = Refusal(
     code=INVALID_REQUEST,

@@ -10,9 +10,16 @@ from django_mcp.protocol.messages import encode_error
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.admission import refuse_version
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.push import Ending, PushStream, StreamKind
 from django_mcp.server.replay import resume
-from django_mcp.server.sessions import NO_SESSION_ID, UNKNOWN_SESSION, Session, find_session
+from django_mcp.server.sessions import (
+    NO_SESSION_ID,
+    NO_STORE,
+    UNKNOWN_SESSION,
+    Session,
+    find_session,
+)
 from django_mcp.server.upkeep import tell_lists
 
 if TYPE_CHECKING:
@@ -32,6 +39,13 @@ async def open_stream(server: MCPServer, exchange: Exchange) -> Reply:
 
     Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
     """
+    try:
+        return await _open_stream(server, exchange)
+    except StoreUnavailable:
+        return _no_store()
+
+
+async def _open_stream(server: MCPServer, exchange: Exchange) -> Reply:
     session = await _join(server, exchange, needs_stream=True)
     if not isinstance(session, Session):
         return session
@@ -107,13 +121,21 @@ async def end_session(server: MCPServer, exchange: Exchange) -> Reply:
 
     Source: 2025-11-25 basic/transports "Session Management".
     """
-    session = await _join(server, exchange, needs_stream=False)
-    if not isinstance(session, Session):
-        return session
-    if await server.sessions.end(session.key):
+    try:
+        session = await _join(server, exchange, needs_stream=False)
+        if not isinstance(session, Session):
+            return session
+        was_open = await server.sessions.end(session.key)
+    except StoreUnavailable:
+        return _no_store()
+    if was_open:
         server.hub.end_session(session.key)
         server.connection_observer.session_closed(session, "the client ended it")
     return Reply(204)
+
+
+def _no_store() -> Reply:
+    return Reply(503, encode_error(None, NO_STORE), NO_STORE.headers)
 
 
 async def _join(server: MCPServer, exchange: Exchange, *, needs_stream: bool) -> Session | Reply:

@@ -1,0 +1,1 @@
+"""Sessions in the site's database: themselves, their data, their questions and recorded streams."""
