@@ -24,6 +24,7 @@ class DjangoMCPConfig(AppConfig):
         """Import each app's `mcp` module, so that its tools are registered."""
         import_module("django_mcp.checks")
         import_module("django_mcp.push.checks")
+        import_module("django_mcp.sessions.checks")
         import_module("django_mcp.auth.changes").connect()
         import_module("django_mcp.disabling")
         discover()

@@ -72,6 +72,14 @@ class Settings:
     SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = None
     THROTTLE: Mapping[str, str] | None = None
     THROTTLE_CACHE: str = "default"
+    SESSION_STORE: str = "model"
+    SESSION_DATA: str = "model"
+    SESSION_IDLE_S: float = 3600
+    SESSION_MAX_AGE_S: float = 7 * 86400
+    MAX_SESSIONS: int = 100_000
+    MAX_SESSIONS_PER_PRINCIPAL: int = 1000
+    REQUIRE_INITIALIZED: bool = False
+    ASK_TIMEOUT_S: float = 300
     AUTODISCOVER_MODULE: str | None = "mcp"
     PUBLIC_URL: str | None = None
     OAUTH_PREFIX: str = "oauth/"

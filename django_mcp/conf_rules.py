@@ -211,6 +211,19 @@ RULES: Mapping[str, Rule] = {
         accepts=_or_none(_is_seconds), wanted="a number of seconds above 0, or None for no pings"
     ),
     "PING_FAILURES": _COUNT,
+    "SESSION_STORE": Rule(
+        accepts=lambda value: value in ("model", "memory"), wanted="'model' or 'memory'"
+    ),
+    "SESSION_DATA": Rule(
+        accepts=lambda value: value in ("model", "session_engine"),
+        wanted="'model' or 'session_engine'",
+    ),
+    "SESSION_IDLE_S": _SECONDS,
+    "SESSION_MAX_AGE_S": _SECONDS,
+    "MAX_SESSIONS": _COUNT,
+    "MAX_SESSIONS_PER_PRINCIPAL": _COUNT,
+    "REQUIRE_INITIALIZED": _BOOL,
+    "ASK_TIMEOUT_S": _SECONDS,
     "LOG_RATE": _COUNT_OR_0,
     "TELL_LISTS_AT_START": _BOOL,
     "STATE_TTL_S": _SECONDS,

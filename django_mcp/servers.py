@@ -36,6 +36,7 @@ from django_mcp.registry.injection import Provider
 from django_mcp.server import server as core
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.options import Mode, Options
+from django_mcp.sessions.keeping import KeepsSessions
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
@@ -89,6 +90,12 @@ _SHARED = {
     "read_chunk_bytes": "READ_CHUNK_BYTES",
     "strict": "STRICT",
     "throttle": "THROTTLE",
+    "session_idle_s": "SESSION_IDLE_S",
+    "session_max_age_s": "SESSION_MAX_AGE_S",
+    "max_sessions": "MAX_SESSIONS",
+    "max_sessions_each": "MAX_SESSIONS_PER_PRINCIPAL",
+    "require_initialized": "REQUIRE_INITIALIZED",
+    "ask_timeout_s": "ASK_TIMEOUT_S",
 }
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
 
@@ -108,7 +115,7 @@ _OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
 _servers: WeakSet[MCPServer] = WeakSet()
 
 
-class MCPServer(InProcess, Publishes):
+class MCPServer(InProcess, Publishes, KeepsSessions):
     """A server of this site, with tools, resources and prompts of its own.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -295,6 +302,7 @@ class MCPServer(InProcess, Publishes):
         self._current = None
         self._get_reply = None
         self._needs_gate = True
+        self.forget_stores()
 
 
 def _check(options: dict[str, Any]) -> None:

@@ -33,3 +33,6 @@ if os.environ.get("TEST_DATABASE") == "postgresql":
             "PORT": os.environ.get("PGPORT", "5432"),
         }
     }
+
+# Most tests look at what is said, and need no database for that.
+DJANGO_MCP = {**DJANGO_MCP, "SESSION_STORE": "memory"}

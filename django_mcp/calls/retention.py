@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django_mcp.conf import settings
 from django_mcp.models.calls import CallRecord
 
-__all__ = ["prune_calls"]
+__all__ = ["old_calls", "prune_calls"]
 
 CHUNK = 5_000
 """Rows deleted in one statement, so that nobody waits for long."""
@@ -22,16 +22,19 @@ def prune_calls(now: datetime) -> int:
     Args:
         now: counted back from; aware.
     """
-    days = settings.CALL_RETENTION_DAYS
-    if days is None:
-        return 0
-    using = router.db_for_write(CallRecord)
-    old = CallRecord.objects.using(using).filter(started_at__lt=now - timedelta(days=days))
+    old = old_calls(now)
     total = 0
     while (last := _last_of_chunk(old)) is not None:
         # Nothing refers to a call, so none has to be loaded.
-        total += old.filter(pk__lte=last)._raw_delete(using)
+        total += old.filter(pk__lte=last)._raw_delete(old.db)
     return total
+
+
+def old_calls(now: datetime) -> QuerySet[CallRecord]:
+    """Return the calls older than `DJANGO_MCP["CALL_RETENTION_DAYS"]`; none if all are kept."""
+    using, days = router.db_for_write(CallRecord), settings.CALL_RETENTION_DAYS
+    calls = CallRecord.objects.using(using)
+    return calls.none() if days is None else calls.filter(started_at__lt=now - timedelta(days=days))
 
 
 def _last_of_chunk(old: QuerySet[CallRecord]) -> int | None:

@@ -17,7 +17,8 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.protocol.json import decode, encode
 
 if TYPE_CHECKING:
-    _TextField = models.TextField[Any, Any]
+    # It takes and gives any value, which a TextField does not.
+    _TextField = models.JSONField[Any, Any]
 else:
     _TextField = models.TextField
 

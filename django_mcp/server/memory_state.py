@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.interfaces import Event, Replay
+from django_mcp.server.session_data import MemoryData
 from django_mcp.server.sessions import Session
 
 if TYPE_CHECKING:
@@ -122,9 +123,9 @@ class MemorySessions:
         return session.subscriptions
 
     def data(self, session: Session, ctx: Context[Any]) -> Any:
-        """See `SessionStore.data`: a plain dict."""
+        """See `SessionStore.data`."""
         digest = self._digests.get(session.key)
-        return self._by_digest[digest].data if digest is not None else {}
+        return MemoryData(self._by_digest[digest].data if digest is not None else {})
 
     def _is_over(self, kept: _Kept, now: float) -> bool:
         options = self._options()
@@ -151,7 +152,7 @@ class _Kept:
     def __init__(self, session: Session, now: float) -> None:
         self.session = session
         self.opened_s = self.seen_s = now
-        self.data: dict[str, Any] = {}
+        self.data: dict[str, bytes] = {}
 
 
 class MemoryAnswers:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from django.db import InterfaceError, OperationalError, ProgrammingError
+
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.server.interfaces import StoreUnavailable
 
@@ -67,9 +69,6 @@ async def ask_database(function: Callable[[], T]) -> T:
     Raises:
         StoreUnavailable: the database does not answer, has no tables of ours, or is too slow.
     """
-    # Loads the machinery of models, which importing a server must not.
-    from django.db import InterfaceError, OperationalError, ProgrammingError
-
     breaker = _breaker
     if not breaker.enter():
         raise StoreUnavailable

@@ -11,6 +11,10 @@ import uuid
 from datetime import timedelta
 
 from django.core.signals import setting_changed
+from django.db import Error, connections
+from django.utils import timezone
+
+from django_mcp.models.sessions import Worker
 
 __all__ = ["LEASE_S", "RENEW_EVERY_S", "hold_lease", "prune_workers", "worker_id"]
 
@@ -45,10 +49,6 @@ def hold_lease(*, is_due: bool = False) -> None:
         is_due: renew it in any case, as when the row is found to be gone.
     """
     global _next_renewal_s
-    from django.utils import timezone
-
-    from django_mcp.models.sessions import Worker
-
     now_s = time.monotonic()
     if now_s < _next_renewal_s and not is_due:
         return
@@ -62,10 +62,6 @@ def hold_lease(*, is_due: bool = False) -> None:
 
 def prune_workers(*, is_dry_run: bool = False) -> int:
     """Delete processes that are gone, with their streams; return how many there were."""
-    from django.utils import timezone
-
-    from django_mcp.models.sessions import Worker
-
     gone = Worker.objects.filter(lease_until__lt=timezone.now() - timedelta(seconds=GRACE_S))
     if is_dry_run:
         return gone.count()
@@ -83,10 +79,6 @@ def _leave() -> None:
     """Delete this process's row, if it has one: it has nothing open any more."""
     if not _next_renewal_s:
         return
-    from django.db import Error, connections
-
-    from django_mcp.models.sessions import Worker
-
     try:
         Worker.objects.filter(pk=worker_id()).delete()
     except Error as error:

@@ -12,11 +12,35 @@ from django.contrib.sessions.models import Session
 from django.db import connections
 from django.test import override_settings
 
-from django_mcp.models import CallRecord, KeptState, UsedState
+from django_mcp.models import (
+    CallRecord,
+    KeptState,
+    PendingAnswer,
+    SessionItem,
+    Stream,
+    StreamEvent,
+    Subscription,
+    UsedState,
+    Worker,
+)
+from django_mcp.models import Session as MCPSession
 from example_project.shop.models import Product
 
 ALIASES = ("first", "second")
-MODELS = (Product, Session, CallRecord, KeptState, UsedState)
+MODELS = (
+    Product,
+    Session,
+    CallRecord,
+    KeptState,
+    UsedState,
+    MCPSession,
+    SessionItem,
+    Subscription,
+    Worker,
+    Stream,
+    StreamEvent,
+    PendingAnswer,
+)
 
 
 def make_product(sku: str, using: str = "first") -> Product:
@@ -51,7 +75,7 @@ def databases(
                 connections[alias].close()
                 connections.settings[alias].update(maker(alias))
                 with connections[alias].schema_editor() as editor:
-                    for model in MODELS:
+                    for model in reversed(MODELS):
                         editor.delete_model(model)
                 connections[alias].close()
                 del connections[alias], connections.settings[alias]

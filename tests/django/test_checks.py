@@ -22,6 +22,7 @@ from django_mcp.transports.http.view import make_view
 
 SECURITY = "django.middleware.security.SecurityMiddleware"
 COMMON = "django.middleware.common.CommonMiddleware"
+COOKIES = "django.contrib.sessions.backends.signed_cookies"
 OURS = ("django_mcp.E", "django_mcp.W", "django_mcp.I")
 
 
@@ -75,6 +76,11 @@ def test_every_check_stands_in_the_reference():
             {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"], "CORS_ALLOW_CREDENTIALS": True}},
             "E005",
             "List the origins",
+        ),
+        (
+            {"DJANGO_MCP": {"SESSION_DATA": "session_engine"}, "SESSION_ENGINE": COOKIES},
+            "E008",
+            "on the server",
         ),
         ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
         (

@@ -116,7 +116,7 @@ def test_a_wrong_value_is_found_and_not_used(key: str, value: Any):
         ("PAGESIZE", "PAGE_SIZE"),
         ("page_size", "PAGE_SIZE"),
         ("ALLOWED_ORIGIN", "ALLOWED_ORIGINS"),
-        ("TIMEOUT_S", "CALL_TIMEOUT_S"),
+        ("CALLTIMEOUT", "CALL_TIMEOUT_S"),
     ],
 )
 def test_an_unknown_key_is_told_with_the_nearest(key: str, nearest: str):

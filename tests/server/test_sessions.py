@@ -30,8 +30,8 @@ def server() -> MCPServer:
 
     @server.tool
     def remember(ctx: Context[Any], word: str) -> list[str]:
-        words: list[str] = ctx.session.setdefault("words", [])
-        words.append(word)
+        words: list[str] = [*ctx.session.get("words", []), word]
+        ctx.session["words"] = words
         return words
 
     @server.tool

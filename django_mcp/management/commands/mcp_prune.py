@@ -1,0 +1,86 @@
+"""`manage.py mcp_prune`: delete what is over; for cron, where little else would do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db.models import QuerySet
+
+from django_mcp.calls.retention import old_calls, prune_calls
+from django_mcp.conf import settings
+from django_mcp.handlers.states import prune_states
+from django_mcp.models import KeptState, Session, UsedState
+from django_mcp.servers import all_servers
+from django_mcp.sessions.answers import prune_answers
+from django_mcp.sessions.batches import prune_events
+from django_mcp.sessions.pruning import AT_ONCE, expired_sessions, prune_sessions
+from django_mcp.sessions.workers import prune_workers
+
+
+class Command(BaseCommand):
+    """Delete expired sessions, questions, events and states, old calls, and processes that are gone."""
+
+    help = (
+        "Deletes what is over: expired sessions, questions, recorded events and states of calls, "
+        "calls older than CALL_RETENTION_DAYS, and processes that are gone. Never all at once, so "
+        "that nobody waits for long."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the look that changes nothing."""
+        parser.add_argument(
+            "--dry-run", action="store_true", help="say what would be deleted, and delete nothing"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Delete, or count, one kind after the other."""
+        is_dry_run = options["dry_run"]
+        counts = _count() if is_dry_run else _prune()
+        verb = "would be deleted" if is_dry_run else "deleted"
+        for name, count in counts.items():
+            self.stdout.write(f"{name}: {count} {verb}")
+
+
+def _prune() -> dict[str, int]:
+    now = datetime.now(UTC)
+    return {
+        "sessions": sum(
+            _until_none(partial(prune_sessions, rows)) for rows in _expired(now.timestamp())
+        ),
+        "questions": _until_none(lambda: prune_answers(limit=AT_ONCE)),
+        "events": _until_none(lambda: prune_events(limit=AT_ONCE)),
+        "processes": _until_none(prune_workers),
+        "states": _until_none(prune_states),
+        "calls": prune_calls(now),
+    }
+
+
+def _count() -> dict[str, int]:
+    now = datetime.now(UTC)
+    states = [KeptState.objects, UsedState.objects]
+    return {
+        "sessions": sum(rows.count() for rows in _expired(now.timestamp())),
+        "questions": prune_answers(limit=0, is_dry_run=True),
+        "events": prune_events(limit=0, is_dry_run=True),
+        "processes": prune_workers(is_dry_run=True),
+        "states": sum(rows.filter(expires_at__lte=now).count() for rows in states),
+        "calls": old_calls(now).count(),
+    }
+
+
+def _expired(now_s: float) -> list[QuerySet[Session]]:
+    """Return the sessions that are over: of each server, and of those that are no more."""
+    idle_s = {each.public_name: each.options.session_idle_s for each in all_servers()}
+    found = [expired_sessions(now_s, idle_s[name], server=name) for name in idle_s]
+    return [*found, expired_sessions(now_s, settings.SESSION_IDLE_S, others_than=[*idle_s])]
+
+
+def _until_none(prune: Callable[[], int]) -> int:
+    total = 0
+    while count := prune():
+        total += count
+    return total

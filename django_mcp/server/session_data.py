@@ -1,0 +1,245 @@
+"""What `ctx.session` is: the user's own data of a session, with the names that Django's have."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any, TypeVar
+
+from django_mcp.protocol.json import JSONDecodeError, decode, encode
+
+__all__ = ["MemoryData", "SessionData"]
+
+T = TypeVar("T")
+
+MAX_KEY_LENGTH = 200
+MAX_VALUE_BYTES = 64 * 1024
+MAX_ITEMS = 500
+"""Bounds on what a session holds, so that a client cannot fill the store through a tool. Ours."""
+
+_MISSING: Any = object()
+
+
+class SessionData(MutableMapping[str, Any]):
+    """The data of one session, like a dict, in synchronous handlers; asynchronous ones await.
+
+    Values are what JSON can write, and come back as JSON reads them: a date is a string then. A
+    value that is changed in place has to be set again.
+
+    Raises:
+        KeyError: there is no such key.
+        ValueError: a key or a value is too large, no JSON, or one too many.
+        RuntimeError: a synchronous method was called on the event loop, where it would block.
+    """
+
+    __slots__ = ()
+
+    # -- what a store has to say
+
+    @abstractmethod
+    def _read(self, key: str | None) -> dict[str, Any]:
+        """Return the item with a key, if there is one; without a key, all items."""
+
+    @abstractmethod
+    def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
+        """Keep items, encoded; if `is_new` those only that are not there yet."""
+
+    @abstractmethod
+    def _remove(self, key: str | None) -> bool:
+        """Remove the item with a key and tell whether it was there; without a key, all items."""
+
+    @abstractmethod
+    async def _run(self, function: Callable[[], T]) -> T:
+        """Run `function` where it may block."""
+
+    def _check_thread(self) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        raise RuntimeError(
+            "This would block the event loop: in an asynchronous handler await its twin, such as "
+            "ctx.session.aget(key) or ctx.session.aset(key, value)."
+        )
+
+    # -- for synchronous handlers
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a key."""
+        self._check_thread()
+        return self._read(key)[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Keep a value."""
+        self._check_thread()
+        self._write(_encode({key: value}), is_new=False)
+
+    def __delitem__(self, key: str) -> None:
+        """Remove a key."""
+        self._check_thread()
+        if not self._remove(key):
+            raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is such a key."""
+        self._check_thread()
+        return isinstance(key, str) and key in self._read(key)
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the keys, as they are now."""
+        self._check_thread()
+        return iter(self._read(None))
+
+    def __len__(self) -> int:
+        """Count the keys."""
+        self._check_thread()
+        return len(self._read(None))
+
+    def keys(self) -> Any:
+        """Return the keys, as they are now."""
+        self._check_thread()
+        return self._read(None).keys()
+
+    def values(self) -> Any:
+        """Return the values, as they are now."""
+        self._check_thread()
+        return self._read(None).values()
+
+    def items(self) -> Any:
+        """Return the items, as they are now."""
+        self._check_thread()
+        return self._read(None).items()
+
+    def has_key(self, key: str) -> bool:
+        """Tell whether there is such a key."""
+        return key in self
+
+    def pop(self, key: str, default: Any = _MISSING) -> Any:
+        """Remove a key and return its value, which nobody else gets."""
+        self._check_thread()
+        found = self._read(key)
+        if key in found and self._remove(key):
+            return found[key]
+        if default is _MISSING:
+            raise KeyError(key)
+        return default
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Keep a value unless there is one, and return the one that is there then."""
+        self._check_thread()
+        self._write(_encode({key: default}), is_new=True)
+        return self._read(key)[key]
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Keep several values."""
+        self._check_thread()
+        self._write(_encode(dict(*args, **kwargs)), is_new=False)
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self._check_thread()
+        self._remove(None)
+
+    # -- for asynchronous handlers
+
+    async def aget(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or `default`."""
+        return await self._run(lambda: self.get(key, default))
+
+    async def aset(self, key: str, value: Any) -> None:
+        """Keep a value."""
+        await self._run(lambda: self.__setitem__(key, value))
+
+    async def apop(self, key: str, default: Any = _MISSING) -> Any:
+        """Remove a key and return its value, which nobody else gets."""
+        return await self._run(lambda: self.pop(key, default))
+
+    async def asetdefault(self, key: str, default: Any = None) -> Any:
+        """Keep a value unless there is one, and return the one that is there then."""
+        return await self._run(lambda: self.setdefault(key, default))
+
+    async def aupdate(self, *args: Any, **kwargs: Any) -> None:
+        """Keep several values."""
+        await self._run(lambda: self.update(*args, **kwargs))
+
+    async def ahas_key(self, key: str) -> bool:
+        """Tell whether there is such a key."""
+        return await self._run(lambda: key in self)
+
+    async def akeys(self) -> Any:
+        """Return the keys, as they are now."""
+        return await self._run(self.keys)
+
+    async def avalues(self) -> Any:
+        """Return the values, as they are now."""
+        return await self._run(self.values)
+
+    async def aitems(self) -> Any:
+        """Return the items, as they are now."""
+        return await self._run(self.items)
+
+    async def aclear(self) -> None:
+        """Remove all keys."""
+        await self._run(self.clear)
+
+
+def check_count(count: int) -> None:
+    """Refuse to keep more keys than a session holds.
+
+    Raises:
+        ValueError: there would be too many.
+    """
+    if count > MAX_ITEMS:
+        raise ValueError(f"A session holds at most {MAX_ITEMS} keys.")
+
+
+def _encode(items: Mapping[Any, Any]) -> dict[str, bytes]:
+    found = {}
+    for key, value in items.items():
+        if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or "\0" in key:
+            raise ValueError(f"A key is a string of 1 to {MAX_KEY_LENGTH} characters, not {key!r}.")
+        try:
+            encoded = encode(value)
+            decode(encoded)
+        except (TypeError, JSONDecodeError) as error:
+            raise ValueError(f"The value of {key!r} cannot be kept as JSON: {error}") from error
+        if len(encoded) > MAX_VALUE_BYTES:
+            raise ValueError(f"The value of {key!r} is larger than {MAX_VALUE_BYTES} bytes.")
+        found[key] = encoded
+    return found
+
+
+class MemoryData(SessionData):
+    """Data in this process. It does not block, so its methods are good on the event loop too."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: dict[str, bytes]) -> None:
+        self._items = items
+
+    def _check_thread(self) -> None:
+        pass
+
+    def _read(self, key: str | None) -> dict[str, Any]:
+        if key is None:
+            return {each: decode(value) for each, value in list(self._items.items())}
+        value = self._items.get(key)
+        return {} if value is None else {key: decode(value)}
+
+    def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
+        check_count(len(self._items.keys() | items.keys()))
+        for key, value in items.items():
+            if is_new:
+                self._items.setdefault(key, value)
+            else:
+                self._items[key] = value
+
+    def _remove(self, key: str | None) -> bool:
+        if key is not None:
+            return self._items.pop(key, None) is not None
+        self._items.clear()
+        return True
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return function()

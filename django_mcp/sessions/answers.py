@@ -1,0 +1,78 @@
+"""DatabaseAnswers: clients' answers on their way from the process they came to to the one that asked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import IntegrityError
+from django.utils import timezone
+
+from django_mcp.models.sessions import PendingAnswer
+from django_mcp.protocol.json import JSONObject
+from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.sessions import Session
+from django_mcp.sessions.database import ask_database
+
+__all__ = ["DatabaseAnswers", "prune_answers"]
+
+MAX_ID = 64
+
+
+class DatabaseAnswers:
+    """Keep questions in the site's database, and the first answer to each. See `AnswerBox`."""
+
+    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> None:
+        """See `AnswerBox.expect`."""
+        now = timezone.now()
+        row = PendingAnswer(
+            session_id=UUID(session.key),
+            ask_id=ask_id,
+            created_at=now,
+            expires_at=now + timedelta(seconds=timeout_s),
+        )
+        try:
+            await ask_database(lambda: row.save(force_insert=True))
+        except IntegrityError:
+            # The session has ended, so that nobody can answer.
+            raise StoreUnavailable from None
+
+    async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
+        """See `AnswerBox.put`."""
+        if len(ask_id) > MAX_ID or "\0" in ask_id:
+            return False
+        now = timezone.now()
+        waiting = PendingAnswer.objects.filter(
+            session_id=UUID(session.key),
+            ask_id=ask_id,
+            answered_at=None,
+            expires_at__gt=now,
+        )
+        # One statement, so that of two answers the first one stays.
+        return bool(await ask_database(lambda: waiting.update(answer=answer, answered_at=now)))
+
+    async def take(self, session: Session, ask_id: str) -> JSONObject | None:
+        """See `AnswerBox.take`; None also while the database is down: it is asked again."""
+        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+        try:
+            found = await ask_database(rows.first)
+        except StoreUnavailable:
+            return None
+        return found.answer if found is not None else None
+
+    async def forget(self, session: Session, ask_id: str) -> None:
+        """See `AnswerBox.forget`; while the database is down it is left to expire."""
+        rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+        try:
+            await ask_database(rows.delete)
+        except StoreUnavailable:
+            return
+
+
+def prune_answers(*, limit: int, is_dry_run: bool = False) -> int:
+    """Delete questions that nobody waits for any more, up to `limit`; return how many."""
+    old = PendingAnswer.objects.filter(expires_at__lt=timezone.now() - timedelta(minutes=1))
+    if is_dry_run:
+        return old.count()
+    keys = list(old.values_list("pk", flat=True)[:limit])
+    return PendingAnswer.objects.filter(pk__in=keys).delete()[0] if keys else 0

@@ -1,0 +1,213 @@
+"""What the writer of a process writes at a time, and the bounds on what is recorded of a session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db.models import Count, Max, Sum
+
+from django_mcp.handlers.connections import run_with_connections
+from django_mcp.models.sessions import Session, Stream, StreamEvent
+from django_mcp.sessions.workers import hold_lease, worker_id
+
+__all__ = [
+    "MAX_EVENT_AGE_S",
+    "RETRIED",
+    "Batch",
+    "NewEvent",
+    "NewStream",
+    "prune_events",
+    "renew_lease",
+    "write",
+]
+
+RETRIED = (InterfaceError, OperationalError)
+"""The database is down, or too busy: what was to be written is kept."""
+
+MAX_EVENT_AGE_S = 600.0
+MAX_SESSION_EVENTS = 2000
+MAX_SESSION_BYTES = 32 * 1024 * 1024
+"""Bounds on what is recorded of one session. The streams that were quiet for longest go first."""
+
+LOOK_AFTER_EVENTS = 100
+LOOK_AFTER_BYTES = 4 * 1024 * 1024
+"""How much a process writes for a session before it looks whether that is within bounds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewStream:
+    """A call that can be resumed has begun."""
+
+    id: UUID
+    session: UUID
+    server: str
+    principal_key: str
+    user_id: Any
+    revision: str
+    client_name: str
+    client_version: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewEvent:
+    """An event to record."""
+
+    stream: UUID
+    session: UUID
+    number: int
+    message: bytes
+    is_last: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of its message."""
+        return len(self.message)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """What is written together.
+
+    Attributes:
+        streams: that have begun and not ended.
+        ended: that were written and have ended.
+        seen: when sessions were used last, by key.
+    """
+
+    events: list[NewEvent]
+    streams: list[NewStream]
+    ended: set[UUID]
+    seen: dict[str, float]
+
+
+def write(batch: Batch) -> None:
+    """Write a batch, from a thread of the writer or of somebody who cannot wait for it."""
+    if batch.events or batch.streams or batch.ended:
+        try:
+            _run(lambda: _write_streams(batch, is_renewed=False))
+        except IntegrityError:
+            # This process was slow to renew its lease, and forgotten.
+            _run(lambda: _write_streams(batch, is_renewed=True))
+    if batch.seen:
+        _run(lambda: _write_seen(batch.seen))
+
+
+def renew_lease() -> None:
+    """Have this process count as alive for longer, if it is time to."""
+    _run(hold_lease)
+
+
+def _run(function: Any) -> None:
+    run_with_connections(function, lambda: False)
+
+
+def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
+    if batch.streams:
+        hold_lease(is_due=is_renewed)
+        Stream.objects.bulk_create(map(_to_stream, batch.streams), ignore_conflicts=True)
+    # What was written already, before the database went away, is left alone.
+    StreamEvent.objects.bulk_create(map(_to_event, batch.events), ignore_conflicts=True)
+    if batch.ended:
+        Stream.objects.filter(pk__in=batch.ended).delete()
+    for session in _grown.note(batch.events):
+        _bound(session)
+
+
+def _write_seen(seen: dict[str, float]) -> None:
+    # To the second is exact enough, so that it takes few statements.
+    by_second: dict[int, list[str]] = {}
+    for key, time_s in seen.items():
+        by_second.setdefault(int(time_s), []).append(key)
+    for time_s, keys in by_second.items():
+        seen_at = datetime.fromtimestamp(time_s, UTC)
+        Session.objects.filter(pk__in=keys, last_seen_at__lt=seen_at).update(last_seen_at=seen_at)
+
+
+class _Grown:
+    """How much was recorded for which sessions since they were looked at."""
+
+    def __init__(self) -> None:
+        self._events: Counter[UUID] = Counter()
+        self._bytes: Counter[UUID] = Counter()
+
+    def note(self, events: Collection[NewEvent]) -> list[UUID]:
+        """Take note of new events, and return the sessions to look at."""
+        for event in events:
+            self._events[event.session] += 1
+            self._bytes[event.session] += event.size
+        found = [
+            key
+            for key in {event.session for event in events}
+            if self._events[key] >= LOOK_AFTER_EVENTS or self._bytes[key] >= LOOK_AFTER_BYTES
+        ]
+        for key in found:
+            del self._events[key], self._bytes[key]
+        if len(self._events) > 10_000:
+            # Age bounds what the others hold.
+            self._events.clear()
+            self._bytes.clear()
+        return found
+
+
+_grown = _Grown()
+
+
+def _bound(session: UUID) -> None:
+    """Delete the streams of a session that were quiet for longest, until the others are in bounds."""
+    streams = (
+        StreamEvent.objects.filter(session_id=session)
+        .values("stream_id")
+        .annotate(count=Count("pk"), bytes=Sum("size"), newest=Max("pk"))
+        .order_by("-newest")
+        .values_list("stream_id", "count", "bytes")
+    )
+    count = size = 0
+    doomed = []
+    for stream, events, event_bytes in streams:
+        count += events
+        size += event_bytes
+        if count > events and (count > MAX_SESSION_EVENTS or size > MAX_SESSION_BYTES):
+            doomed.append(stream)
+    StreamEvent.objects.filter(stream_id__in=doomed).delete()
+
+
+def prune_events(*, limit: int, is_dry_run: bool = False) -> int:
+    """Delete events that are too old to be asked for, up to `limit`; return how many."""
+    before = datetime.now(UTC) - timedelta(seconds=MAX_EVENT_AGE_S)
+    old = StreamEvent.objects.filter(created_at__lt=before)
+    if is_dry_run:
+        return old.count()
+    keys = list(old.order_by("created_at").values_list("pk", flat=True)[:limit])
+    return StreamEvent.objects.filter(pk__in=keys).delete()[0] if keys else 0
+
+
+def _to_stream(stream: NewStream) -> Stream:
+    return Stream(
+        id=stream.id,
+        kind=Stream.Kind.CALL,
+        worker_id=worker_id(),
+        session_id=stream.session,
+        server=stream.server,
+        principal_key=stream.principal_key,
+        user_id=stream.user_id,
+        revision=stream.revision,
+        client_name=stream.client_name,
+        client_version=stream.client_version,
+    )
+
+
+def _to_event(event: NewEvent) -> StreamEvent:
+    return StreamEvent(
+        stream_id=event.stream,
+        session_id=event.session,
+        number=event.number,
+        message=event.message.decode(),
+        is_last=event.is_last,
+        size=event.size,
+    )

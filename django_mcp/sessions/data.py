@@ -1,0 +1,122 @@
+"""`ctx.session` in the database: a row for each key, or one of Django's own sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.conf import settings as site_settings
+from django.db import connections, router
+from django.utils.crypto import salted_hmac
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models.sessions import SessionItem
+from django_mcp.protocol.json import decode
+from django_mcp.server.session_data import SessionData, check_count
+
+__all__ = ["EngineData", "RowData"]
+
+T = TypeVar("T")
+
+_EXPIRY = "_session_expiry"
+
+
+class RowData(SessionData):
+    """Data in rows of `SessionItem`: whoever writes other keys at the same time loses nothing."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session_key: str) -> None:
+        self._session = UUID(session_key)
+
+    def _rows(self, key: str | None) -> Any:
+        rows = SessionItem.objects.filter(session_id=self._session)
+        return rows if key is None else rows.filter(key=key)
+
+    def _read(self, key: str | None) -> dict[str, Any]:
+        if key is not None and "\0" in key:
+            return {}
+        return dict(self._rows(key).order_by("pk").values_list("key", "value"))
+
+    def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
+        check_count(self._rows(None).exclude(key__in=items).count() + len(items))
+        rows = [
+            SessionItem(session_id=self._session, key=key, value=decode(value))
+            for key, value in sorted(items.items())
+        ]
+        if is_new:
+            SessionItem.objects.bulk_create(rows, ignore_conflicts=True)
+            return
+        connection = connections[router.db_for_write(SessionItem)]
+        has_target = connection.features.supports_update_conflicts_with_target
+        SessionItem.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            update_fields=["value"],
+            unique_fields=["session", "key"] if has_target else None,
+        )
+
+    def _remove(self, key: str | None) -> bool:
+        if key is not None and "\0" in key:
+            return False
+        return bool(self._rows(key).delete()[0])
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return await run_in_pool(function)
+
+
+class EngineData(SessionData):
+    """Data in a session of the site's `SESSION_ENGINE`; of two who write at a time, the last wins.
+
+    Its key is derived with the site's secret, so that no browser can name it.
+    """
+
+    __slots__ = ("_key", "_max_age_s")
+
+    def __init__(self, session_key: str, max_age_s: float) -> None:
+        self._key = salted_hmac(
+            "django_mcp.sessions.data", session_key, algorithm="sha256"
+        ).hexdigest()[:32]
+        self._max_age_s = int(max_age_s)
+
+    def _load(self) -> tuple[Any, dict[str, Any], bool]:
+        engine = import_module(site_settings.SESSION_ENGINE)
+        store = engine.SessionStore(self._key)
+        found = store.load()
+        # A store whose session is not there, or no longer, gives its key up.
+        is_there = store.session_key == self._key
+        return store, found if is_there else {}, is_there
+
+    def _save(self, store: Any, found: dict[str, Any], *, is_there: bool) -> None:
+        check_count(len(found.keys() - {_EXPIRY}))
+        store._session_key = self._key
+        store._session_cache = found
+        store.set_expiry(self._max_age_s)
+        store.save(must_create=not is_there)
+
+    def _read(self, key: str | None) -> dict[str, Any]:
+        found = self._load()[1]
+        if key is not None:
+            return {key: found[key]} if key in found and key != _EXPIRY else {}
+        return {each: value for each, value in found.items() if each != _EXPIRY}
+
+    def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
+        store, found, is_there = self._load()
+        given = {key: decode(value) for key, value in items.items()}
+        self._save(store, {**given, **found} if is_new else {**found, **given}, is_there=is_there)
+
+    def _remove(self, key: str | None) -> bool:
+        store, found, is_there = self._load()
+        if key is None:
+            store.delete(self._key)
+            return True
+        if key not in found or key == _EXPIRY:
+            return False
+        del found[key]
+        self._save(store, found, is_there=is_there)
+        return True
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return await run_in_pool(function)

@@ -1,0 +1,145 @@
+"""DatabaseEvents: what was sent on the streams of calls, for whoever resumes them at any process."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from django_mcp.calls.call import clean
+from django_mcp.models.sessions import Stream, StreamEvent
+from django_mcp.server.interfaces import Event, Replay
+from django_mcp.server.sessions import Session
+from django_mcp.sessions.batches import NewEvent, NewStream
+from django_mcp.sessions.database import ask_database
+from django_mcp.sessions.writer import (
+    end_stream,
+    flush_sessions,
+    has_waiting,
+    put_event,
+    put_stream,
+)
+
+__all__ = ["DatabaseEvents", "name_and_version"]
+
+logger = logging.getLogger("django_mcp")
+
+MAX_STREAM_EVENTS = 1000
+MAX_STREAM_BYTES = 8 * 1024 * 1024
+"""Bounds on what is recorded of one stream. Its last event, the answer, always is. Ours."""
+
+
+class _Running:
+    """A stream whose call runs in this process, and how much was recorded of it."""
+
+    __slots__ = ("bytes", "count", "session_key")
+
+    def __init__(self, session_key: str) -> None:
+        self.session_key = session_key
+        self.count = 0
+        self.bytes = 0
+
+
+class DatabaseEvents:
+    """Record events in the site's database. See `EventLog`."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+
+    def open(self, stream_id: str, session: Session) -> None:
+        """See `EventLog.open`."""
+        self._running[stream_id] = _Running(session.key)
+        client_name, client_version = name_and_version(session.client_info)
+        put_stream(
+            NewStream(
+                id=UUID(stream_id),
+                session=UUID(session.key),
+                server=session.server_name,
+                principal_key=session.principal_key or "",
+                user_id=getattr(session.state, "user_id", None),
+                revision=session.revision.name if session.revision is not None else "",
+                client_name=client_name,
+                client_version=client_version,
+            )
+        )
+
+    def append(self, stream_id: str, session: Session, event: Event) -> None:
+        """See `EventLog.append`."""
+        running = self._running.get(stream_id)
+        if running is None:
+            return
+        running.count += 1
+        running.bytes += len(event.message)
+        is_over = running.count > MAX_STREAM_EVENTS or running.bytes > MAX_STREAM_BYTES
+        if is_over and not event.is_last:
+            logger.warning("Stream %s: too much was sent to record all of it", stream_id)
+            return
+        put_event(
+            NewEvent(
+                stream=UUID(stream_id),
+                session=UUID(session.key),
+                number=event.number,
+                message=event.message,
+                is_last=event.is_last,
+            )
+        )
+        if event.is_last:
+            self.close(stream_id, session)
+
+    def close(self, stream_id: str, session: Session) -> None:
+        """See `EventLog.close`."""
+        if self._running.pop(stream_id, None) is not None:
+            end_stream(UUID(stream_id))
+
+    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+        """See `EventLog.read`."""
+        running = self._running.get(stream_id)
+        if running is not None and running.session_key != session.key:
+            return None
+        stream, key = UUID(stream_id), UUID(session.key)
+
+        def read() -> Replay | None:
+            if has_waiting():
+                flush_sessions()
+            # First whether it runs: what ends meanwhile has its last event recorded by then.
+            is_running = running is not None or _is_running(stream, key)
+            events = _read_events(stream, key, after)
+            if not events and not is_running and not _was_recorded(stream, key):
+                return None
+            is_over = bool(events) and events[-1].is_last
+            return Replay(events=events, is_running=is_running and not is_over)
+
+        return await ask_database(read)
+
+
+def _is_running(stream: UUID, session: UUID) -> bool:
+    now = timezone.now()
+    return Stream.objects.filter(
+        pk=stream, session_id=session, worker__lease_until__gt=now
+    ).exists()
+
+
+def _read_events(stream: UUID, session: UUID, after: int) -> list[Event]:
+    rows = StreamEvent.objects.filter(stream_id=stream, session_id=session, number__gt=after)
+    return [
+        Event(number=number, message=message.encode(), is_last=is_last)
+        for number, message, is_last in rows.order_by("number").values_list(
+            "number", "message", "is_last"
+        )
+    ]
+
+
+def _was_recorded(stream: UUID, session: UUID) -> bool:
+    return StreamEvent.objects.filter(stream_id=stream, session_id=session).exists()
+
+
+def name_and_version(client_info: Any) -> tuple[str, str]:
+    """Return what a client calls itself, as rows keep it."""
+    info = client_info if isinstance(client_info, dict) else {}
+    name, version = info.get("name"), info.get("version")
+    return (
+        clean(name, 100) if isinstance(name, str) else "",
+        clean(version, 50) if isinstance(version, str) else "",
+    )

@@ -1,0 +1,44 @@
+"""What a server keeps sessions in, made when first needed: it depends on settings and loads models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.conf import settings
+from django_mcp.server.server import MCPServer
+
+__all__ = ["KeepsSessions"]
+
+_NAMES = ("sessions", "answers", "events")
+
+
+class KeepsSessions(MCPServer):
+    """A server whose `sessions`, `answers` and `events` are what `SESSION_STORE` says.
+
+    What is assigned to these attributes stays, whatever the settings.
+    """
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._made: dict[str, Any] = {}
+        # The core's are those of "memory".
+        self._plain = {each: vars(self).pop(each) for each in _NAMES}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _NAMES:
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            made = self._plain
+            if settings.SESSION_STORE == "model":
+                made = import_module("django_mcp.sessions.stores").make_stores(self)
+            self._made = made
+            vars(self).update({each: made[each] for each in _NAMES if each not in vars(self)})
+            return vars(self)[name]
+
+    def forget_stores(self) -> None:
+        """Make them anew when they are next needed."""
+        for name, store in self._made.items():
+            if vars(self).get(name) is store:
+                del vars(self)[name]

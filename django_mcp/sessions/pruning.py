@@ -1,0 +1,49 @@
+"""Delete what is over: sessions, questions, events, and what killed processes left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db.models import Q, QuerySet
+
+from django_mcp.models.sessions import Session
+from django_mcp.sessions.answers import prune_answers
+from django_mcp.sessions.batches import prune_events
+from django_mcp.sessions.rows import delete_sessions, moment
+from django_mcp.sessions.workers import prune_workers
+
+__all__ = ["AT_ONCE", "expired_sessions", "prune_sessions", "prune_some"]
+
+AT_ONCE = 500
+"""Rows of a kind deleted at a time, so that nobody waits for long."""
+
+SLACK_S = 60.0
+"""How much later than it was seen a session may have been in use: that is written now and then."""
+
+
+def expired_sessions(
+    now_s: float, idle_s: float, *, server: str | None = None, others_than: Collection[str] = ()
+) -> QuerySet[Session]:
+    """Return the sessions that are over: of one server, or of all others than some.
+
+    Args:
+        now_s: seconds since the epoch.
+        idle_s: how long a session of these servers may be idle.
+    """
+    idle_since = moment(now_s - idle_s - min(SLACK_S, idle_s / 2))
+    rows = Session.objects.filter(Q(expires_at__lt=moment(now_s)) | Q(last_seen_at__lt=idle_since))
+    return rows.exclude(server__in=others_than) if server is None else rows.filter(server=server)
+
+
+def prune_sessions(rows: QuerySet[Session]) -> int:
+    """Delete up to `AT_ONCE` of these sessions; return how many."""
+    keys = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
+    return delete_sessions(keys) if keys else 0
+
+
+def prune_some(server: str, now_s: float, idle_s: float) -> None:
+    """Delete a little of everything that is over. For whoever opens a session, now and then."""
+    prune_sessions(expired_sessions(now_s, idle_s, server=server))
+    prune_answers(limit=AT_ONCE)
+    prune_events(limit=AT_ONCE)
+    prune_workers()

@@ -1,0 +1,391 @@
+"""DatabaseSessions: sessions in rows, of which a process remembers some for two seconds at a time."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+from weakref import WeakMethod
+
+from django.db import IntegrityError
+
+from django_mcp.conf import settings
+from django_mcp.handlers.threads import run_later
+from django_mcp.models import sessions as models
+from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.server.connection import ConnectionState
+from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.memory_state import digest_of, new_token
+from django_mcp.server.sessions import Session
+from django_mcp.sessions.data import EngineData, RowData
+from django_mcp.sessions.database import ask_database
+from django_mcp.sessions.events import name_and_version
+from django_mcp.sessions.pruning import prune_some
+from django_mcp.sessions.rows import (
+    MAX_URI_LENGTH,
+    Row,
+    Tally,
+    add_subscription,
+    delete_sessions,
+    find_row,
+    insert_session,
+    moment,
+    read_alive,
+    read_uris,
+    remove_subscription,
+)
+from django_mcp.sessions.writer import note_seen, write_if_alone
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.hub import Hub
+    from django_mcp.server.options import Options
+    from django_mcp.server.session_data import SessionData
+
+__all__ = ["DatabaseSessions"]
+
+FRESH_S = 2.0
+"""How old what a process believes of a session may be."""
+
+MAX_CACHED = 2000
+"""Sessions that a process keeps although nothing of theirs runs in it. Ours."""
+
+NOTE_EVERY_S = 60.0
+"""How often it is written down that a session is in use. Ours."""
+
+PRUNE_EVERY_S = 60.0
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class _Known:
+    """What the store knows of a session beside what is on the object; times since the epoch."""
+
+    __slots__ = ("digest", "expires_s", "mark", "noted_s", "read_s", "seen_s", "user_id")
+
+    def __init__(self, digest: str, user_id: Any) -> None:
+        self.digest = digest
+        self.user_id = user_id
+        self.read_s = self.seen_s = self.noted_s = self.expires_s = 0.0
+        self.mark: tuple[Any, ...] | None = None
+        """Tells whether the subscriptions are still those that were read."""
+
+
+class DatabaseSessions:
+    """Keep sessions of one server in the site's database. See `SessionStore`.
+
+    Args:
+        server: its name in the database.
+        hub: holds the objects, so that there is one for each session while anybody needs it.
+        options: the server's.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        server: Callable[[], str],
+        hub: Callable[[], Hub],
+        options: Callable[[], Options],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._hub = hub
+        self._options = options
+        self._clock = clock
+        self._tally = Tally()
+        self._next_prune_s = 0.0
+        # Under WSGI requests are answered in several threads. Least recently used first.
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[str, Session] = OrderedDict()
+        self._on_tick = _call_while_there(WeakMethod(self.recheck))
+
+    # -- opening and ending
+
+    async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
+        """See `SessionStore.open`."""
+        options, now_s = self._options(), self._clock()
+        token = new_token()
+        user_id = getattr(getattr(exchange.principal, "user", None), "pk", None)
+        known = _Known(digest_of(token), user_id)
+        known.read_s = known.seen_s = known.noted_s = now_s
+        known.expires_s = now_s + options.session_max_age_s
+        row = _to_row(session, known, self._server(), now_s)
+
+        def write() -> list[str]:
+            write_if_alone()
+            self._prune_sometimes(now_s)
+            return insert_session(row, self._tally, options.max_sessions_each, options.max_sessions)
+
+        ended = await ask_database(write)
+        hub = self._hub()
+        for key in ended:
+            hub.end_session(key)
+        session.state = known
+        session.subscriptions = set()
+        self._remember(session, known)
+        return token
+
+    async def end(self, key: str) -> bool:
+        """See `SessionStore.end`."""
+        data = self._data(key)
+
+        def write() -> bool:
+            if isinstance(data, EngineData):
+                data.clear()
+            return bool(delete_sessions([key]))
+
+        was_open = await ask_database(write)
+        if was_open:
+            self._tally.add(-1)
+        self._forget(key)
+        return was_open
+
+    def _forget(self, key: str) -> None:
+        hub = self._hub()
+        session = hub.sessions.get(key)
+        if session is None:
+            return
+        hub.forget_session(key)
+        session.is_ended = True
+        with self._lock:
+            self._cache.pop(session.state.digest, None)
+
+    # -- finding
+
+    def peek(self, token: str) -> Session | None:
+        """See `SessionStore.peek`."""
+        session = self._cache.get(digest_of(token))
+        if session is None or session.is_ended:
+            return None
+        known, now_s = session.state, self._clock()
+        if not 0 <= now_s - known.read_s < FRESH_S or self._is_over(known, now_s):
+            return None
+        self._note_use(session, known, now_s)
+        return session
+
+    async def find(self, token: str) -> Session | None:
+        """See `SessionStore.find`."""
+        if _TOKEN.fullmatch(token) is None:
+            return None
+        digest = digest_of(token)
+        session = await self._read(_unless_ended(self._cache.get(digest)), digest=digest)
+        if session is not None:
+            self._note_use(session, session.state, self._clock())
+            self._remember(session, session.state)
+        return session
+
+    async def get(self, key: str) -> Session | None:
+        """See `SessionStore.get`."""
+        return await self._read(_unless_ended(self._hub().sessions.get(key)), pk=UUID(key))
+
+    async def _read(self, known_as: Session | None, **lookup: Any) -> Session | None:
+        server, is_known = self._server(), known_as is not None
+
+        def read() -> Row | None:
+            write_if_alone()
+            return find_row(server, is_known=is_known, **lookup)
+
+        # What is read is as old as the question.
+        now_s = self._clock()
+        row = await ask_database(read)
+        if row is None:
+            if known_as is not None:
+                self._forget(known_as.key)
+            return None
+        session = known_as or _unless_ended(self._hub().sessions.get(row.key))
+        if session is None or not isinstance(session.state, _Known):
+            session = _to_session(row, server)
+        if session is None:
+            return None
+        known: _Known = session.state
+        known.read_s = now_s
+        known.expires_s = row.expires_s
+        known.seen_s = max(known.seen_s, row.seen_s)
+        # Never back: the row may have been read before this process wrote it.
+        session.is_initialized = session.is_initialized or row.is_initialized
+        session.log_level = row.log_level
+        if self._is_over(known, now_s):
+            self._forget(session.key)
+            return None
+        self._hub().sessions[session.key] = session
+        return session
+
+    def _is_over(self, known: _Known, now_s: float) -> bool:
+        return now_s >= known.expires_s or now_s - known.seen_s > self._options().session_idle_s
+
+    def _note_use(self, session: Session, known: _Known, now_s: float) -> None:
+        known.seen_s = now_s
+        every_s = min(NOTE_EVERY_S, self._options().session_idle_s / 4)
+        if now_s - known.noted_s >= every_s:
+            known.noted_s = now_s
+            note_seen(session.key, now_s)
+
+    def _remember(self, session: Session, known: _Known) -> None:
+        with self._lock:
+            self._cache[known.digest] = session
+            self._cache.move_to_end(known.digest)
+            while len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+        hub = self._hub()
+        hub.sessions[session.key] = session
+        if self._on_tick not in hub.on_tick:
+            hub.on_tick.append(self._on_tick)
+
+    # -- what changes
+
+    async def save(self, session: Session) -> None:
+        """See `SessionStore.save`."""
+        values = {"is_initialized": session.is_initialized, "log_level": session.log_level or ""}
+        await ask_database(
+            lambda: models.Session.objects.filter(pk=UUID(session.key)).update(**values)
+        )
+
+    async def subscribe(self, session: Session, uri: str) -> Refusal | None:
+        """See `SessionStore.subscribe`."""
+        if len(uri) > MAX_URI_LENGTH or "\0" in uri:
+            return _BAD_URI
+        needs_all = session.subscriptions is None
+        try:
+            found = await ask_database(
+                lambda: add_subscription(session.key, uri, read_all=needs_all)
+            )
+        except ValueError:
+            return _TOO_MANY
+        except IntegrityError:
+            # It ended meanwhile, so that nobody hears the answer.
+            return _TOO_MANY
+        self._hub().set_subscriptions(session, found or {*(session.subscriptions or ()), uri})
+        return None
+
+    async def unsubscribe(self, session: Session, uri: str) -> None:
+        """See `SessionStore.unsubscribe`."""
+        await ask_database(lambda: remove_subscription(session.key, uri))
+        if session.subscriptions is not None:
+            self._hub().set_subscriptions(session, session.subscriptions - {uri})
+
+    async def read_subscriptions(self, session: Session) -> set[str]:
+        """See `SessionStore.read_subscriptions`."""
+        found = await ask_database(lambda: read_uris(session.key))
+        self._hub().set_subscriptions(session, found.get(session.key, set()))
+        return session.subscriptions if session.subscriptions is not None else set()
+
+    def data(self, session: Session, ctx: Context[Any]) -> SessionData:
+        """See `SessionStore.data`."""
+        return self._data(session.key)
+
+    def _data(self, key: str) -> SessionData:
+        if settings.SESSION_DATA == "session_engine":
+            return EngineData(key, self._options().session_max_age_s)
+        return RowData(key)
+
+    # -- what is looked after
+
+    async def recheck(self, hub: Hub) -> None:
+        """Find out which of the sessions that something runs or streams for are over by now."""
+        held = {each.key: each for each in self._held(hub)}
+        if not held:
+            return
+        now_s = self._clock()
+        try:
+            alive = await ask_database(lambda: read_alive(held, now_s))
+        except StoreUnavailable:
+            return
+        for key, session in held.items():
+            if key in alive:
+                self._note_use(session, session.state, now_s)
+            else:
+                self._forget(key)
+        changed = [
+            key
+            for key, mark in alive.items()
+            if held[key].subscriptions is not None and held[key].state.mark != mark
+        ]
+        if changed:
+            await self._read_again(hub, {key: held[key] for key in changed}, alive)
+
+    async def _read_again(
+        self, hub: Hub, sessions: dict[str, Session], marks: dict[str, tuple[Any, ...]]
+    ) -> None:
+        try:
+            found = await ask_database(lambda: read_uris(*sessions))
+        except StoreUnavailable:
+            return
+        for key, session in sessions.items():
+            session.state.mark = marks[key]
+            uris = found.get(key, set())
+            if uris != session.subscriptions:
+                hub.set_subscriptions(session, uris)
+
+    def _held(self, hub: Hub) -> Iterator[Session]:
+        server = self._server()
+        for session in list(hub.sessions.values()):
+            is_held = session.in_flight or hub.streams_of(session.key)
+            if is_held and session.server_name == server and isinstance(session.state, _Known):
+                yield session
+
+    def _prune_sometimes(self, now_s: float) -> None:
+        if now_s < self._next_prune_s:
+            return
+        self._next_prune_s = now_s + PRUNE_EVERY_S
+        server, idle_s = self._server(), self._options().session_idle_s
+        run_later(lambda: prune_some(server, now_s, idle_s))
+
+
+def _call_while_there(method: WeakMethod[Any]) -> Callable[[Hub], Any]:
+    # A hub may outlive the stores that it looks after.
+    def on_tick(hub: Hub) -> Any:
+        recheck = method()
+        return recheck(hub) if recheck is not None else None
+
+    return on_tick
+
+
+def _unless_ended(session: Session | None) -> Session | None:
+    return None if session is None or session.is_ended else session
+
+
+def _to_row(session: Session, known: _Known, server: str, now_s: float) -> models.Session:
+    client_name, client_version = name_and_version(session.client_info)
+    return models.Session(
+        id=UUID(session.key),
+        digest=known.digest,
+        server=server,
+        principal_key=session.principal_key or "",
+        user_id=known.user_id,
+        revision=session.revision.name if session.revision is not None else "",
+        client_name=client_name,
+        client_version=client_version,
+        client_info=session.client_info,
+        capabilities=session.client_capabilities,
+        is_initialized=session.is_initialized,
+        log_level=session.log_level or "",
+        created_at=moment(now_s),
+        last_seen_at=moment(now_s),
+        expires_at=moment(known.expires_s),
+    )
+
+
+def _to_session(row: Row, server: str) -> Session | None:
+    """Return the object of a session that this process holds none of."""
+    found = row.identity
+    revision = find_revision(found["revision"]) if found is not None else None
+    if found is None or revision is None:
+        return None
+    settled = ConnectionState(
+        revision,
+        client_info=found["client_info"],
+        client_capabilities=found["capabilities"],
+    )
+    session = Session(row.key, server, found["principal_key"] or None, settled)
+    session.state = _Known(found["digest"], found["user_id"])
+    return session
+
+
+_BAD_URI = Refusal(code=INVALID_PARAMS, message="The URI cannot be subscribed to")
+_TOO_MANY = Refusal(code=INVALID_PARAMS, message="Too many resources are subscribed to")

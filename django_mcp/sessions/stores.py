@@ -1,0 +1,23 @@
+"""The stores of a server in the site's database, put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_mcp.server.server import MCPServer
+from django_mcp.sessions.answers import DatabaseAnswers
+from django_mcp.sessions.events import DatabaseEvents
+from django_mcp.sessions.store import DatabaseSessions
+
+__all__ = ["make_stores"]
+
+
+def make_stores(server: MCPServer) -> dict[str, Any]:
+    """Return what a server keeps sessions in, by the names of its attributes."""
+    return {
+        "sessions": DatabaseSessions(
+            lambda: server.name, lambda: server.hub, lambda: server.options
+        ),
+        "answers": DatabaseAnswers(),
+        "events": DatabaseEvents(),
+    }

@@ -1,0 +1,76 @@
+"""Processes of a site with sessions, as tests of their stores need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange import ANONYMOUS, Exchange
+from django_mcp.server.hub import Hub
+from django_mcp.server.interfaces import SessionStore
+from django_mcp.server.memory_state import MemorySessions, new_key
+from django_mcp.server.options import Options
+from django_mcp.server.sessions import Session
+from django_mcp.sessions.store import DatabaseSessions
+
+R4 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
+
+
+class ToFirst:
+    """Sends everything to the database that only these tests know."""
+
+    def db_for_read(self, *_args: Any, **_hints: Any) -> str:
+        return "first"
+
+    db_for_write = db_for_read
+
+
+class Principal:
+    is_authenticated = True
+    user = None
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+class Site:
+    """A process of a site: its hub and its store, at a time of its own."""
+
+    def __init__(self, kind: str, options: Options, clock: Callable[[], float]) -> None:
+        self.hub = Hub()
+        self.options = options
+        self.store: SessionStore
+        if kind == "memory":
+            self.store = MemorySessions(self.hub, lambda: self.options, clock)
+        else:
+            self.store = DatabaseSessions(
+                lambda: "shop", lambda: self.hub, lambda: self.options, clock
+            )
+
+    async def tick(self) -> None:
+        """Do what a hub does every two seconds."""
+        for function in self.hub.on_tick:
+            done = function(self.hub)
+            if done is not None:
+                await done
+
+    async def open(self, principal: Any = ANONYMOUS, **settled: Any) -> tuple[str, Session]:
+        session = Session(new_key(), "shop", principal.key, ConnectionState(revision=R4, **settled))
+        token = await self.store.open(session, Exchange(principal=principal))
+        assert isinstance(token, str)
+        return token, session
+
+
+class Time:
+    """Stands where it is put; starts at 2026-01-01."""
+
+    now_s = 1_767_225_600.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def site(kind: str, clock: Time, **options: Any) -> Site:
+    return Site(kind, Options(name="shop", **options), clock)

@@ -1,0 +1,220 @@
+"""Sessions in databases: found by every process, remembered for two seconds, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models import Session as Row
+from django_mcp.protocol.errors import Refusal
+from django_mcp.server.hub import Hub
+from django_mcp.server.interfaces import AnswerBox
+from django_mcp.sessions.answers import DatabaseAnswers
+from django_mcp.sessions.rows import MAX_SUBSCRIPTIONS
+from django_mcp.sessions.store import DatabaseSessions
+from django_mcp.sessions.writer import flush_sessions
+from tests.django.session_sites import R4, Principal, Time, ToFirst, site
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=["memory", "database"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+# -- what only a database does
+
+
+async def test_another_process_finds_all_of_it(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open(
+        Principal("user:1"), client_info={"name": "c", "x": "\0"}, client_capabilities={"roots": {}}
+    )
+    session.is_initialized, session.log_level = True, "error"
+    await here.store.save(session)
+    await here.store.subscribe(session, "stock://1")
+    await here.store.data(session, None).aset("a", 1)  # type: ignore[arg-type]
+
+    found = await there.store.find(token)
+
+    assert found is not None
+    assert found is not session
+    assert there.store.peek(token) is found
+    assert (found.key, found.server_name, found.principal_key) == (session.key, "shop", "user:1")
+    assert found.revision is R4
+    assert found.client_info == {"name": "c", "x": "\0"}
+    assert found.client_capabilities == {"roots": {}}
+    assert (found.is_initialized, found.log_level) == (True, "error")
+    assert found.subscriptions is None
+    assert await there.store.read_subscriptions(found) == {"stock://1"}
+    assert await there.store.data(found, None).aget("a") == 1  # type: ignore[arg-type]
+
+
+async def test_no_secret_is_stored(clock: Time):
+    here = site("database", clock)
+    token, _ = await here.open(client_info={"name": "c"})
+
+    row = await run_in_pool(lambda: Row.objects.values().get())
+
+    assert token not in str(row)
+
+
+async def test_what_ends_elsewhere_is_noticed_within_two_seconds(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    await there.store.end(session.key)
+
+    assert here.store.peek(token) is session
+    clock.now_s += 2
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is None
+    assert session.is_ended
+
+
+async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    _, session = await here.open()
+    _, other = await here.open()
+    running = Running()
+    session.in_flight[1] = other.in_flight[1] = running  # type: ignore[assignment]
+    await there.store.end(session.key)
+
+    await here.tick()
+
+    assert session.is_ended
+    assert not other.is_ended
+    assert running.cancelled == 1
+
+
+class Running:
+    cancelled = 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    session.in_flight[1] = Running()  # type: ignore[assignment]
+    found = await there.store.find(token)
+    assert found is not None
+    await there.store.subscribe(found, "stock://1")
+
+    await here.tick()
+
+    assert session.subscriptions == {"stock://1"}
+
+
+async def test_another_servers_session_is_unknown(clock: Time):
+    here = site("database", clock)
+    token, session = await here.open()
+    staff = DatabaseSessions(lambda: "staff", Hub, lambda: here.options, clock)
+
+    assert await staff.find(token) is None
+    assert await staff.get(session.key) is None
+
+
+async def test_there_is_one_object_while_anybody_holds_it(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 2)
+    here = site("database", clock)
+    token, session = await here.open()
+    for _ in range(3):
+        await here.open()
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is session
+
+
+async def test_a_process_keeps_a_bounded_number(clock: Time, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 20)
+    here = site("database", clock, max_sessions=50)
+
+    for _ in range(120):
+        await here.open()
+
+    assert len(here.hub.sessions) <= 21
+    assert await run_in_pool(Row.objects.count) == 50
+
+
+async def test_use_is_written_down_once_a_minute(clock: Time):
+    here = site("database", clock)
+    token, _ = await here.open()
+
+    async def seen_s() -> float:
+        await run_in_pool(flush_sessions)
+        row = await run_in_pool(Row.objects.get)
+        return row.last_seen_at.timestamp()
+
+    opened_s = await seen_s()
+    clock.now_s += 30
+    await here.store.find(token)
+    assert await seen_s() == opened_s
+    clock.now_s += 30
+    await here.store.find(token)
+    assert await seen_s() == opened_s + 60
+
+
+async def test_so_many_resources_are_subscribed_to(clock: Time, monkeypatch: pytest.MonkeyPatch):
+    assert MAX_SUBSCRIPTIONS == 1000
+    monkeypatch.setattr("django_mcp.sessions.rows.MAX_SUBSCRIPTIONS", 2)
+    here = site("database", clock)
+    _, session = await here.open()
+    for uri in ("a:1", "a:2", "a:2"):
+        assert await here.store.subscribe(session, uri) is None
+
+    for uri in ("a:3", "a:\0", "a:" + "x" * 5000):
+        assert isinstance(await here.store.subscribe(session, uri), Refusal)
+    assert session.subscriptions == {"a:1", "a:2"}
+
+
+# -- answers
+
+
+async def test_the_first_answer_from_any_process_is_the_one(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    _, stranger = await here.open()
+    asks: AnswerBox = DatabaseAnswers()
+    other: AnswerBox = DatabaseAnswers()
+    await asks.expect(session, "ask-1", 60)
+    first, second = {"result": {"a": "\0"}}, {"error": {"code": 1, "message": "no"}}
+
+    assert await asks.take(session, "ask-1") is None
+    assert not await other.put(stranger, "ask-1", second)
+    assert not await other.put(session, "ask-2", second)
+    assert not await other.put(session, "x" * 5000 + "\0", second)
+    assert await other.put(session, "ask-1", first)
+    assert not await other.put(session, "ask-1", second)
+
+    assert await asks.take(stranger, "ask-1") is None
+    assert await asks.take(session, "ask-1") == first
+    await asks.forget(session, "ask-1")
+    assert not await other.put(session, "ask-1", second)
+    assert await asks.take(session, "ask-1") is None
+
+
+async def test_an_answer_that_comes_too_late_is_ignored(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    asks = DatabaseAnswers()
+    await asks.expect(session, "ask-1", 0)
+
+    assert not await asks.put(session, "ask-1", {"result": {}})

@@ -1,0 +1,118 @@
+"""`manage.py mcp_prune`: what is over is counted, and deleted; nothing else is."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db.models import Model
+from django.utils import timezone
+
+from django_mcp.models import (
+    CallRecord,
+    KeptState,
+    PendingAnswer,
+    Session,
+    SessionItem,
+    Stream,
+    StreamEvent,
+    Subscription,
+    UsedState,
+    Worker,
+)
+
+NAMES = ("sessions", "questions", "events", "processes", "states", "calls")
+
+
+def make_session(server: str, seen: timedelta, age: timedelta = timedelta(days=1)) -> Session:
+    now = timezone.now()
+    session = Session.objects.create(
+        digest=uuid.uuid4().hex,
+        server=server,
+        revision="2025-11-25",
+        last_seen_at=now - seen,
+        expires_at=now + age,
+    )
+    SessionItem.objects.create(session=session, key="a", value=1)
+    Subscription.objects.create(session=session, uri="a:1", uri_digest="1")
+    return session
+
+
+def make_all() -> None:
+    """Two of each kind that are over, one that is not."""
+    now, hour = timezone.now(), timedelta(hours=1)
+    make_session("example-shop", 2 * hour)
+    make_session("no-more", 2 * hour)
+    kept = make_session("example-shop", timedelta(0))
+    for past in (2 * hour, hour, -hour):
+        PendingAnswer.objects.create(session=kept, ask_id=uuid.uuid4().hex, expires_at=now - past)
+        StreamEvent.objects.create(
+            stream_id=uuid.uuid4(),
+            session=kept,
+            number=1,
+            message="",
+            size=0,
+            created_at=now - past,
+        )
+        worker = Worker.objects.create(host="a", pid=1, lease_until=now - past)
+        Stream.objects.create(worker=worker, session=kept, kind="call", server="example-shop")
+        CallRecord.objects.create(
+            started_at=now - past * 1000, minute=0, duration_ms=1, step=0, method="tools/call"
+        )
+    for model in (KeptState, UsedState):
+        model.objects.create(digest="gone", expires_at=now - hour, **_value(model))
+        model.objects.create(digest="kept", expires_at=now + hour, **_value(model))
+
+
+def _value(model: Any) -> dict[str, Any]:
+    return {"value": b""} if model is KeptState else {}
+
+
+def prune(*options: str) -> list[str]:
+    out = StringIO()
+    call_command("mcp_prune", *options, stdout=out)
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.django_db
+def test_what_is_over_is_deleted():
+    make_all()
+
+    assert prune() == [f"{name}: 2 deleted" for name in NAMES]
+
+    left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
+    left += (Worker, Stream, CallRecord, KeptState, UsedState)
+    assert [model._default_manager.count() for model in left] == [1] * 10
+    assert prune() == [f"{name}: 0 deleted" for name in NAMES]
+
+
+@pytest.mark.django_db
+def test_a_dry_run_says_so_and_deletes_nothing():
+    make_all()
+
+    expected = [f"{name}: 2 would be deleted" for name in NAMES]
+    assert prune("--dry-run") == expected
+    assert prune("--dry-run") == expected
+
+
+@pytest.mark.django_db
+def test_more_than_are_deleted_at_once_all_go():
+    now = timezone.now()
+    session = make_session("example-shop", timedelta(0))
+    StreamEvent.objects.bulk_create(
+        StreamEvent(
+            stream_id=uuid.uuid4(),
+            session=session,
+            number=1,
+            message="",
+            size=0,
+            created_at=now - timedelta(hours=1),
+        )
+        for _ in range(1201)
+    )
+
+    assert "events: 1201 deleted" in prune()

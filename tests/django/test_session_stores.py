@@ -1,0 +1,142 @@
+"""Where sessions are kept: in this process and in databases, which have to act alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.server.memory_state import new_key
+from django_mcp.sessions.writer import flush_sessions
+from tests.django.session_sites import Principal, Time, ToFirst, site
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=["memory", "database"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+# -- what every store does
+
+
+async def test_an_id_leads_to_its_session(kind: str, clock: Time):
+    here = site(kind, clock)
+    token, session = await here.open(
+        client_info={"name": "a\0b"}, client_capabilities={"roots": {}}
+    )
+
+    assert here.store.peek(token) is session
+    assert await here.store.find(token) is session
+    assert await here.store.get(session.key) is session
+    assert here.hub.sessions[session.key] is session
+    assert len(token) >= 43
+
+
+@pytest.mark.parametrize(
+    "token", ["", "x", "x" * 43, "x" * 5000, "\0" * 43, "ä" * 43, "a b" * 14 + "c"]
+)
+async def test_an_invented_id_leads_nowhere(kind: str, clock: Time, token: str):
+    here = site(kind, clock)
+    await here.open()
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is None
+    assert await here.store.get(new_key()) is None
+
+
+async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
+    here = site(kind, clock)
+    token, session = await here.open()
+
+    assert await here.store.end(session.key) is True
+    assert await here.store.end(session.key) is False
+
+    assert session.is_ended
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is None
+    assert await here.store.get(session.key) is None
+
+
+async def test_a_session_ends_when_it_was_idle(kind: str, clock: Time):
+    here = site(kind, clock, session_idle_s=100)
+    token, _ = await here.open()
+    clock.now_s += 90
+    assert await here.store.find(token) is not None
+    clock.now_s += 90
+    assert await here.store.find(token) is not None
+
+    clock.now_s += 101
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is None
+
+
+async def test_a_session_ends_at_its_age_however_busy(kind: str, clock: Time):
+    here = site(kind, clock, session_idle_s=100, session_max_age_s=250)
+    token, session = await here.open()
+    for _ in range(3):
+        clock.now_s += 80
+        assert await here.store.find(token) is session
+
+    clock.now_s += 11
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is None
+
+
+async def test_the_one_idle_for_longest_makes_room(kind: str, clock: Time):
+    here = site(kind, clock, max_sessions=3)
+    opened = []
+    for _ in range(3):
+        opened.append((await here.open())[0])
+        clock.now_s += 100
+    assert await here.store.find(opened[0]) is not None
+    await run_in_pool(flush_sessions)
+
+    opened.append((await here.open())[0])
+
+    found = [await here.store.find(token) is not None for token in opened]
+    assert found == [True, False, True, True]
+
+
+async def test_a_principal_crowds_out_nobody_else(kind: str, clock: Time):
+    here = site(kind, clock, max_sessions_each=2)
+    other, _ = await here.open(Principal("user:2"))
+    nobodys = [(await here.open())[0] for _ in range(3)]
+    own = []
+    for _ in range(4):
+        clock.now_s += 100
+        own.append((await here.open(Principal("user:1")))[0])
+
+    found = [await here.store.find(token) is not None for token in own]
+    assert found == [False, False, True, True]
+    for token in (other, *nobodys):
+        assert await here.store.find(token) is not None
+
+
+async def test_subscriptions_come_and_go(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+
+    assert await here.store.subscribe(session, "stock://1") is None
+    assert await here.store.subscribe(session, "stock://1") is None
+    assert await here.store.subscribe(session, "stock://2") is None
+    await here.store.unsubscribe(session, "stock://1")
+    await here.store.unsubscribe(session, "stock://3")
+
+    assert session.subscriptions == {"stock://2"}
+    assert await here.store.read_subscriptions(session) == {"stock://2"}
