@@ -248,7 +248,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "THROTTLE": Rule(
         accepts=_or_none(_are_rates),
-        wanted="None, or a dict from 'principal' and 'address' to rates such as '600/m'",
+        wanted="None, or a dict from 'principal', 'address' and 'failures' to rates such as '600/m'",
     ),
     "THROTTLE_CACHE": Rule(
         accepts=lambda value: isinstance(value, str) and value in site_settings.CACHES,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.challenges import insufficient_scope
 from django_mcp.auth.principal import Principal
@@ -48,6 +49,9 @@ class DjangoAccess:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: dict[Hashable, _Kept] = {}
+        self._loading: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Task[Offer]]
+        ] = WeakKeyDictionary()
         self._changes = 0
         self._lock = threading.Lock()
         _policies.add(self)
@@ -70,13 +74,27 @@ class DjangoAccess:
 
     async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
         """See `AccessPolicy.load_offer`."""
-        principal, changes = exchange.principal, self._changes
-        user = user_of(principal)
+        principal = exchange.principal
+        name, tools = self._keep_as(principal), _allowed_tools(principal)
+        if name is None or exchange.is_of_tenant:
+            return await self._load(principal, requirements, None)
+        # Whoever asks after a change must not be told what was being read before it.
+        key = (name, tools, self._changes, requirements)
+        loading = self._loading.setdefault(asyncio.get_running_loop(), {})
+        task = loading.get(key)
+        if task is None:
+            task = asyncio.create_task(self._load(principal, requirements, name))
+            loading[key] = task
+            task.add_done_callback(lambda _: loading.pop(key, None))
+        # The others need its outcome, whatever becomes of who asked first.
+        return await asyncio.shield(task)
+
+    async def _load(self, principal: Any, requirements: Requirements, name: str | None) -> Offer:
+        changes, user = self._changes, user_of(principal)
         granted, may_keep = await run_in_pool(partial(_load, user, requirements.all_rules))
         tools = _allowed_tools(principal)
         offer = Offer(requirements, granted, tools)
-        name = self._keep_as(principal)
-        if name is not None and may_keep and not exchange.is_of_tenant:
+        if name is not None and may_keep:
             kept = _Kept(offer=offer, until=self._clock() + MAX_AGE_S, user_id=user.pk)
             with self._lock:
                 # What changed meanwhile may have been read before it did.
@@ -90,7 +108,7 @@ class DjangoAccess:
         if getattr(principal, "is_authenticated", False):
             auth = getattr(principal, "auth", None)
             # Only tokens are good for some things; whoever signed in is good for all.
-            if auth is None or auth.authenticator == "session" or are_covered(scopes, auth.scopes):
+            if auth is None or auth.has_all_scopes or are_covered(scopes, auth.scopes):
                 return None
         return insufficient_scope(exchange, scopes)
 

@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 from django_mcp.auth.authenticators.base import Authenticator, Rejection
 from django_mcp.auth.challenges import unauthorized
 from django_mcp.auth.credentials import CREDENTIAL_HEADERS, find_fault, has_authorization
+from django_mcp.auth.failures import FailedAttempts
 from django_mcp.auth.principal import Principal
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
@@ -54,6 +55,7 @@ class Gate:
         self.authenticators = tuple(authenticators)
         self.is_public = is_public
         self.remedy = remedy
+        self._failures = FailedAttempts(server)
         self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
 
     @property
@@ -75,16 +77,19 @@ class Gate:
         exchange.gate = self
         if not (self._askers or self.is_public):
             return _closed(self.remedy)
+        waits = self._failures.find_refusal(exchange)
+        if waits is not None:
+            return waits
         headers = exchange.headers or Headers([])
         fault = find_fault(headers)
         if fault is not None:
-            return self._refuse(exchange, fault)
+            return await self._refuse(exchange, fault)
         for authenticator, ask in self._askers:
             found = await ask(exchange)
             if found is None:
                 continue
             if isinstance(found, Rejection) or not found.is_usable:
-                return self._refuse(
+                return await self._refuse(
                     exchange, found if isinstance(found, Rejection) else _DEACTIVATED
                 )
             if found.source is None:
@@ -95,10 +100,10 @@ class Gate:
                 headers.discard(name)
             return None
         if has_authorization(headers):
-            return self._refuse(exchange, _UNKNOWN_KIND)
+            return await self._refuse(exchange, _UNKNOWN_KIND)
         return None if self.is_public else unauthorized(exchange)
 
-    def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
+    async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # Credentials are in no reason, and quoting keeps what else a client wrote on one line.
         logger.info(
             "Refused credentials from %s: %d %r",
@@ -106,7 +111,9 @@ class Gate:
             rejection.status,
             rejection.reason,
         )
-        return unauthorized(
+        # When nobody can check credentials, that is no fault of whoever presents them.
+        waits = await self._failures.count(exchange) if rejection.status < 500 else None
+        return waits or unauthorized(
             exchange, rejection.reason, error=rejection.error, status=rejection.status
         )
 

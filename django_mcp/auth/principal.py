@@ -32,6 +32,8 @@ class AuthInfo:
         subject: who, in the words of whoever issued the credentials.
         client_id: the OAuth client, or the key, that acts for the subject; None: nobody else does.
         scopes: what the credentials are good for.
+        has_all_scopes: the credentials are good for all that their user may do: they are no token
+            with scopes, but a session of the site, say.
         claims: what else a token says, by its issuer's names.
         expires_at: seconds since the epoch; None: never.
         authenticator: the kind of credentials: `oauth`, `jwt`, `api-key`, `session` and so on.
@@ -42,6 +44,7 @@ class AuthInfo:
     authenticator: str
     client_id: str | None = None
     scopes: frozenset[str] = frozenset()
+    has_all_scopes: bool = False
     claims: Mapping[str, Any] = field(default_factory=lambda: _NO_CLAIMS)
     expires_at: float | None = None
     allowed_tools: frozenset[str] | None = None

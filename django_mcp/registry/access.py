@@ -121,14 +121,16 @@ def read_rate(text: object) -> Rate:
 
 
 def read_rates(given: Mapping[str, str] | None) -> dict[str, Rate]:
-    """Return rates by what they are counted for: `principal`, `address`.
+    """Return rates by what they are counted for: `principal`, `address`, `failures`.
 
     Raises:
         ValueError: one is none, or is for something else.
     """
     for name in given or {}:
-        if name not in ("principal", "address"):
-            raise ValueError(f"{name!r} is nothing to count for: use 'principal' or 'address'")
+        if name not in ("principal", "address", "failures"):
+            raise ValueError(
+                f"{name!r} is nothing to count for: use 'principal', 'address' or 'failures'"
+            )
     return {name: read_rate(text) for name, text in (given or {}).items()}
 
 

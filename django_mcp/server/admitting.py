@@ -18,8 +18,16 @@ from django_mcp.registry.entries import Entry, ToolEntry
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
+    from django_mcp.server.server import MCPServer
 
-__all__ = ["refuse_rate", "refuse_scopes", "refuse_tool_rate"]
+__all__ = [
+    "find_wait_s",
+    "network_of",
+    "refuse_rate",
+    "refuse_scopes",
+    "refuse_tool_rate",
+    "too_many",
+]
 
 
 def refuse_scopes(ctx: Context[Any], *guarded: Entry | Handler) -> Refusal | None:
@@ -39,7 +47,7 @@ async def refuse_rate(ctx: Context[Any], rates: dict[str, Rate]) -> Refusal | No
     if "principal" in rates and key is not None:
         counted.append((f"principal {key}", rates["principal"]))
     if "address" in rates and exchange.address:
-        counted.append((f"address {_network(exchange.address)}", rates["address"]))
+        counted.append((f"address {network_of(exchange.address)}", rates["address"]))
     return await _refuse(ctx, counted) if counted else None
 
 
@@ -50,25 +58,36 @@ async def refuse_tool_rate(ctx: Context[Any], entry: ToolEntry, rate: Rate) -> R
     """
     exchange = ctx.exchange
     key = ctx.server.access.identify(exchange.principal)
-    who = f"address {_network(exchange.address or '')}" if key is None else f"principal {key}"
+    who = f"address {network_of(exchange.address or '')}" if key is None else f"principal {key}"
     return await _refuse(ctx, [(f"tool {entry.name} {who}", rate)])
 
 
 async def _refuse(ctx: Context[Any], counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
-    """Count one more under each subject, by windows of the clock; refuse when one is over."""
-    now = ctx.server.clock()
+    wait_s = await find_wait_s(ctx.server, counted)
+    return None if wait_s is None else too_many(wait_s)
+
+
+async def find_wait_s(server: MCPServer, counted: Iterable[tuple[str, Rate]]) -> float | None:
+    """Count one more under each subject, by windows of the clock.
+
+    Returns how many seconds to wait where that is one too many; None where it is not.
+    """
+    now = server.clock()
     limits, keys = [], []
     for subject, rate in counted:
         window = int(now // rate.period_s)
-        text = "\n".join((ctx.options.name, subject, str(rate.period_s), str(window)))
+        text = "\n".join((server.options.name, subject, str(rate.period_s), str(window)))
         # Some caches take short plain keys only, and what a client sent is neither.
         keys.append((hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), rate.period_s))
         limits.append((rate.limit, (window + 1) * rate.period_s - now))
-    counts = await ctx.server.counter.add(keys)
+    counts = await server.counter.add(keys)
     waits = [wait_s for (limit, wait_s), count in zip(limits, counts, strict=True) if count > limit]
-    if not waits:
-        return None
-    wait_s = max(1, math.ceil(max(waits)))
+    return max(waits) if waits else None
+
+
+def too_many(seconds: float) -> Refusal:
+    """Return the refusal of one too many, with when to come back."""
+    wait_s = max(1, math.ceil(seconds))
     return Refusal(
         code=TOO_MANY_REQUESTS,
         message=f"Too many requests: try again in {wait_s} s",
@@ -78,7 +97,7 @@ async def _refuse(ctx: Context[Any], counted: Iterable[tuple[str, Rate]]) -> Ref
     )
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Return what one caller cannot leave: an IPv4 address, the /64 of an IPv6 one."""
     try:
         found = ipaddress.ip_address(address)

@@ -20,6 +20,7 @@ class Derived:
     """What follows from one state of the registry and the options."""
 
     __slots__ = (
+        "failures",
         "features",
         "features_if_listening",
         "features_if_pushing",
@@ -48,6 +49,7 @@ class Derived:
         self.lists = BoundedCache(256)
         self.requirements = Requirements(registry, options)
         self.rates = read_rates(options.throttle)
+        self.failures = self.rates.pop("failures", None)
         self.has_lazy_identity = not all(
             text is None or isinstance(text, str) for text in (options.title, options.description)
         )

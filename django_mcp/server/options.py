@@ -61,7 +61,8 @@ class Options:
         max_streams, max_streams_each: open streams of this process, and of one principal in it.
         legacy_sse: serve HTTP+SSE of 2024-11-05 as well, at `sse` and `messages`.
         permission, scopes: what entries need that say nothing of it themselves.
-        throttle: requests by `principal` and by `address`, such as `"600/m"`.
+        throttle: requests by `principal` and by `address`, and `failures` to authenticate by
+            address, such as `"600/m"`.
         log_rate: log messages per second that one connection is sent at most; 0: any number.
         ping_interval_s: how often the clients of standing streams are pinged; None: never.
         ping_failures: pings in a row that a client may leave unanswered until its stream is closed.

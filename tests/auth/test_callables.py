@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +14,17 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from django_mcp import MCPServer
-from django_mcp.auth import CallableAuthenticator, DRFAuthenticator, Principal, Rejection
+from django_mcp.auth import (
+    AuthInfo,
+    CallableAuthenticator,
+    DRFAuthenticator,
+    Principal,
+    Rejection,
+)
 from django_mcp.auth.recheck import recheck
 from django_mcp.server.exchange import Exchange
 from tests.auth.asking import admit, challenges_of, queries, refuse
+from tests.wire import R5, WireClient
 
 pytestmark = pytest.mark.django_db
 
@@ -96,7 +104,28 @@ def test_rechecking_finds_who_was_deactivated(user: Any):
         assert async_to_sync(recheck)(principals) == {principals[1].key}
 
 
+def test_a_user_may_do_all_and_a_token_what_its_scopes_say(user: Any):
+    server = server_for(lambda request: user)
+    scoped_server(server)
+    info = AuthInfo(subject="ada", authenticator="mine", scopes=frozenset({"read"}))
+    narrow = server_for(lambda request: Principal(key="mine:ada", user=user, auth=info))
+    scoped_server(narrow)
+
+    assert call(server, admit(server)) == 200
+    assert call(narrow, admit(narrow)) == 403
+
+
 # -- Django REST framework
+
+
+def scoped_server(server: MCPServer) -> None:
+    server.tool(name="write", scopes=["write"])(lambda: "written")
+
+
+def call(server: MCPServer, principal: Any) -> int:
+    client = WireClient(server, R5, principal=principal)
+    status, _ = async_to_sync(client.send)("tools/call", {"name": "write"})
+    return int(status)
 
 
 BASIC = "rest_framework.authentication.BasicAuthentication"
@@ -136,3 +165,30 @@ def test_the_class_itself_will_do(user: Any):
     server = MCPServer("drf", authenticators=[DRFAuthenticator(BasicAuthentication)])
 
     assert admit(server, credentials("ada", "secret")).user == user
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [
+        (None, 200),
+        (SimpleNamespace(key="of DRF's own TokenAuthentication"), 200),
+        (SimpleNamespace(scope="read write", scopes={"read": "Read"}), 200),
+        (SimpleNamespace(scope="read", scopes={"read": "Read"}), 403),
+        (SimpleNamespace(scope=""), 403),
+        (SimpleNamespace(scopes=["write"]), 200),
+        (SimpleNamespace(scopes=lambda: ["write"]), 403),
+        (SimpleNamespace(payload={"scope": "read"}), 403),
+        ({"scopes": ["read", "write"]}, 200),
+        ({"scope": "read"}, 403),
+        ({"sub": "ada"}, 200),
+    ],
+)
+def test_the_scopes_of_a_classes_tokens_hold(user: Any, token: Any, status: int):
+    class Known:
+        def authenticate(self, request: Any) -> tuple[Any, Any]:
+            return user, token
+
+    server = MCPServer("drf", authenticators=[DRFAuthenticator(Known)])
+    scoped_server(server)
+
+    assert call(server, admit(server)) == status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -172,6 +173,34 @@ async def test_what_is_kept_is_asked_for_once(server: MCPServer, clock: Clock) -
     clock.now += MAX_AGE_S + 0.01
     await WireClient(server, R5, principal=who).result("tools/list")
     assert asked == ["ann", "ann"]
+
+
+async def test_what_many_need_at_once_is_asked_for_once(server: MCPServer, clock: Clock) -> None:
+    asked: list[str] = []
+    may_answer, is_asked = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def judge(user: Any) -> bool:
+        asked.append(user.get_username())
+        loop.call_soon_threadsafe(is_asked.set)
+        assert may_answer.wait(10)
+        return True
+
+    server.register_tool(lambda: "", name="judged", permission=judge)
+    who = principal(await make("ann"))
+    first, *others = [
+        asyncio.ensure_future(WireClient(server, R5, principal=who).result("tools/list"))
+        for _ in range(5)
+    ]
+    await is_asked.wait()
+    # The others wait for what the first began, whatever becomes of it.
+    first.cancel()
+    await asyncio.wait([first])
+    may_answer.set()
+
+    for listed in await asyncio.gather(*others):
+        assert "judged" in {tool["name"] for tool in listed["tools"]}
+    assert asked == ["ann"]
 
 
 async def test_many_at_once_get_each_their_own(server: MCPServer) -> None:

@@ -16,8 +16,10 @@ from django_mcp.server.exchange import ANONYMOUS
 from tests.wire import R4, R5, WireClient
 
 
-def token(*scopes: str, kind: str = "oauth") -> Principal:
-    info = AuthInfo(subject="ann", authenticator=kind, scopes=frozenset(scopes))
+def token(*scopes: str, has_all: bool = False) -> Principal:
+    info = AuthInfo(
+        subject="ann", authenticator="oauth", scopes=frozenset(scopes), has_all_scopes=has_all
+    )
     return Principal(key="token:ann", user=User(username="ann"), auth=info)
 
 
@@ -68,7 +70,7 @@ async def test_all_scopes_of_an_operation_are_named(
 async def test_only_tokens_have_scopes(
     server: MCPServer, method: str, params: dict[str, Any], scopes: list[str]
 ) -> None:
-    for passes in (User(username="ann"), token(kind="session"), Principal(key="k")):
+    for passes in (User(username="ann"), token(has_all=True), Principal(key="k")):
         client = WireClient(server, R5, principal=passes)
         assert "result" in (await client.send(method, params))[1]
     for nobody in (ANONYMOUS, AnonymousUser()):

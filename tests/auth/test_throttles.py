@@ -14,7 +14,7 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.test import override_settings
 
 from django_mcp import MCPServer
-from django_mcp.auth import Principal
+from django_mcp.auth import Authenticator, Principal, Rejection
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.registry.access import Rate, read_rate, read_rates
@@ -218,3 +218,69 @@ def test_what_is_no_rate_is_refused(wrong: Any) -> None:
 def test_only_principals_and_addresses_are_counted() -> None:
     with pytest.raises(ValueError, match="planet"):
         read_rates({"planet": "1/m"})
+
+
+# -- failures to authenticate
+
+
+class Guarded(Authenticator):
+    asked = 0
+
+    async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
+        type(self).asked += 1
+        header = exchange.headers.get("authorization") if exchange.headers else None
+        if header is None:
+            return None
+        return principal("ann") if header == "Bearer right" else Rejection(reason="Wrong")
+
+
+def guarded(**options: Any) -> Any:
+    server: Any = MCPServer("guarded", authenticators=[Guarded()], **options)
+    server.later_s = 0.0
+    server.clock = lambda: 120.0 + server.later_s
+    return server
+
+
+async def present(server: Any, token: str | None, address: str | None = "192.0.2.1") -> int:
+    lines = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+    reply = await server.authenticate(Exchange(headers=Headers(lines), address=address))
+    return 200 if reply is None else int(reply.status)
+
+
+async def test_whoever_guesses_has_to_wait() -> None:
+    server = guarded(throttle={"failures": "2/m"})
+    assert [await present(server, "wrong") for _ in range(3)] == [401, 401, 429]
+
+    # Not even asked, so that no guess can be right.
+    asked = Guarded.asked
+    assert await present(server, "right") == 429
+    assert Guarded.asked == asked
+    assert await present(server, "right", address="192.0.2.2") == 200
+    # The transport's peer address is missing on a unix socket: nobody waits for all others.
+    assert [await present(server, "wrong", address=None) for _ in range(4)] == [401] * 4
+    server.later_s = 60.0
+    assert await present(server, "right") == 200
+
+
+async def test_other_processes_hear_of_it_with_their_first_failure() -> None:
+    here, there = (guarded(throttle={"failures": "2/m"}) for _ in range(2))
+    for _ in range(3):
+        await present(here, "wrong")
+
+    assert await present(there, "wrong") == 429
+    assert await present(there, "right") == 429
+
+
+async def test_no_credentials_are_no_failure_and_good_ones_are_not_counted() -> None:
+    server = guarded(throttle={"failures": "1/m"})
+
+    assert [await present(server, None) for _ in range(4)] == [401] * 4
+    assert [await present(server, "right") for _ in range(4)] == [200] * 4
+    assert Counted.uses == 0
+
+
+async def test_nothing_is_counted_unless_the_site_says_so() -> None:
+    server = guarded(throttle={"principal": "1/m"})
+
+    assert [await present(server, "wrong") for _ in range(30)] == [401] * 30
+    assert Counted.uses == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -22,7 +22,8 @@ class CallableAuthenticator(Authenticator):
 
     It gets the HTTP request, without its body, or the exchange if its parameter is called
     `exchange`. It returns a user, a `Principal`, a `Rejection`, or None when it does not know; to
-    refuse it may raise Django's `PermissionDenied`.
+    refuse it may raise Django's `PermissionDenied`. A user may then do all that the user may; a
+    `Principal` with an `AuthInfo` has the scopes that this names.
 
     Args:
         function: such a function.
@@ -63,8 +64,16 @@ class CallableAuthenticator(Authenticator):
 REFUSED = Rejection(reason="The credentials are not valid", error=None)
 
 
-def to_principal(found: Any, source: Authenticator) -> Principal | Rejection | None:
-    """Return what an answer means: a principal for a user, everything else as it is."""
+def to_principal(
+    found: Any, source: Authenticator, scopes: Iterable[str] | None = None
+) -> Principal | Rejection | None:
+    """Return what an answer means: a principal for a user, everything else as it is.
+
+    Args:
+        found: the answer.
+        source: who gave it.
+        scopes: what the credentials of a user are good for; None: for all that the user may do.
+    """
     from django_mcp.auth.users import is_active
 
     if found is None or isinstance(found, Rejection):
@@ -79,6 +88,11 @@ def to_principal(found: Any, source: Authenticator) -> Principal | Rejection | N
     return Principal(
         key=make_key(source.kind, user.pk),
         user=user,
-        auth=AuthInfo(subject=str(user.pk), authenticator=source.kind),
+        auth=AuthInfo(
+            subject=str(user.pk),
+            authenticator=source.kind,
+            scopes=frozenset(scopes or ()),
+            has_all_scopes=scopes is None,
+        ),
         source=source,
     )

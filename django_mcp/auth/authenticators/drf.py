@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -19,6 +20,9 @@ __all__ = ["DRFAuthenticator"]
 
 class DRFAuthenticator(Authenticator):
     """Asks an authentication class of Django REST framework.
+
+    Where the class gives out tokens with scopes (`scope` or `scopes`, as an attribute or a claim),
+    these hold. Users whom it knows by anything else may do all that they may.
 
     Args:
         authentication: the class, or the dotted path to it.
@@ -49,11 +53,10 @@ class DRFAuthenticator(Authenticator):
         from rest_framework.request import Request
 
         try:
-            # Its second part is the class's own business: often the token itself.
             found = self._make().authenticate(Request(request))
         except APIException:
             return REFUSED
-        return None if found is None else to_principal(found[0], self)
+        return None if found is None else to_principal(found[0], self, _find_scopes(found[1]))
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`; it is what the class has for it."""
@@ -67,3 +70,18 @@ class DRFAuthenticator(Authenticator):
     def _make(self) -> Any:
         given = self._given
         return (import_string(given) if isinstance(given, str) else given)()
+
+
+def _find_scopes(token: Any) -> list[str] | None:
+    """Return the scopes of what a class calls `request.auth`; None: it has nothing to do with any."""
+    claims = token if isinstance(token, Mapping) else getattr(token, "payload", None)
+    for name in ("scope", "scopes"):
+        found = getattr(token, name, None)
+        if found is None and isinstance(claims, Mapping):
+            found = claims.get(name)
+        if isinstance(found, str):
+            return found.split()
+        if found is not None:
+            # Scopes that cannot be read are none.
+            return [str(each) for each in found] if isinstance(found, Iterable) else []
+    return None

@@ -103,7 +103,7 @@ class SessionAuthenticator(Authenticator):
         found = Principal(
             key=make_key(self.kind, user.pk),
             user=user,
-            auth=AuthInfo(subject=str(user.pk), authenticator=self.kind),
+            auth=AuthInfo(subject=str(user.pk), authenticator=self.kind, has_all_scopes=True),
             source=self,
             handle=_hash_of(user),
         )
