@@ -56,6 +56,10 @@ class SiteBus:
         """See `Bus.start`."""
         self._current.start(receive)
 
+    async def ready(self) -> None:
+        """See `Bus.ready`."""
+        await self._current.ready()
+
     async def stop(self) -> None:
         """See `Bus.stop`."""
         await self._current.stop()

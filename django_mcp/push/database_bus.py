@@ -77,6 +77,9 @@ class DatabaseBus:
         """See `Bus.start`."""
         self._poller = asyncio.get_running_loop().create_task(self._poll(receive))
 
+    async def ready(self) -> None:
+        """See `Bus.ready`. Messages of the last seconds are read as well."""
+
     async def stop(self) -> None:
         """See `Bus.stop`."""
         if self._poller is not None:

@@ -22,6 +22,8 @@ REJOIN_S = 2.0
 
 RETRY_S = 0.5
 TIMEOUT_S = 3.0
+READY_S = 1.0
+"""How long the first streams of a process wait until it hears of the others. Ours."""
 
 
 class LayerBus:
@@ -38,6 +40,7 @@ class LayerBus:
         self._group = f"django-mcp-{hashlib.sha256(secret.encode()).hexdigest()[:24]}"
         self._tasks: list[asyncio.Task[None]] = []
         self._channel: str | None = None
+        self._has_joined = asyncio.Event()
         self._trouble = Warner()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -69,7 +72,18 @@ class LayerBus:
         """See `Bus.start`."""
         loop = asyncio.get_running_loop()
         self._channel = None
+        self._has_joined = asyncio.Event()
         self._tasks = [loop.create_task(self._listen(receive)), loop.create_task(self._rejoin())]
+
+    async def ready(self) -> None:
+        """See `Bus.ready`."""
+        if self._channel is None:
+            try:
+                async with asyncio.timeout(READY_S):
+                    await self._has_joined.wait()
+            except TimeoutError:
+                # A stream that hears of this process only is better than none.
+                return
 
     async def stop(self) -> None:
         """See `Bus.stop`."""
@@ -86,6 +100,7 @@ class LayerBus:
                     channel = await layer.new_channel()
                     await layer.group_add(self._group, channel)
                     self._channel = channel
+                    self._has_joined.set()
                 envelope = await layer.receive(self._channel)
             except Exception as error:  # noqa: BLE001 - what the layer raises is its library's business
                 self._trouble.warn("Hearing nothing of other processes: %r", error)

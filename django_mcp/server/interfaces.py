@@ -303,6 +303,10 @@ class Bus(Protocol):
         """Call `receive` on the running event loop with each message from other processes."""
         ...
 
+    async def ready(self) -> None:
+        """Wait a moment, if need be, until messages are received."""
+        ...
+
     async def stop(self) -> None:
         """Receive no longer."""
         ...

@@ -244,6 +244,9 @@ class LocalBus:
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """See `Bus.start`."""
 
+    async def ready(self) -> None:
+        """See `Bus.ready`."""
+
     async def stop(self) -> None:
         """See `Bus.stop`."""
 

@@ -70,6 +70,7 @@ async def _open_stream(server: MCPServer, exchange: Exchange) -> Reply:
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
         return Reply(refusal.status or 503, encode_error(None, refusal), refusal.headers)
+    await server.join_hub().bus.ready()
     # What is sent first opens the stream: a client waits for that before it goes on.
     await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
     reason = await run_stream(server, exchange, stream)

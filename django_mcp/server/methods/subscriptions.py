@@ -89,6 +89,7 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     honoured: JSONObject = {f"{name}ListChanged": True for name in lists}
     if found:
         honoured["resourceSubscriptions"] = [uri for uri in dict.fromkeys(uris) if uri in found]
+    await server.join_hub().bus.ready()
     stream = PushStream(
         kind=StreamKind.LISTEN,
         server_name=server.name,

@@ -1,0 +1,210 @@
+"""Changes told in one process and heard of by clients of another: with a Redis, and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import is_answering
+from tests.push.clients import (
+    call,
+    hear_within,
+    listening,
+    open_session,
+    standing,
+)
+from tests.sites import ROOT, Running, environment, free_port, running
+
+SITE = "tests.push.site"
+LAYERS = {
+    "pubsub": "channels_redis.pubsub.RedisPubSubChannelLayer",
+    "core": "channels_redis.core.RedisChannelLayer",
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Two processes of one site, and what further processes need to know."""
+
+    first: Running
+    second: Running
+    extra: dict[str, str]
+    redis: PrivateRedis | None = None
+
+    async def run(self, uri: str, how: str) -> str:
+        """Tell of a change from a third process; return what it printed."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            f"{SITE}.publish",
+            uri,
+            how,
+            cwd=ROOT,
+            env=environment(SITE, self.extra),
+            stdout=subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 0
+        return out.decode().strip()
+
+
+class PrivateRedis:
+    """A Redis of our own, which may be stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        program = shutil.which("redis-server")
+        assert program is not None
+        self._process = subprocess.Popen(
+            [
+                program,
+                "--port",
+                str(self.port),
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--dir",
+                str(self._folder),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        while not is_answering("127.0.0.1", self.port):
+            assert self._process.poll() is None
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(10)
+
+
+@contextmanager
+def _site(folder: Path, **extra: str) -> Iterator[tuple[Running, Running, dict[str, str]]]:
+    extra["TEST_DATABASE_FILE"] = str(folder / "site.sqlite3")
+    subprocess.run(
+        [sys.executable, "-m", "django", "migrate", "-v", "0"],
+        cwd=ROOT,
+        env=environment(SITE, extra),
+        check=True,
+    )
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(running(SITE, "uvicorn", log=folder / f"{name}.log", extra=extra))
+            for name in ("first", "second")
+        )
+        yield first, second, extra
+
+
+@pytest.fixture(scope="module", params=["database", "pubsub", "core"])
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("push")
+    if request.param == "database":
+        with _site(folder) as (first, second, extra):
+            yield Site(first=first, second=second, extra=extra)
+        return
+    if shutil.which("redis-server") is None:
+        pytest.skip("there is no redis-server to start")
+    redis = PrivateRedis(folder)
+    redis.start()
+    try:
+        layer = LAYERS[request.param]
+        with _site(folder, TEST_REDIS_URL=redis.url, TEST_LAYER=layer) as (first, second, extra):
+            yield Site(first=first, second=second, extra=extra, redis=redis)
+    finally:
+        redis.stop()
+
+
+@pytest.mark.parametrize("tool", ["change", "achange"])
+async def test_a_change_is_heard_of_in_both_processes(site: Site, tool: str):
+    uri = f"stock://{tool}"
+    async with listening(site.first, uri) as near, listening(site.second, uri) as far:
+        result = await call(site.first, tool, uri=uri)
+
+        assert result["structuredContent"] == 1
+        for listener in (near, far):
+            found = await listener.until("notifications/resources/updated")
+            assert found["params"]["uri"] == uri
+
+
+async def test_a_command_reaches_listeners_after_its_commit(site: Site):
+    async with (
+        listening(site.first, "stock://cmd") as one,
+        listening(site.second, "stock://cmd") as other,
+    ):
+        assert await site.run("stock://cmd", "now") == "None"
+        await one.until("notifications/resources/updated")
+        await other.until("notifications/resources/updated")
+        assert await site.run("stock://cmd", "commit") == "None"
+        await one.until("notifications/resources/updated")
+        await other.until("notifications/resources/updated")
+
+
+async def test_nothing_is_heard_of_what_was_rolled_back(site: Site):
+    """What comes after it is: so it was not merely late."""
+    uris = ("stock://undone", "stock://done")
+    async with listening(site.first, *uris) as near, listening(site.second, *uris) as far:
+        assert (await call(site.first, "change_and_fail", uri="stock://undone"))["isError"]
+        assert await site.run("stock://undone", "rollback") == "None"
+        await call(site.first, "change", uri="stock://done")
+
+        for listener in (near, far):
+            found = await listener.until("notifications/resources/updated")
+            assert found["params"]["uri"] == "stock://done"
+
+
+async def test_a_tool_added_while_the_server_runs_is_told_of(site: Site):
+    async with listening(site.first) as near, listening(site.second) as far:
+        name = f"added_{site.first.port}"
+        await call(site.first, "add_tool", name=name)
+
+        await near.until("notifications/tools/list_changed")
+        await far.until("notifications/tools/list_changed")
+
+
+async def test_a_notification_of_the_sites_own_reaches_a_session_once(site: Site):
+    """One copy, though two streams of the session are open."""
+    session = await open_session(site.first)
+    async with standing(site.first, session) as older, standing(site.first, session) as newer:
+        await call(site.second, "shout", text="one")
+        await call(site.second, "shout", text="two")
+
+        heard = [await newer.until("notifications/shouted") for _ in range(2)]
+        assert [each["params"]["text"] for each in heard] == ["one", "two"]
+        with pytest.raises(TimeoutError):
+            await older.next(0.5)
+
+
+async def test_push_is_back_soon_after_redis_was_restarted(site: Site):
+    if site.redis is None:
+        pytest.skip("there is no Redis")
+    async with listening(site.second, "stock://redis") as listener:
+
+        async def tell() -> None:
+            await call(site.first, "change", uri="stock://redis")
+
+        await hear_within(listener, tell, 5)
+        site.redis.stop()
+        await tell()
+        site.redis.start()
+
+        await hear_within(listener, tell, 5)
