@@ -19,7 +19,7 @@ def choose_bus() -> str:
         return settings.PUSH_BUS
     if has_shared_layer():
         return "layer"
-    if getattr(settings, "SESSION_STORE", "model") != "model" or not _has_shared_database():
+    if settings.SESSION_STORE != "model" or not _has_shared_database():
         return "local"
     return "database"
 

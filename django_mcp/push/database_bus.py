@@ -34,7 +34,7 @@ PRUNE_EVERY_S = 15.0
 BATCH = 1000
 LATE_S = 5.0
 """How long a row with a lower number may appear after one with a higher: numbers are given out
-before the commit. Also how far back a process looks that had nothing open until now."""
+before the commit."""
 
 
 class DatabaseBus:
@@ -52,6 +52,8 @@ class DatabaseBus:
         self._threads: ThreadPoolExecutor | None = None
         self._next_pruning_s = 0.0
         self._trouble = Warner()
+        self._is_idle = True
+        self._idle_at = timezone.now()
         # Ids up to the first are settled; those above it that were seen are in the set.
         self._settled = 0
         self._marks: deque[tuple[float, int]] = deque()
@@ -75,10 +77,11 @@ class DatabaseBus:
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """See `Bus.start`."""
+        self._is_idle, self._idle_at = True, timezone.now()
         self._poller = asyncio.get_running_loop().create_task(self._poll(receive))
 
     async def ready(self) -> None:
-        """See `Bus.ready`. Messages of the last seconds are read as well."""
+        """See `Bus.ready`. What is said from now on is read when it is time to."""
 
     async def stop(self) -> None:
         """See `Bus.stop`."""
@@ -90,6 +93,7 @@ class DatabaseBus:
         while True:
             await asyncio.sleep(POLL_S)
             if not self._is_wanted():
+                self._is_idle, self._idle_at = True, timezone.now()
                 continue
             try:
                 found = await self._apart(self._read)
@@ -105,11 +109,19 @@ class DatabaseBus:
     # -- in a thread
 
     def _read(self) -> list[str]:
-        since = timezone.now() - timedelta(seconds=LATE_S)
-        rows = BusMessage._default_manager.filter(pk__gt=self._settled, created_at__gt=since)
+        rows = BusMessage._default_manager.order_by("pk")
+        if self._is_idle:
+            # What was said before anything was open here concerns nobody here.
+            news = rows.filter(created_at__gt=self._idle_at).first()
+            latest = rows.last()
+            before = news.pk - 1 if news is not None else (latest.pk if latest is not None else 0)
+            self._settled = max(self._settled, before)
+            self._marks.clear()
+            self._is_idle = False
         found = []
         highest = self._settled
-        for pk, sender, body in rows.order_by("pk").values_list("pk", "sender", "body")[:BATCH]:
+        news_since = rows.filter(pk__gt=self._settled)
+        for pk, sender, body in news_since.values_list("pk", "sender", "body")[:BATCH]:
             highest = max(highest, pk)
             if pk not in self._seen:
                 self._seen.add(pk)

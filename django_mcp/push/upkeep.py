@@ -1,4 +1,4 @@
-"""What a site looks after every two seconds: who may still listen."""
+"""What a site looks after every two seconds: who may still listen, and what the tables say of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.recheck import recheck
 from django_mcp.push.bus import Warner
+from django_mcp.push.rows import has_rows, write_rows
 from django_mcp.server.push import Ending
 
 if TYPE_CHECKING:
@@ -19,12 +20,13 @@ _trouble = Warner()
 
 async def look_after(hub: Hub) -> None:
     """Look after everything that is open in this process."""
-    if not hub.is_busy:
+    if not hub.is_busy and not has_rows():
         return
-    try:
-        await _end_lost_principals(hub)
-    except Exception as error:  # noqa: BLE001 - tried again in two seconds
-        _trouble.warn("Could not look after open streams: %r", error)
+    for step in (_end_lost_principals, write_rows):
+        try:
+            await step(hub)
+        except Exception as error:  # noqa: BLE001 - tried again in two seconds
+            _trouble.warn("Could not look after open streams: %r", error)
 
 
 async def _end_lost_principals(hub: Hub) -> None:

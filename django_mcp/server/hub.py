@@ -179,7 +179,7 @@ class Hub:
             for other in others:
                 self._deactivate(other)
             others.append(stream)
-            self.tell("session", key=stream.session.key, event="stream", stream=stream.id)
+            self._claim(stream.session.key, stream)
         self._activate(stream)
 
     def detach(self, stream: PushStream) -> None:
@@ -197,6 +197,10 @@ class Hub:
         else:
             self._by_session.pop(stream.session.key, None)
             self.tell("session", key=stream.session.key, event="stream-gone")
+
+    def _claim(self, session_key: str, stream: PushStream) -> None:
+        """Say that a session is heard of on this stream; a newer one elsewhere has its way."""
+        self.tell("session", key=session_key, event="stream", at=stream.opened_at)
 
     def streams_of(self, session_key: str) -> list[PushStream]:
         """Return the open streams of a session in this process, oldest first."""
@@ -357,12 +361,15 @@ class Hub:
         if event == "ended":
             self.forget_session(key)
         elif event == "stream":
-            # Another process has the newer stream: each message goes to one stream only.
+            # Another process may have the newer stream: each message goes to one stream only.
             for stream in self._by_session.get(key, ()):
-                self._deactivate(stream)
+                if stream.opened_at < message["at"]:
+                    self._deactivate(stream)
         elif event == "stream-gone":
             if key in self._by_session:
-                self._activate(self._by_session[key][-1])
+                stream = self._by_session[key][-1]
+                self._activate(stream)
+                self._claim(key, stream)
         elif event == "subscriptions":
             session = self.sessions.get(key)
             if session is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ class PushStream:
         uris: the resources whose changes it hears of. A session's stream shares the session's set.
         subscription_id: of the request that opened it, where messages have to say that.
         queued_bytes: what waits for its reader.
+        opened_at: seconds since the epoch, to compare with streams of other processes.
         closes_s: when it is old enough to be closed, by the loop's clock; 0: not yet said.
         pinged_s: when its client was pinged last, by the loop's clock.
         ping_id: of the ping that is not answered yet.
@@ -117,6 +119,7 @@ class PushStream:
         "is_active",
         "kind",
         "lists",
+        "opened_at",
         "opened_s",
         "ping_failures",
         "ping_id",
@@ -156,6 +159,7 @@ class PushStream:
         self.client_info = client_info
         self.revision_name = revision_name
         self.opened_s = loop.time()
+        self.opened_at = time.time()
         self.exchange: Exchange | None = None
         self.context = contextvars.copy_context()
         self.closes_s = 0.0

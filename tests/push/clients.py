@@ -20,7 +20,7 @@ RETRY_EVERY_S = 0.3
 
 async def ask(site: Running, request: dict[str, Any], **headers: str) -> Response:
     revision = R5 if "_meta" in request.get("params", {}) else R4
-    found = {**headers_for(request, revision), **headers}
+    found = {**headers_for({"method": "", **request}, revision), **headers}
     async with connect(site.host, site.port) as client:
         return await client.ask(post("/mcp", json.dumps(request).encode(), found))
 

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,8 @@ import pytest
 
 from tests.conftest import is_answering
 from tests.push.clients import (
+    Listener,
+    ask,
     call,
     hear_within,
     listening,
@@ -192,6 +194,86 @@ async def test_a_notification_of_the_sites_own_reaches_a_session_once(site: Site
         assert [each["params"]["text"] for each in heard] == ["one", "two"]
         with pytest.raises(TimeoutError):
             await older.next(0.5)
+
+
+async def key_of(site: Running) -> str:
+    """Return the key of the only session that has a stream there."""
+    found = (await call(site, "sessions"))["structuredContent"]
+    assert len(found) == 1
+    return found[0]
+
+
+async def test_of_two_streams_in_two_processes_one_gets_a_notification(site: Site):
+    """The newer one; and the older one again, when that is gone."""
+    session = await open_session(site.first)
+    async with standing(site.first, session) as older:
+        async with standing(site.second, session) as newer:
+            await tell_until(site, newer, "newer")
+            with pytest.raises(TimeoutError):
+                # What came before the first process knew of the other stream is over by now.
+                while True:
+                    found = await older.next(1.5)
+                    assert found is not None
+            await call(site.first, "shout", text="once")
+            while (await newer.until("notifications/shouted"))["params"]["text"] != "once":
+                pass
+            with pytest.raises(TimeoutError):
+                await older.next(1.5)
+        await tell_until(site, older, "older")
+
+
+async def tell_until(site: Site, listener: Listener, text: str) -> None:
+    """Tell sessions again and again until a listener hears of it."""
+    for _ in range(30):
+        await call(site.first, "shout", text=text)
+        try:
+            await listener.until("notifications/shouted", 0.4)
+        except TimeoutError:
+            continue
+        return
+    pytest.fail("nothing was heard")
+
+
+async def test_a_client_is_pinged_and_answers_in_whichever_process(site: Site):
+    session = await open_session(site.first)
+    async with standing(site.first, session) as stream:
+        key = await key_of(site.first)
+        pinging = asyncio.create_task(call(site.second, "ping", session=key))
+        asked = await stream.until("ping")
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {}}
+        taken = await ask(site.first, answer, **{"mcp-session-id": session})
+
+        assert taken.status == 202
+        assert (await pinging)["structuredContent"] > 0
+
+
+async def test_a_session_that_is_ended_elsewhere_loses_its_stream(site: Site):
+    session = await open_session(site.first)
+    async with standing(site.first, session) as stream:
+        key = await key_of(site.first)
+        assert (await call(site.second, "end", session=key))["structuredContent"] is True
+
+        assert await stream.next() is None
+
+
+async def test_a_stream_is_written_down_and_can_be_closed_from_elsewhere(site: Site):
+    before = set((await call(site.first, "rows"))["structuredContent"])
+    async with listening(site.first, "stock://row") as stream:
+        rows = await until_rows(site, lambda rows: rows - before)
+        (name,) = rows - before
+        await call(site.second, "close", stream=name)
+
+        assert (await stream.next() or {}).get("id") == "listen"
+        await until_rows(site, lambda rows: name not in rows)
+
+
+async def until_rows(site: Site, holds: Callable[[set[str]], object]) -> set[str]:
+    async with asyncio.timeout(10):
+        while True:
+            rows = set((await call(site.second, "rows"))["structuredContent"])
+            if holds(rows):
+                return rows
+            await asyncio.sleep(0.1)
 
 
 async def test_push_is_back_soon_after_redis_was_restarted(site: Site):

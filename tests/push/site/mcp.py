@@ -8,6 +8,7 @@ from django_mcp import (
     resource,
     tool,
 )
+from django_mcp.models import Stream
 
 
 @resource("stock://{sku}")
@@ -46,5 +47,26 @@ async def add_tool(name: str) -> str:
 
 
 @tool
-async def streams() -> int:
-    return len(default_server.open_streams())
+async def sessions() -> list[str]:
+    return [each.key for each in default_server.connected_sessions()]
+
+
+@tool
+async def ping(session: str) -> float | None:
+    return await default_server.aping_client(session, timeout_s=8)
+
+
+@tool
+async def end(session: str) -> bool:
+    return await default_server.aclose_session(session)
+
+
+@tool
+async def close(stream: str) -> None:
+    await default_server.aclose_stream(stream)
+
+
+@tool
+def rows() -> list[str]:
+    """Name the streams that all processes have written down."""
+    return [pk.hex for pk in Stream.objects.values_list("pk", flat=True)]

@@ -23,6 +23,8 @@ DATABASES = {
     }
 }
 DJANGO_MCP = {"NAME": "push", "PUBLIC": True, "MAX_STREAMS_PER_PRINCIPAL": 5000}
+if "TEST_SESSION_STORE" in os.environ:
+    DJANGO_MCP["SESSION_STORE"] = os.environ["TEST_SESSION_STORE"]
 if "TEST_PING_S" in os.environ:
     DJANGO_MCP["PING_INTERVAL_S"] = float(os.environ["TEST_PING_S"])
 if "TEST_REDIS_URL" in os.environ:
