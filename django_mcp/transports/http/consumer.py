@@ -171,8 +171,7 @@ class MCPConsumer(AsyncHttpConsumer):
         if exchange is not None and exchange.is_disconnected:
             return
         if sink is not None:
-            is_result = reply.status == 200 and reply.body is not None
-            if sink.has_started or (is_result and self._clearance.must_stream):
+            if sink.has_started or (reply.status == 200 and self._clearance.must_stream):
                 await sink.finish(reply)
                 return
             sink.close()

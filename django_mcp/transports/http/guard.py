@@ -46,7 +46,7 @@ class Clearance:
     Attributes:
         reply: the answer, when the request goes no further: a refusal, or a preflight's.
         may_stream: the client takes server-sent events.
-        must_stream: it takes nothing else.
+        must_stream: it takes nothing else, or asked for a stream by its verb.
         headers: what each response to this request needs for its origin.
     """
 
@@ -172,7 +172,7 @@ def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
     may_stream = admits_event_stream(facts.accept)
     return Clearance(
         may_stream=may_stream,
-        must_stream=may_stream and not admits_json(facts.accept),
+        must_stream=may_stream and (facts.method == "GET" or not admits_json(facts.accept)),
         headers=headers,
     )
 

@@ -157,10 +157,8 @@ class MCPView:
         except asyncio.CancelledError:
             _leave(task, exchange, sink)
             raise
-        if isinstance(first, Reply):
-            is_result = first.status == 200 and first.body is not None
-            if not (is_result and clearance.must_stream):
-                return _respond(first, clearance.headers)
+        if isinstance(first, Reply) and not (first.status == 200 and clearance.must_stream):
+            return _respond(first, clearance.headers)
         frames = sink.frames(first, self.server.options.keepalive_s)
         extra = first.headers if isinstance(first, Reply) else ()
         return _stream(_until_left(frames, task, exchange, sink), (*clearance.headers, *extra))

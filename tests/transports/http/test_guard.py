@@ -244,6 +244,13 @@ def test_accept_decides_which_answers_there_are(accept: str, may_stream: bool, m
     )
 
 
+def test_a_get_asks_for_a_stream_whatever_else_is_accepted():
+    """HTTP-13: what it gets is event-stream or no success at all."""
+    found = examine("GET", headers={"accept": "application/json, text/event-stream"})
+
+    assert found.must_stream
+
+
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0"])
 def test_a_client_that_takes_no_answer_of_ours_is_told_so(accept: str):
     assert status(examine(headers={"accept": accept})) == 406
