@@ -33,7 +33,7 @@ TABS = (
 class Page(Base):
     """A model's admin with pages of our own beside Django's."""
 
-    def url_of(self, name: str, **query: str) -> str:
+    def url_of(self, name: str) -> str:
         """Return the address of one of our pages in this admin site."""
         path: str = reverse(f"{self.admin_site.name}:django_mcp_{name}")
         return path
