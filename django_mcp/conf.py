@@ -80,6 +80,15 @@ class Settings:
     MAX_SESSIONS_PER_PRINCIPAL: int = 1000
     REQUIRE_INITIALIZED: bool = False
     ASK_TIMEOUT_S: float = 300
+    TASK_STORE: str = "model"
+    TASK_RUNNER: str = "django_mcp.tasks.InProcessRunner"
+    TASK_THREADS: int = 8
+    TASK_TTL_S: float = 86400
+    TASK_TIMEOUT_S: float | None = 3600
+    TASK_AFTER_S: float = 1
+    TASK_POLL_S: float = 2
+    MAX_TASKS: int = 10_000
+    MAX_TASKS_PER_PRINCIPAL: int = 100
     AUTODISCOVER_MODULE: str | None = "mcp"
     PUBLIC_URL: str | None = None
     OAUTH_PREFIX: str = "oauth/"

@@ -254,6 +254,19 @@ RULES: Mapping[str, Rule] = {
         accepts=lambda value: isinstance(value, str) and value in site_settings.CACHES,
         wanted="the name of one of CACHES",
     ),
+    "TASK_STORE": Rule(
+        accepts=lambda value: value in ("model", "memory"), wanted="'model' or 'memory'"
+    ),
+    "TASK_RUNNER": Rule(accepts=_is_dotted, wanted="the dotted path of a class"),
+    "TASK_THREADS": _COUNT,
+    "TASK_TTL_S": _SECONDS,
+    "TASK_TIMEOUT_S": Rule(
+        accepts=_or_none(_is_seconds), wanted="a number of seconds above 0, or None for no deadline"
+    ),
+    "TASK_AFTER_S": _SECONDS,
+    "TASK_POLL_S": _SECONDS,
+    "MAX_TASKS": _COUNT,
+    "MAX_TASKS_PER_PRINCIPAL": _COUNT,
     "AUTODISCOVER_MODULE": Rule(
         accepts=_or_none(_is_dotted), wanted="the name of a module, or None to look for none"
     ),

@@ -37,11 +37,16 @@ from django_mcp.server import server as core
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.options import Mode, Options
 from django_mcp.sessions.keeping import KeepsSessions
+from django_mcp.server.tasks.memory import MemoryTasks
+from django_mcp.tasks import runners
+from django_mcp.tasks.runners import load_runner
+from django_mcp.tasks.store import DatabaseTasks
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
     from django_mcp.server.interfaces import Observer
+    from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 
 __all__ = [
     "MCPServer",
@@ -96,6 +101,12 @@ _SHARED = {
     "max_sessions_each": "MAX_SESSIONS_PER_PRINCIPAL",
     "require_initialized": "REQUIRE_INITIALIZED",
     "ask_timeout_s": "ASK_TIMEOUT_S",
+    "task_ttl_s": "TASK_TTL_S",
+    "task_timeout_s": "TASK_TIMEOUT_S",
+    "task_after_s": "TASK_AFTER_S",
+    "task_poll_s": "TASK_POLL_S",
+    "max_tasks": "MAX_TASKS",
+    "max_tasks_each": "MAX_TASKS_PER_PRINCIPAL",
 }
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
 
@@ -297,12 +308,21 @@ class MCPServer(InProcess, Publishes, KeepsSessions):
 
         return patterns_of(self), "django_mcp", self._given_name or "django_mcp"
 
+    def make_task_store(self) -> TaskStore:
+        """Return what tasks are kept in."""
+        return MemoryTasks(self._now) if settings.TASK_STORE == "memory" else DatabaseTasks()
+
+    def make_task_runner(self) -> TaskRunner:
+        """Return what has tasks run."""
+        return load_runner(settings.TASK_RUNNER)
+
     def forget_settings(self) -> None:
         """Read the settings again when they are next needed; registrations stay."""
         self._current = None
         self._get_reply = None
         self._needs_gate = True
         self.forget_stores()
+        self._tasks = self._runner = None
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -328,6 +348,13 @@ def _forget_settings(*, setting: str, **_kwargs: Any) -> None:
 
 
 setting_changed.connect(_forget_settings, dispatch_uid="django_mcp.servers")
+
+
+def _find_server(name: str) -> MCPServer | None:
+    return next((each for each in _servers if each.public_name == name), None)
+
+
+runners.find_server = _find_server
 
 default_server = MCPServer()
 """The server that `include("django_mcp.urls")` serves at `/mcp`."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.principal import Principal
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.auth.scopes import are_covered
 from django_mcp.context import user_of
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Rule
 from django_mcp.server.exchange import ANONYMOUS, Exchange
 from django_mcp.server.offers import WHOLE, Offer, Requirements
@@ -122,6 +123,33 @@ class DjangoAccess:
         key: str | None = None if user is principal else getattr(principal, "key", None)
         return key if key is not None or user.pk is None else f"user:{user.pk}"
 
+    def describe(self, principal: Any) -> JSONObject | None:
+        """See `AccessPolicy.describe`: what it may do, and nothing that would prove it elsewhere."""
+        if principal is ANONYMOUS:
+            return None
+        user, auth = user_of(principal), getattr(principal, "auth", None)
+        return {
+            "key": getattr(principal, "key", None) if isinstance(principal, Principal) else None,
+            "user": None if user.pk is None else str(user.pk),
+            "auth": None if auth is None else _describe_auth(auth),
+        }
+
+    async def revive(self, described: JSONObject | None) -> Any | None:
+        """See `AccessPolicy.revive`: users who were deactivated meanwhile may do nothing."""
+        if described is None:
+            return ANONYMOUS
+        user = None
+        if described["user"] is not None:
+            user = await run_in_pool(partial(_find_user, described["user"]))
+            if user is None:
+                return None
+        if described["key"] is None:
+            return user
+        auth = described["auth"]
+        return Principal(
+            key=described["key"], user=user, auth=None if auth is None else _read_auth(auth)
+        )
+
     def forget(self, user_ids: Collection[Any] | None) -> None:
         """Forget what was loaded for these users; None: for everybody."""
         with self._lock:
@@ -142,6 +170,37 @@ class DjangoAccess:
             return "nobody"
         key = self.identify(principal)
         return None if key is None else f"known {key}"
+
+
+def _describe_auth(auth: AuthInfo) -> JSONObject:
+    tools = auth.allowed_tools
+    return {
+        "subject": auth.subject,
+        "authenticator": auth.authenticator,
+        "client_id": auth.client_id,
+        "scopes": sorted(auth.scopes),
+        "tools": None if tools is None else sorted(tools),
+        "expires_at": auth.expires_at,
+    }
+
+
+def _read_auth(described: JSONObject) -> AuthInfo:
+    tools = described["tools"]
+    return AuthInfo(
+        subject=described["subject"],
+        authenticator=described["authenticator"],
+        client_id=described["client_id"],
+        scopes=frozenset(described["scopes"]),
+        allowed_tools=None if tools is None else frozenset(tools),
+        expires_at=described["expires_at"],
+    )
+
+
+def _find_user(pk: str) -> Any | None:
+    from django.contrib.auth import get_user_model
+
+    user = get_user_model()._default_manager.filter(pk=pk).first()
+    return user if user is not None and user.is_active else None
 
 
 _policies: WeakSet[DjangoAccess] = WeakSet()

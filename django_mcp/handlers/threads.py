@@ -37,7 +37,8 @@ _runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
 class ThreadScope:
     """Run synchronous handlers in threads, with usable connections and in transactions.
 
-    `DJANGO_MCP["SYNC_THREADS"]` threads at most; the others wait for one of them. With 0 they run
+    `DJANGO_MCP["SYNC_THREADS"]` threads at most; the others wait for one of them. Tasks have
+    `TASK_THREADS` of their own, so that long ones keep nobody waiting. With 0 of the former all run
     on Django's thread-sensitive thread, one after the other, and so inside of a test case's
     transaction.
     """
@@ -48,7 +49,7 @@ class ThreadScope:
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.
         is_nested = _is_in_handler.get() or _runs_in_place.get()
-        lane = lanes.nested if is_nested else lanes.pooled
+        lane = lanes.nested if is_nested else lanes.pooled if ctx.run is None else lanes.tasks
         return cast(T, await lane(function, ctx))
 
 
@@ -97,7 +98,7 @@ def in_calling_thread() -> Iterator[None]:
 class _Lanes:
     """The ways into a thread, opened when first used: after a fork, and after settings are read."""
 
-    def __init__(self, max_threads: int) -> None:
+    def __init__(self, max_threads: int, max_tasks: int) -> None:
         # Loads the models' machinery, which importing a server must not.
         from django_mcp.handlers.connections import run_with_connections
         from django_mcp.handlers.transactions import HandlerAbandoned
@@ -113,11 +114,14 @@ class _Lanes:
                 _is_in_handler.reset(token)
 
         self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
-        self.pooled = self.nested
+        self.pooled = self.tasks = self.nested
         self.pool: ThreadPoolExecutor | None = None
+        self.task_pool: ThreadPoolExecutor | None = None
         if max_threads:
             self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="django-mcp")
             self.pooled = sync_to_async(work, thread_sensitive=False, executor=self.pool)
+            self.task_pool = ThreadPoolExecutor(max_tasks, thread_name_prefix="django-mcp-task")
+            self.tasks = sync_to_async(work, thread_sensitive=False, executor=self.task_pool)
 
 
 _lanes: _Lanes | None = None
@@ -131,15 +135,16 @@ def _open_lanes() -> _Lanes:
     # Under WSGI each request has an event loop of its own, in a thread of its own.
     with _opening:
         if _lanes is None:
-            _lanes = _Lanes(settings.SYNC_THREADS)
+            _lanes = _Lanes(settings.SYNC_THREADS, settings.TASK_THREADS)
         return _lanes
 
 
 def _close_lanes(*, setting: str, **_kwargs: Any) -> None:
     global _lanes
     if setting == "DJANGO_MCP" and _lanes is not None:
-        if _lanes.pool is not None:
-            _lanes.pool.shutdown(wait=False)
+        for pool in (_lanes.pool, _lanes.task_pool):
+            if pool is not None:
+                pool.shutdown(wait=False)
         _lanes = None
 
 

@@ -16,6 +16,7 @@ from django_mcp.models.sessions import (
     Worker,
 )
 from django_mcp.models.states import KeptState, UsedState
+from django_mcp.models.tasks import Task
 
 __all__ = [
     "APIKey",
@@ -29,6 +30,7 @@ __all__ = [
     "Stream",
     "StreamEvent",
     "Subscription",
+    "Task",
     "UsedState",
     "Worker",
 ]

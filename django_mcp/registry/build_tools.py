@@ -10,6 +10,7 @@ from django_mcp.protocol.headers import header_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
+from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
@@ -54,6 +55,7 @@ def build_tool(
     throttle: str | None = None,
     required_client_capabilities: JSONObject | None = None,
     validate_output: bool | None = None,
+    task: str = NEVER,
     record_arguments: bool = False,
     **common: Any,
 ) -> ToolEntry:
@@ -68,6 +70,10 @@ def build_tool(
         )
     if timeout is not None and not timeout > 0:
         raise RegistrationError(f"{source}: timeout= is {timeout!r}. Give seconds, more than 0.")
+    if task not in SUPPORT:
+        raise RegistrationError(
+            f"{source}: task= is {task!r}. Choose one of {', '.join(map(repr, SUPPORT))}."
+        )
     fields = common_fields(signature, **common)
     with complain(source):
         rate = None if throttle is None else read_rate(throttle)
@@ -97,6 +103,7 @@ def build_tool(
         throttle=rate,
         required_client_capabilities=_capabilities(required_client_capabilities, source),
         validate_output=validate_output,
+        task=task,
         record_arguments=record_arguments,
         has_lazy_texts=has_lazy_texts([published, published_output]),
         **fields,

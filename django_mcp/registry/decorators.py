@@ -72,6 +72,8 @@ class ToolOptions(CommonOptions, total=False):
     throttle: how often each principal may call it, such as `"10/m"`.
     required_client_capabilities: what a client has to offer, as it declares it.
     validate_output: check results against the output schema; by default the server's.
+    task: whether a call may go on after its request as a task that the client looks after:
+        `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: when it takes long.
     record_arguments: keep the arguments in the record of calls, where there is one; by default
         only what kind of value each was.
     """
@@ -86,6 +88,7 @@ class ToolOptions(CommonOptions, total=False):
     throttle: str | None
     required_client_capabilities: JSONObject | None
     validate_output: bool | None
+    task: str
     record_arguments: bool
 
 

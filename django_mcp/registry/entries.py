@@ -13,6 +13,7 @@ from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.headers import HeaderParam
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
+from django_mcp.protocol.tasks import NEVER
 from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry.access import Access, Rate
 from django_mcp.registry.arguments import Handler
@@ -89,6 +90,7 @@ class ToolEntry(Entry):
         throttle: how often each principal may call it; None: as often as they like.
         required_client_capabilities: what a client has to offer.
         validate_output: whether results are checked; None leaves it to the server.
+        task: whether calls can become tasks: `never`, `allowed`, `required` or `auto`.
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
     """
@@ -103,6 +105,7 @@ class ToolEntry(Entry):
     throttle: Rate | None = None
     required_client_capabilities: JSONObject = field(default_factory=dict)
     validate_output: bool | None = None
+    task: str = NEVER
     record_arguments: bool = False
     has_lazy_texts: bool = False
 
@@ -116,6 +119,12 @@ class ToolEntry(Entry):
             wire["annotations"] = self.annotations
         self._finish(wire)
         return wire
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether its author says that a second run does no harm."""
+        hints = self.annotations or {}
+        return hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
 
     def published(self, schema: JSONObject) -> JSONObject:
         """Return one of the schemas with its texts in the language of now."""

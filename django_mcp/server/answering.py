@@ -249,8 +249,9 @@ async def _run_observed(
         outcome = await _run(ctx, may_go_on=may_go_on)
         return outcome
     finally:
-        # Cancelled ones are heard of as well.
-        observer.answered(ctx, outcome, time.perf_counter() - started)
+        # Cancelled ones are heard of as well; a task is when it ends.
+        if not ctx.is_task:
+            observer.answered(ctx, outcome, time.perf_counter() - started)
 
 
 async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> Reply:

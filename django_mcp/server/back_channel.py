@@ -34,7 +34,9 @@ class NoAnswer(Exception):
     """A client did not answer in time."""
 
 
-async def ask_client(ctx: Context[Any], asks: Mapping[str, Ask]) -> JSONObject:
+async def ask_client(
+    ctx: Context[Any], asks: Mapping[str, Ask], meta: JSONObject | None = None
+) -> JSONObject:
     """Put questions to the client, all at once, and return its answers by key.
 
     An answer is `{"result": ...}` or `{"error": ...}`, as the client sent it; one that did not
@@ -47,7 +49,7 @@ async def ask_client(ctx: Context[Any], asks: Mapping[str, Ask]) -> JSONObject:
                 ctx.exchange,
                 ctx.connection,
                 ask.method,
-                ask_params(ask, ctx.rules),
+                ask_params(ask, ctx.rules, meta),
                 timeout_s=ctx.options.ask_timeout_s,
             )
         )
@@ -69,9 +71,11 @@ async def ask_client(ctx: Context[Any], asks: Mapping[str, Ask]) -> JSONObject:
     return found
 
 
-def ask_params(ask: Ask, revision: Revision) -> JSONObject | None:
-    """Return the params of a question as a revision writes them."""
+def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> JSONObject | None:
+    """Return the params of a question as a revision writes them, with `_meta` if there is any."""
     params = ask.params
+    if meta:
+        params = {**(params or {}), "_meta": meta}
     if params is None:
         return None
     if ask.kind == "url":

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.registry import Registry
 
 
@@ -17,6 +18,8 @@ def offered_features(registry: Registry, *, can_stream: bool) -> frozenset[str]:
     features = set()
     if registry.tools:
         features.add("tools")
+        if any(tool.task != NEVER for tool in registry.tools.values()):
+            features.add("tasks")
     if registry.resources or registry.templates:
         features.add("resources")
     if registry.prompts:

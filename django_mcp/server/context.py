@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from django_mcp.registry.entries import Entry
     from django_mcp.server.interfaces import Failure
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.running import TaskRun
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -55,10 +56,12 @@ class Context(Asking, Telling, Generic[P]):
         "exchange",
         "failure",
         "has_asked",
+        "is_task",
         "message",
         "method",
         "options",
         "rules",
+        "run",
         "server",
         "task",
     )
@@ -96,6 +99,10 @@ class Context(Asking, Telling, Generic[P]):
         """How it failed, if it did."""
         self.has_asked = False
         """Whether the answer is a question to the client."""
+        self.is_task = False
+        """Whether the answer is a task, which goes on after it."""
+        self.run: TaskRun | None = None
+        """The run of a task that this is the context of; None: it is answered directly."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
 
@@ -196,8 +203,11 @@ class Context(Asking, Telling, Generic[P]):
         self._is_cancelled = True
 
     def finish(self) -> None:
-        """Note that the answer is made: nothing is sent ahead of it any more."""
-        self._is_finished = True
+        """Note that the answer is made: nothing is sent ahead of it any more.
+
+        A task goes on, and so does what it sends.
+        """
+        self._is_finished = self.run is None
 
     # -- questions to the client; see `Asking`
 
@@ -236,6 +246,11 @@ class Context(Asking, Telling, Generic[P]):
     def ping_client(self, timeout_s: float = 10.0) -> float | None:
         """Do as `aping_client` does, from a synchronous handler."""
         return self._from_thread(self.aping_client(timeout_s), "aping_client")
+
+    @property
+    def unwinds_to_ask(self) -> bool:
+        """Whether a question ends this run of the handler, and its answer begins another."""
+        return bool(self.rules.interim_fields) or self.run is not None
 
     # -- the session
 

@@ -66,18 +66,24 @@ class Followers:
         return len(self._here)
 
     @contextmanager
-    def follow(self, stream_id: str) -> Iterator[Follower]:
-        """Follow a stream while the block runs, wherever its call does."""
+    def follow(self, *stream_ids: str) -> Iterator[Follower]:
+        """Follow streams while the block runs, wherever their calls do."""
         follower = Follower()
-        self._here.setdefault(stream_id, set()).add(follower)
-        self._hub.tell("follow", stream=stream_id)
+        for stream_id in stream_ids:
+            self._here.setdefault(stream_id, set()).add(follower)
+            self._hub.tell("follow", stream=stream_id)
         try:
             yield follower
         finally:
-            followers = self._here[stream_id]
-            followers.discard(follower)
-            if not followers:
-                del self._here[stream_id]
+            for stream_id in stream_ids:
+                followers = self._here[stream_id]
+                followers.discard(follower)
+                if not followers:
+                    del self._here[stream_id]
+
+    def has(self, stream_id: str) -> bool:
+        """Tell whether a stream is followed, as far as is known here."""
+        return stream_id in self._here or stream_id in self._elsewhere
 
     def wake(self, stream_id: str, *, everywhere: bool) -> None:
         """Tell followers that more was recorded."""

@@ -61,6 +61,14 @@ class AccessPolicy(Protocol):
         """Return who a principal is, equal for all of their requests; None: nobody knows."""
         ...
 
+    def describe(self, principal: Any) -> JSONObject | None:
+        """Return what `revive` needs to have a task run for a principal in another process."""
+        ...
+
+    async def revive(self, described: JSONObject | None) -> Any | None:
+        """Return the principal that was described; None when nothing may be done for it now."""
+        ...
+
 
 class RateCounter(Protocol):
     """Counts what happens, for all processes together or for one."""

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.json import JSONObject
+from django_mcp.server.exchange import ANONYMOUS
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.offers import WHOLE, Offer, Requirements
 
@@ -54,6 +56,14 @@ class OpenAccess:
         """See `AccessPolicy.identify`."""
         key: str | None = getattr(principal, "key", None)
         return key
+
+    def describe(self, principal: Any) -> JSONObject | None:
+        """See `AccessPolicy.describe`: there is no other process."""
+        return None
+
+    async def revive(self, described: JSONObject | None) -> Any | None:
+        """See `AccessPolicy.revive`."""
+        return ANONYMOUS
 
 
 class ProcessCounter:

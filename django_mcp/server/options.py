@@ -60,6 +60,12 @@ class Options:
         stream_max_age_s: seconds after which a stream is closed; the client opens another.
         max_streams, max_streams_each: open streams of this process, and of one principal in it.
         legacy_sse: serve HTTP+SSE of 2024-11-05 as well, at `sse` and `messages`.
+        task_ttl_s: seconds after its making that a task is kept, at most where the client wishes.
+        task_timeout_s: seconds that one run of a task may take unless its tool says otherwise; None:
+            any.
+        task_after_s: seconds after which a call of a tool with `task="auto"` becomes one.
+        task_poll_s: how often clients are told to look.
+        max_tasks, max_tasks_each: tasks that have not ended, in all and of one principal.
         permission, scopes: what entries need that say nothing of it themselves.
         throttle: requests by `principal` and by `address`, and `failures` to authenticate by
             address, such as `"600/m"`.
@@ -107,6 +113,12 @@ class Options:
     max_streams_each: int = 1000
     legacy_sse: bool = False
     log_rate: int = DEFAULT_LOG_RATE
+    task_ttl_s: float = 86400.0
+    task_timeout_s: float | None = 3600.0
+    task_after_s: float = 1.0
+    task_poll_s: float = 2.0
+    max_tasks: int = 10_000
+    max_tasks_each: int = 100
     permission: Permission = None
     scopes: str | Sequence[str] | None = None
     throttle: Mapping[str, str] | None = None

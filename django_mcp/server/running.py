@@ -105,13 +105,15 @@ async def _run_rounds(
             outcome = await _run(ctx, handler, arguments, finish, timeout_s)
             if not isinstance(outcome, InputRequired):
                 return outcome
-            if ctx.rules.interim_fields:
+            if ctx.unwinds_to_ask:
                 return await _ask(ctx, outcome.asks, outcome.state)
             await _ask_back(ctx, outcome.asks, outcome.state)
         except OnceDue as due:
             ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
+            if ctx.run is not None:
+                await ctx.run.keep(ctx.answers)
         except Asked as asked:
-            if ctx.rules.interim_fields:
+            if ctx.unwinds_to_ask:
                 raise
             await _ask_back(ctx, asked.asks, None)
         ctx.answers.begin()
@@ -127,7 +129,8 @@ async def _run(
     server = ctx.server
     kwargs = handler.bind(arguments, ctx)
     if timeout_s is None:
-        timeout_s = ctx.options.call_timeout_s
+        options = ctx.options
+        timeout_s = options.call_timeout_s if ctx.run is None else options.task_timeout_s
 
     def end(value: Any) -> bytes | Refusal | InputRequired:
         if isinstance(value, InputRequired):
@@ -185,6 +188,9 @@ def _run_here(
 
 async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
     """Return the result that carries questions, and what is known so far, to the client."""
+    if ctx.run is not None:
+        ctx.run.park(asks, state)
+        return b""
     try:
         sealed = await seal_state(ctx, ctx.answers, list(asks), state)
     except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down

@@ -15,6 +15,7 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, lower
+from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.forms import FormMaker, make_form
 from django_mcp.registry.injection import Provider
@@ -47,6 +48,7 @@ from django_mcp.server.notifying import Notifying
 from django_mcp.server.offers import Offer
 from django_mcp.server.options import Mode, Options
 from django_mcp.server.reaching import Reaching
+from django_mcp.server.tasks.memory import LoopRunner, MemoryTasks
 
 if TYPE_CHECKING:
     from django_mcp.registry.returns import ResultConverter
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         SessionStore,
         StateStore,
     )
+    from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
@@ -104,6 +107,8 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         self.sessions: SessionStore = MemorySessions(self.hub, lambda: self.options)
         self.answers: AnswerBox = MemoryAnswers()
         self.events: EventLog = MemoryEvents()
+        self._tasks: TaskStore | None = None
+        self._runner: TaskRunner | None = None
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
 
@@ -118,6 +123,9 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         if hub.servers.get(self.name) is not self:
             hub.servers[self.name] = self
         return hub
+
+    def _now(self) -> float:
+        return self.clock()
 
     @property
     def options(self) -> Options:
@@ -251,7 +259,12 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         limits = self.options.limits()
         if limits and not revision.is_stateless:
             found["experimental"] = {**limits, **found.get("experimental", {})}
-        return lower("capabilities", found, revision)
+        if "tasks" in features:
+            found["extensions"] = {**found.get("extensions", {}), EXTENSION: {}}
+        found = lower("capabilities", found, revision)
+        if "tasks" in found and self.access.identify(exchange.principal) is not None:
+            found["tasks"] = {"list": {}, **found["tasks"]}
+        return found
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return who this server is, as a revision writes it."""
@@ -287,6 +300,28 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
             )
             found = derived.result_fields[key] = ResultFields(revision.result_fields, meta)
         return found
+
+    @property
+    def tasks(self) -> TaskStore:
+        """What tasks are kept in; made when first asked for."""
+        if self._tasks is None:
+            self._tasks = self.make_task_store()
+        return self._tasks
+
+    @property
+    def runner(self) -> TaskRunner:
+        """What has tasks run; made when first asked for."""
+        if self._runner is None:
+            self._runner = self.make_task_runner()
+        return self._runner
+
+    def make_task_store(self) -> TaskStore:
+        """Return what tasks are kept in."""
+        return MemoryTasks(self._now)
+
+    def make_task_runner(self) -> TaskRunner:
+        """Return what has tasks run."""
+        return LoopRunner()
 
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
         """Say how long one of the four lists stays fresh, where the revision can tell it.

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.tasks import TaskRules
 
 Lowering: TypeAlias = Callable[[JSONObject], JSONObject]
 """Rewrite an object from a revision's form into the form of the revision before it.
@@ -58,6 +59,7 @@ class Revision:
         has_event_ids: events of a stream have ids, and a stream that broke off can be resumed.
         primes_streams: a stream opens with an id and no message, so that it can be resumed from
             its start, and may be closed by the server while the call goes on.
+        tasks: how calls can become tasks; None: they cannot.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to
             the one before.
     """
@@ -79,6 +81,7 @@ class Revision:
     structures_objects_only: bool = True
     has_event_ids: bool = False
     primes_streams: bool = False
+    tasks: TaskRules | None = None
     lowerings: Mapping[str, Lowering]
 
     def status(self, code: int) -> int:

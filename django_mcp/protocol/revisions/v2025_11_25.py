@@ -1,4 +1,4 @@
-"""2025-11-25: icons, and more of what a server tells about itself."""
+"""2025-11-25: icons, more of what a server tells about itself, and tasks that clients ask for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.revisions.record import MethodRule
 from django_mcp.protocol.revisions.shapes import each, map_blocks, map_prompt_blocks, without
 from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
+from django_mcp.protocol.tasks import TaskRules
 
 _no_icons = without("icons")
 
@@ -38,6 +40,16 @@ V2025_11_25 = replace(
     name="2025-11-25",
     asks=frozenset({"sampling", "sampling.tools", "roots", "form", "form.arrays", "url"}),
     primes_streams=True,
+    methods=MappingProxyType(
+        {
+            **V2025_06_18.methods,
+            "tasks/get": MethodRule(feature="tasks"),
+            "tasks/result": MethodRule(feature="tasks"),
+            "tasks/list": MethodRule(feature="tasks"),
+            "tasks/cancel": MethodRule(feature="tasks"),
+        }
+    ),
+    tasks=TaskRules(by_client=True, ttl_key="ttl", poll_key="pollInterval"),
     lowerings=MappingProxyType(
         {
             "tools/list": each("tools", _no_icons),

@@ -16,6 +16,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions.record import MethodRule
 from django_mcp.protocol.revisions.shapes import each, without
 from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
+from django_mcp.protocol.tasks import EXTENSION, TaskRules
 
 
 def _lower_tool(tool: JSONObject) -> JSONObject:
@@ -40,6 +41,18 @@ def _object_structured_content(result: JSONObject) -> JSONObject:
     return without("structuredContent")(result)
 
 
+def _lower_capabilities(capabilities: JSONObject) -> JSONObject:
+    """Write tasks as they were when they were no extension."""
+    extensions = capabilities.get("extensions", {})
+    if EXTENSION not in extensions:
+        return capabilities
+    found = without("extensions")(capabilities)
+    if len(extensions) > 1:
+        found["extensions"] = without(EXTENSION)(extensions)
+    found["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+    return found
+
+
 V2026_07_28 = replace(
     V2025_11_25,
     name="2026-07-28",
@@ -59,6 +72,9 @@ V2026_07_28 = replace(
             "prompts/get": MethodRule(feature="prompts", mirrored_param="name"),
             "completion/complete": MethodRule(feature="completions"),
             "subscriptions/listen": MethodRule(feature="listen"),
+            "tasks/get": MethodRule(feature="tasks", mirrored_param="taskId"),
+            "tasks/update": MethodRule(feature="tasks", mirrored_param="taskId"),
+            "tasks/cancel": MethodRule(feature="tasks", mirrored_param="taskId"),
         }
     ),
     mirrors_headers=True,
@@ -77,8 +93,12 @@ V2026_07_28 = replace(
     ),
     result_fields=MappingProxyType({"resultType": "complete"}),
     interim_fields=MappingProxyType({"resultType": "input_required"}),
+    tasks=TaskRules(
+        by_client=False, extension=EXTENSION, ttl_key="ttlMs", poll_key="pollIntervalMs"
+    ),
     lowerings=MappingProxyType(
         {
+            "capabilities": _lower_capabilities,
             "tools/list": each("tools", _lower_tool),
             "tools/call": _object_structured_content,
         }

@@ -14,6 +14,7 @@ from django_mcp.server.methods import (
     prompts,
     resources,
     subscriptions,
+    tasks,
     tools,
 )
 
@@ -39,4 +40,9 @@ METHODS: Mapping[str, Method] = {
     "prompts/get": prompts.get,
     "completion/complete": completion.complete,
     "logging/setLevel": logs.set_level,
+    "tasks/get": tasks.get,
+    "tasks/list": tasks.list_tasks,
+    "tasks/result": tasks.result,
+    "tasks/update": tasks.update,
+    "tasks/cancel": tasks.cancel,
 }

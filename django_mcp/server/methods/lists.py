@@ -14,7 +14,8 @@ from django_mcp.protocol import cursor
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import lower
-from django_mcp.registry.entries import Entry
+from django_mcp.protocol.tasks import NEVER, SUPPORT
+from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.caching import list_cache_fields
 
 if TYPE_CHECKING:
@@ -96,10 +97,19 @@ def _page(ctx: Context[Any], kind: ListKind, after: str | None) -> JSONObject | 
     size = server.options.page_size or len(visible)
     page = visible[start : start + size]
     result: JSONObject = {kind.result_key: [entry.to_wire() for _, entry in page]}
+    if ctx.rules.tasks is not None and ctx.rules.tasks.by_client:
+        _tell_tasks(result[kind.result_key], page)
     if start + size < len(visible):
         result["nextCursor"] = cursor.encode(kind.method, page[-1][0], server.sealer.seal)
     result = lower(kind.method, result, ctx.rules)
     return {**result, **list_cache_fields(ctx, kind.method)}
+
+
+def _tell_tasks(wires: list[JSONObject], page: Iterable[tuple[str, Entry]]) -> None:
+    """Say of each tool whether its call can be made a task."""
+    for wire, (_, entry) in zip(wires, page, strict=True):
+        if isinstance(entry, ToolEntry) and entry.task != NEVER:
+            wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
 
 
 def _position_after(last: str, keys: Iterable[str]) -> int:

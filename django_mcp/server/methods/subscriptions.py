@@ -11,6 +11,7 @@ from django_mcp.server.methods.resources import find_resource, missing
 from django_mcp.server.push import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.sessions import Session
 from django_mcp.server.standing import refuse_stream, run_stream
+from django_mcp.server.tasks.watching import choose_tasks, watch
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -86,7 +87,12 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
         return refusal or Refusal(code=INVALID_PARAMS, message="This needs an event stream")
     lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True]
     found = {uri for uri in uris if find_resource(ctx, uri) is not None}
+    tasks = await choose_tasks(ctx, wanted)
+    if isinstance(tasks, Refusal):
+        return tasks
     honoured: JSONObject = {f"{name}ListChanged": True for name in lists}
+    if "taskIds" in wanted:
+        honoured["taskIds"] = [task.id for task in tasks]
     if found:
         honoured["resourceSubscriptions"] = [uri for uri in dict.fromkeys(uris) if uri in found]
     await server.join_hub().bus.ready()
@@ -105,7 +111,10 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     stream.offer(
         stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
     )
-    reason = await run_stream(server, exchange, stream)
+    if tasks:
+        reason = await watch(ctx, stream, tasks, run_stream(server, exchange, stream))
+    else:
+        reason = await run_stream(server, exchange, stream)
     if reason is Ending.CLIENT:
         return Refusal(code=INVALID_PARAMS, message="The client has gone")
     return server.encode_result({"_meta": {SUBSCRIPTION_ID: ctx.request_id}}, ctx.rules)

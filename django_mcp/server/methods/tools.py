@@ -7,6 +7,7 @@ What the caller can mend (unknown tool, wrong headers) is a JSON-RPC error; what
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.content import Text
@@ -21,6 +22,7 @@ from django_mcp.protocol.headers import check_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.protocol.revisions import lower
+from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.admitting import refuse_scopes, refuse_tool_rate
@@ -63,10 +65,16 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     if ctx.options.validate_input and not entry.input_validator.is_valid(arguments):
         text = describe_problems(entry.input_validator.problems(arguments))
         return _in_band(ctx, note(ctx, Failure(kind=FailureKind.ARGUMENTS, message=text)))
-    return await _run(ctx, entry, arguments)
+    if entry.task is not NEVER or "task" in ctx.params:
+        from django_mcp.server.tasks.calling import call_with_tasks
+
+        return await call_with_tasks(ctx, entry, arguments, partial(run, ctx, entry, arguments))
+    return await run(ctx, entry, arguments)
 
 
-async def _run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+async def run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+    """Run a tool, and return its encoded result or the refusal."""
+
     def finish(value: Any) -> bytes | Refusal:
         if type(value) is str and entry.output_schema is None:
             # The commonest result by far, without the values in between: 5 of 35 us.

@@ -1,0 +1,100 @@
+"""Tasks on the wire: their states, and the two forms in which clients see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django_mcp.protocol.json import JSONObject
+
+__all__ = [
+    "CANCELLED",
+    "COMPLETED",
+    "EXTENSION",
+    "FAILED",
+    "FINAL",
+    "INPUT_REQUIRED",
+    "NEVER",
+    "REQUIRED",
+    "SUPPORT",
+    "WORKING",
+    "TaskRules",
+    "read_ttl_ms",
+    "task_to_wire",
+]
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+
+WORKING = "working"
+INPUT_REQUIRED = "input_required"
+COMPLETED = "completed"
+FAILED = "failed"
+CANCELLED = "cancelled"
+FINAL = frozenset({COMPLETED, FAILED, CANCELLED})
+"""A task that is in one of these stays there."""
+
+NEVER = "never"
+REQUIRED = "required"
+SUPPORT = {NEVER: "forbidden", "allowed": "optional", REQUIRED: "required", "auto": "optional"}
+"""What a tool says of itself, and how a client is told where it is the one to decide."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TaskRules:
+    """How a revision has tasks.
+
+    Attributes:
+        by_client: the client asks for a task with its call, fetches the result with a request that
+            waits, hears of progress meanwhile, and finds a tool's own error to be a failure. Else
+            the server decides, and all there is to know stands in what `tasks/get` returns.
+        extension: what a client must have declared; None: nothing.
+        ttl_key, poll_key: how two of the fields are called.
+    """
+
+    by_client: bool
+    extension: str | None = None
+    ttl_key: str
+    poll_key: str
+
+
+def task_to_wire(
+    rules: TaskRules,
+    *,
+    task_id: str,
+    status: str,
+    message: str | None,
+    created_s: float,
+    updated_s: float,
+    ttl_ms: int,
+    poll_ms: int,
+) -> JSONObject:
+    """Return a task without its outcome, as a revision writes it."""
+    wire: JSONObject = {"taskId": task_id, "status": status}
+    if message:
+        wire["statusMessage"] = message
+    wire["createdAt"] = _moment(created_s)
+    wire["lastUpdatedAt"] = _moment(updated_s)
+    wire[rules.ttl_key] = ttl_ms
+    wire[rules.poll_key] = poll_ms
+    return wire
+
+
+def read_ttl_ms(params: Any) -> int | str | None:
+    """Return the lifetime that a client wishes for its task in `params.task`; None: any.
+
+    A text says why there is none to read.
+    """
+    if type(params) is not dict:
+        return "task must be an object"
+    ttl = params.get("ttl")
+    if ttl is None:
+        return None
+    if type(ttl) not in (int, float) or not 0 < ttl < 2**53:
+        return "task.ttl must be a number of milliseconds above 0"
+    return int(ttl) or 1
+
+
+def _moment(seconds: float) -> str:
+    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

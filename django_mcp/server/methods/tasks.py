@@ -1,0 +1,217 @@
+"""`tasks/*`: look at tasks, wait for them, answer what they ask, and end them.
+
+Source: 2025-11-25 basic/utilities/tasks; the extension `io.modelcontextprotocol/tasks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol import cursor
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    Refusal,
+)
+from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.tasks import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRules
+from django_mcp.server.back_channel import ask_client
+from django_mcp.server.rounds import AskFailed
+from django_mcp.server.tasks.keeping import (
+    UNKNOWN_TASK,
+    advance,
+    find_own,
+    refuse_undeclared,
+    rules_of,
+    stream_of,
+    to_wire,
+)
+from django_mcp.server.tasks.running import stop_run
+from django_mcp.server.tasks.task import Task, new_id
+
+if TYPE_CHECKING:
+    from django_mcp.server.context import Context
+
+__all__ = ["cancel", "get", "list_tasks", "result", "to_detailed", "update"]
+
+POLL_S = 2.0
+"""How often a task is looked at while somebody waits for it, whatever word comes of it."""
+
+POLL_ALONE_S = 0.5
+"""The same where no word can come."""
+
+MAX_PAGE = 100
+
+
+async def get(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `tasks/get`."""
+    task = refuse_undeclared(ctx) or await find_own(ctx)
+    if isinstance(task, Refusal):
+        return task
+    rules = rules_of(task)
+    wire = to_wire(task, rules) if rules.by_client else to_detailed(task, rules)
+    return ctx.server.encode_result(wire, ctx.rules)
+
+
+def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
+    """Return a task with what its status brings: its result, its error, or what it asks."""
+    wire = to_wire(task, rules)
+    if task.status == INPUT_REQUIRED:
+        wire["inputRequests"] = {
+            key: {name: ask[name] for name in ("method", "params") if name in ask}
+            for key, ask in task.due.items()
+        }
+    elif task.status == COMPLETED and task.result is not None:
+        wire["result"] = decode(task.result)
+    elif task.status == FAILED:
+        wire["error"] = task.error
+    return wire
+
+
+async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `tasks/list`: the principal's own. Who is nobody has no list."""
+    server, rules = ctx.server, ctx.rules.tasks
+    owner = server.access.identify(ctx.principal)
+    if owner is None or rules is None:
+        return Refusal(code=METHOD_NOT_FOUND, message="Only who is authenticated can list tasks")
+    after = None
+    if "cursor" in ctx.params:
+        text = cursor.decode(ctx.params["cursor"], "tasks/list", server.sealer.unseal)
+        if text is None:
+            return Refusal(code=INVALID_PARAMS, message="Invalid cursor: list again from the start")
+        created, _, task_id = text.partition(" ")
+        after = (float(created), task_id)
+    size = min(server.options.page_size or MAX_PAGE, MAX_PAGE)
+    found = await server.tasks.list_of(server.name, owner, after, size + 1)
+    page = found[:size]
+    wire: JSONObject = {"tasks": [to_wire(task, rules) for task in page if rules_of(task) is rules]}
+    if len(found) > size:
+        place = f"{page[-1].created_s!r} {page[-1].id}"
+        wire["nextCursor"] = cursor.encode("tasks/list", place, server.sealer.seal)
+    return server.encode_result(wire, ctx.rules)
+
+
+async def cancel(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `tasks/cancel`."""
+    task = refuse_undeclared(ctx) or await find_own(ctx)
+    if isinstance(task, Refusal):
+        return task
+    rules = rules_of(task)
+    cancelled = await advance(ctx.server, task.id, lambda each, now_s: each.cancel(now_s))
+    stop_run(task.id)
+    if not rules.by_client:
+        return ctx.server.encode_result({}, ctx.rules)
+    if cancelled is None:
+        return Refusal(code=INVALID_PARAMS, message="The task has ended already")
+    return ctx.server.encode_result(to_wire(cancelled, rules), ctx.rules)
+
+
+async def update(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `tasks/update`: take answers; those to what is not asked are ignored."""
+    task = refuse_undeclared(ctx) or await find_own(ctx)
+    if isinstance(task, Refusal):
+        return task
+    responses = ctx.params.get("inputResponses")
+    if type(responses) is not dict:
+        return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
+    await _answer(ctx, task, responses, {})
+    return ctx.server.encode_result({}, ctx.rules)
+
+
+async def _answer(
+    ctx: Context[Any],
+    task: Task,
+    known: Mapping[str, Any],
+    failed: Mapping[str, AskFailed],
+) -> None:
+    """Give a task answers, and have it go on when nothing else is asked."""
+    server = ctx.server
+    run = new_id() if server.runner.is_here else None
+    changed = await advance(
+        server, task.id, lambda each, now_s: each.answer(known, failed, now_s, run)
+    )
+    if changed is not None and changed.status != INPUT_REQUIRED:
+        await server.runner.start(server, changed, ctx.exchange)
+
+
+async def result(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `tasks/result`: wait for the end, and put to the client what the task asks meanwhile."""
+    server = ctx.server
+    task = await find_own(ctx)
+    if isinstance(task, Refusal) or task.is_final:
+        return task if isinstance(task, Refusal) else _outcome(ctx, task)
+    if ctx.exchange.is_buffered or not ctx.exchange.can_stream:
+        while not isinstance(task, Refusal) and not task.is_final:
+            await asyncio.sleep(POLL_ALONE_S)
+            task = await find_own(ctx)
+        return task if isinstance(task, Refusal) else _outcome(ctx, task)
+    server.join_hub()
+    asking = _Asking(ctx)
+    with server.hub.followers.follow(stream_of(task.id)) as follower:
+        try:
+            while True:
+                task = await find_own(ctx)
+                if isinstance(task, Refusal):
+                    return task
+                asking.see(task)
+                if task.is_final:
+                    return _outcome(ctx, task)
+                for message in await follower.wait(POLL_S):
+                    if ctx.exchange.sink is not None:
+                        await ctx.exchange.sink.send(message)
+        finally:
+            asking.stop()
+
+
+class _Asking:
+    """The questions of one task that are put to the client on the stream of `tasks/result`."""
+
+    def __init__(self, ctx: Context[Any]) -> None:
+        self._ctx = ctx
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    def see(self, task: Task) -> None:
+        """Ask what is due and was not asked yet; give up asking what is due no longer."""
+        for key, running in list(self._asking.items()):
+            if key not in task.due:
+                running.cancel()
+                del self._asking[key]
+        if not self._ctx.has_back_channel:
+            return
+        for key, wire in task.due.items():
+            if key not in self._asking:
+                self._asking[key] = asyncio.ensure_future(self._ask(task, key, wire))
+
+    async def _ask(self, task: Task, key: str, wire: JSONObject) -> None:
+        ask = Ask(method=wire["method"], params=wire.get("params"), capability=wire["capability"])
+        related = {keys.RELATED_TASK: {"taskId": task.id}}
+        found = await ask_client(self._ctx, {key: ask}, related)
+        answer = found.get(key, {"error": None})
+        if "error" in answer:
+            await _answer(self._ctx, task, {}, {key: AskFailed.of(answer["error"])})
+        else:
+            await _answer(self._ctx, task, {key: answer.get("result")}, {})
+
+    def stop(self) -> None:
+        """Ask no more."""
+        for running in self._asking.values():
+            running.cancel()
+
+
+def _outcome(ctx: Context[Any], task: Task) -> bytes | Refusal:
+    """Return exactly what the call itself would have been answered with."""
+    if task.status == CANCELLED:
+        return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
+    if task.result is None:
+        error = task.error
+        if error is None:
+            return UNKNOWN_TASK
+        return Refusal(code=error["code"], message=error["message"], data=error.get("data"))
+    found: JSONObject = decode(task.result)
+    found["_meta"] = {**found.get("_meta", {}), keys.RELATED_TASK: {"taskId": task.id}}
+    return ctx.server.encode_result(found, ctx.rules)

@@ -1,0 +1,1 @@
+"""Tasks: calls that outlive their request, in states that only move forward."""

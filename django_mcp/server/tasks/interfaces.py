@@ -1,0 +1,70 @@
+"""What tasks need of the server's surroundings; `memory.py` has plain ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.task import Task
+
+__all__ = ["TaskRunner", "TaskStore"]
+
+
+class TaskStore(Protocol):
+    """Where tasks are kept, so that any process that serves the site finds them.
+
+    Tasks that have expired are not there. Times are by the server's clock.
+    """
+
+    async def insert(self, task: Task, limit: int, limit_each: int) -> bool:
+        """Keep a new task; False when too many that have not ended are kept already.
+
+        Args:
+            task: has an id that no other has.
+            limit: in all.
+            limit_each: of its owner, or else of its session.
+        """
+        ...
+
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        """Return those of the tasks that are there, by id."""
+        ...
+
+    async def replace(self, task: Task) -> bool:
+        """Keep a task as it is now, if what is kept is the version before; tell whether it was."""
+        ...
+
+    async def list_of(
+        self, server: str, owner: str, after: tuple[float, str] | None, limit: int
+    ) -> list[Task]:
+        """Return an owner's tasks by time of creation and id, without their results.
+
+        Args:
+            server: the name of the server.
+            owner: whose they are.
+            after: time and id of the one before the first; None: from the beginning.
+            limit: how many at most.
+        """
+        ...
+
+
+class TaskRunner(Protocol):
+    """Has tasks run, in this process or in another."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether they run in this process, at once: whoever starts one claims it for the run."""
+        ...
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+        """See to it that `execute` is called for a task, and return without waiting for it.
+
+        Args:
+            server: where the tool is registered.
+            task: to be run; `task.run` has claimed it where `is_here`.
+            exchange: of the request that made it or answered its questions.
+        """
+        ...

@@ -1,0 +1,91 @@
+"""The plain store of tasks, which keeps them in the process, and the plain runner on its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from django_mcp.server.tasks.task import Task
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["LoopRunner", "MemoryTasks"]
+
+
+class MemoryTasks:
+    """Keep tasks in this process; they end with it."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._tasks: dict[str, Task] = {}
+
+    async def insert(self, task: Task, limit: int, limit_each: int) -> bool:
+        """See `TaskStore.insert`."""
+        self._drop_expired()
+        running = [each for each in self._tasks.values() if not each.is_final]
+        if task.owner is not None:
+            own = sum(each.owner == task.owner for each in running)
+        else:
+            own = sum(each.session == task.session is not None for each in running)
+        if len(running) >= limit or own >= limit_each:
+            return False
+        self._tasks[task.id] = task
+        return True
+
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        """See `TaskStore.find`."""
+        now = self._clock()
+        found = {key: self._tasks[key] for key in task_ids if key in self._tasks}
+        return {key: task for key, task in found.items() if task.expires_s > now}
+
+    async def replace(self, task: Task) -> bool:
+        """See `TaskStore.replace`."""
+        known = self._tasks.get(task.id)
+        if known is None or known.version != task.version - 1:
+            return False
+        self._tasks[task.id] = task
+        return True
+
+    async def list_of(
+        self, server: str, owner: str, after: tuple[float, str] | None, limit: int
+    ) -> list[Task]:
+        """See `TaskStore.list_of`."""
+        now = self._clock()
+        own = [
+            replace(task, result=None)
+            for task in self._tasks.values()
+            if task.server == server and task.owner == owner and task.expires_s > now
+        ]
+        own.sort(key=_place)
+        return [task for task in own if after is None or _place(task) > after][:limit]
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        for key in [key for key, task in self._tasks.items() if task.expires_s <= now]:
+            del self._tasks[key]
+
+
+def _place(task: Task) -> tuple[float, str]:
+    return task.created_s, task.id
+
+
+class LoopRunner:
+    """Run tasks on the event loop of whoever starts them."""
+
+    is_here = True
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+        """See `TaskRunner.start`."""
+        from django_mcp.server.tasks.running import execute
+
+        running = asyncio.create_task(execute(server, task.id, exchange, task.run))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)

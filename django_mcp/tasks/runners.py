@@ -1,0 +1,95 @@
+"""Where tasks run: in the worker that was asked for them, or wherever a queue has them run.
+
+A runner is a class without arguments that `DJANGO_MCP["TASK_RUNNER"]` names. One that hands tasks on
+calls `run_task` at the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from django.utils.module_loading import import_string
+
+from django_mcp.server.tasks.memory import LoopRunner
+from django_mcp.server.tasks.running import execute
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.interfaces import TaskRunner
+    from django_mcp.server.tasks.task import Task
+
+__all__ = ["InProcessRunner", "load_runner", "run_task"]
+
+
+class InProcessRunner(LoopRunner):
+    """Run tasks in the web worker: on its event loop, or under WSGI on one beside it.
+
+    They survive their request and its stream. When the worker itself ends, a task whose tool is
+    `idempotent` or `read_only` is begun again by another, and any other fails.
+    """
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+        """See `TaskRunner.start`."""
+        if not exchange.is_buffered:
+            await super().start(server, task, exchange)
+            return
+        # The event loop of this request ends with it.
+        work = execute(server, task.id, exchange, task.run)
+        running = asyncio.run_coroutine_threadsafe(work, _loop_beside())
+        _running.add(running)
+        running.add_done_callback(_running.discard)
+
+
+_running: set[Future[None]] = set()
+
+
+@cache
+def _loop_beside() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="django-mcp-tasks", daemon=True).start()
+    return loop
+
+
+if hasattr(os, "register_at_fork"):
+    # The thread stayed behind in the parent process.
+    os.register_at_fork(after_in_child=_loop_beside.cache_clear)
+
+
+find_server: Callable[[str], MCPServer | None] | None = None
+"""Set by `servers`, which knows them."""
+
+
+def run_task(server_name: str, task_id: str) -> None:
+    """Run one task in this process, and return when it has ended or asks something.
+
+    What runners have their queue call. Does nothing for a task that another worker has, that was
+    cancelled, or that is not there any more.
+
+    Args:
+        server_name: the name of the server it was made at.
+        task_id: its id.
+    """
+    # Servers are known once they are imported; a worker of a queue has no other reason to.
+    import_string("django_mcp.servers.all_servers")()
+    server = find_server(server_name) if find_server is not None else None
+    if server is None:
+        raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
+    asyncio.run(execute(server, task_id))
+
+
+def load_runner(path: str) -> TaskRunner:
+    """Return the runner that a setting names.
+
+    Raises:
+        ImportError: there is none.
+    """
+    runner: Any = import_string(path)
+    made: TaskRunner = runner()
+    return made
