@@ -18,7 +18,14 @@ R1, R2, R3, R4, R5 = REVISIONS
 HANDSHAKE = (R1, R2, R3, R4)
 
 META = "io.modelcontextprotocol/"
-MIRRORED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+MIRRORED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 
 
 def message(

@@ -212,7 +212,11 @@ async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
             _settle(ctx)
         return outcome
     except asyncio.CancelledError:
-        if ctx.task is None or not ctx.is_cancelled or ctx.exchange.is_disconnected:
+        if (
+            not isinstance(ctx.task, asyncio.Task)
+            or not ctx.is_cancelled
+            or ctx.exchange.is_disconnected
+        ):
             raise
         # Cancelled by the client's own notification: the task itself lives on.
         ctx.task.uncancel()

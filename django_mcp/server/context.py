@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from django_mcp.registry.entries import Entry
     from django_mcp.server.interfaces import Failure
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.interfaces import Spawned
     from django_mcp.server.tasks.running import TaskRun
 
 P = TypeVar("P")
@@ -86,7 +87,7 @@ class Context(Asking, Telling, Generic[P]):
         self.rules = revision
         """The record of the revision in effect."""
         self.connection = connection
-        self.task: asyncio.Task[Any] | None = None
+        self.task: Spawned[Any] | None = None
         meta = message.params.get("_meta")
         self._meta: JSONObject = meta if type(meta) is dict else {}
         self._answers: Answers | None = None

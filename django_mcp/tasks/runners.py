@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.utils.module_loading import import_string
 
@@ -22,8 +21,9 @@ from django_mcp.server.tasks.running import execute
 if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.interfaces import TaskRunner
-    from django_mcp.server.tasks.task import Task
+    from django_mcp.server.tasks.interfaces import Spawned, TaskRunner
+
+T = TypeVar("T")
 
 __all__ = ["InProcessRunner", "load_runner", "run_task"]
 
@@ -35,19 +35,12 @@ class InProcessRunner(LoopRunner):
     `idempotent` or `read_only` is begun again by another, and any other fails.
     """
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
-        """See `TaskRunner.start`."""
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange) -> Spawned[T]:
+        """See `TaskRunner.spawn`."""
         if not exchange.is_buffered:
-            await super().start(server, task, exchange)
-            return
+            return super().spawn(work, exchange)
         # The event loop of this request ends with it.
-        work = execute(server, task.id, exchange, task.run)
-        running = asyncio.run_coroutine_threadsafe(work, _loop_beside())
-        _running.add(running)
-        running.add_done_callback(_running.discard)
-
-
-_running: set[Future[None]] = set()
+        return self._keep(asyncio.run_coroutine_threadsafe(work, _loop_beside()))
 
 
 @cache

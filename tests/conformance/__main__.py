@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -90,7 +91,8 @@ def _run_on(
     """Run the legs against one server and print their lines; return how many of each word."""
     words: Counter[str] = Counter()
     log = folder / "server.log"
-    with sites.running(PACKAGE, server, log=log, workers=options.workers) as site:
+    extra = _make_database(folder)
+    with sites.running(PACKAGE, server, log=log, workers=options.workers, extra=extra) as site:
         _warm_up(site, options.workers)
         for name in legs:
             found = _run_leg(installed, suite.LEGS[name], site, folder)
@@ -98,6 +100,19 @@ def _run_on(
             words += _show(server, name, judged, verbose=options.verbose)
         words += _stop(site, server)
     return words
+
+
+def _make_database(folder: Path) -> dict[str, str]:
+    """Make the tables of a site, and return what leads its server to them."""
+    extra = {"CONFORMANCE_DATABASE": str(folder / "site.sqlite3")}
+    migrate = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
+    environment = sites.environment(PACKAGE, extra)
+    made = subprocess.run(
+        migrate, check=False, cwd=sites.ROOT, env=environment, capture_output=True, text=True
+    )
+    if made.returncode != 0:
+        raise suite.SuiteError(f"cannot make the tables:\n{made.stderr}")
+    return extra
 
 
 def _run_leg(

@@ -1,6 +1,13 @@
-"""Settings of the fixtures site: nothing but the library, its defaults and an in-memory database."""
+"""Settings of the fixtures site: nothing but the library and its defaults.
+
+CONFORMANCE_DATABASE names a migrated SQLite file; without it nothing is kept longer than the process.
+"""
 
 from __future__ import annotations
+
+import os
+
+DATABASE = os.environ.get("CONFORMANCE_DATABASE")
 
 SECRET_KEY = "fixtures-only-no-secret"
 DEBUG = False
@@ -16,7 +23,13 @@ INSTALLED_APPS = [
     "django_mcp",
     "tests.conformance",
 ]
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": DATABASE or ":memory:",
+        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+    }
+}
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -25,4 +38,5 @@ DJANGO_MCP = {
     "TITLE": "Conformance fixtures",
     "AUTODISCOVER_MODULE": "fixtures",
     "PUBLIC": True,
+    "TASK_STORE": "model" if DATABASE else "memory",
 }

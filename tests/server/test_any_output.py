@@ -36,7 +36,8 @@ from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 
 SETTLED = {"capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-UNSENT = {"resources/subscribe", "resources/unsubscribe", "subscriptions/listen"}
+TASKS = {"tasks/get", "tasks/list", "tasks/result", "tasks/update", "tasks/cancel"}
+UNSENT = {"resources/subscribe", "resources/unsubscribe", "subscriptions/listen", *TASKS}
 PARAMS: dict[str, dict[str, Any]] = {
     "tools/call": {"name": "give"},
     "resources/read": {"uri": "x://give"},

@@ -29,9 +29,6 @@ _TOO_MANY = Refusal(
     code=INVALID_REQUEST, message="Too many tasks are running: wait for one to end, or cancel it"
 )
 
-_lasting: set[asyncio.Task[Any]] = set()
-"""Keeps what outlives its request from being collected."""
-
 
 async def call_with_tasks(
     ctx: Context[Any],
@@ -159,15 +156,16 @@ async def _run_for_a_while(
     server, exchange = ctx.server, ctx.exchange
     # They would interrupt the task of the request.
     exchange.timers = None
-    call = asyncio.ensure_future(run())
+    call = server.runner.spawn(run(), exchange)
+    waiting = asyncio.wrap_future(call)
     try:
-        await asyncio.wait((call,), timeout=ctx.options.task_after_s)
+        await asyncio.wait((waiting,), timeout=ctx.options.task_after_s)
         if call.done():
             return call.result()
         task_run = TaskRun(server)
         task = _describe(ctx, entry, arguments, None, task_run.id)
         if not await _insert(ctx, task):
-            return await call
+            return await waiting
     except BaseException:
         call.cancel()
         raise
@@ -177,7 +175,5 @@ async def _run_for_a_while(
     exchange.cancels_on_disconnect = False
     ctx.is_task = True
     task_run.attach(task, ctx)
-    going_on = asyncio.ensure_future(see_through(task_run, call))
-    _lasting.add(going_on)
-    going_on.add_done_callback(_lasting.discard)
+    server.runner.spawn(see_through(task_run, call), exchange)
     return _encode(ctx, task, rules)

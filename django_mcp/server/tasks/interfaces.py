@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+import asyncio
+from collections.abc import Coroutine, Sequence
+from concurrent import futures
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.server import MCPServer
     from django_mcp.server.tasks.task import Task
 
-__all__ = ["TaskRunner", "TaskStore"]
+__all__ = ["Spawned", "TaskRunner", "TaskStore"]
+
+T = TypeVar("T")
+
+Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
+"""What runs on this event loop, or on another; `asyncio.wrap_future` makes either awaitable."""
 
 
 class TaskStore(Protocol):
@@ -67,4 +74,8 @@ class TaskRunner(Protocol):
             task: to be run; `task.run` has claimed it where `is_here`.
             exchange: of the request that made it or answered its questions.
         """
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange) -> Spawned[T]:
+        """Run something in this process, in a way that survives the request it comes from."""
         ...

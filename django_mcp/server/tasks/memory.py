@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.server.tasks.task import Task
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.interfaces import Spawned
+
+T = TypeVar("T")
+S = TypeVar("S")
 
 __all__ = ["LoopRunner", "MemoryTasks"]
 
@@ -80,12 +84,21 @@ class LoopRunner:
     is_here = True
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        # Keeps them from being collected.
+        self._running: set[Any] = set()
 
     async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
         """See `TaskRunner.start`."""
         from django_mcp.server.tasks.running import execute
 
-        running = asyncio.create_task(execute(server, task.id, exchange, task.run))
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        self.spawn(execute(server, task.id, exchange, task.run), exchange)
+
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange) -> Spawned[T]:
+        """See `TaskRunner.spawn`."""
+        return self._keep(asyncio.ensure_future(work))
+
+    def _keep(self, running: S) -> S:
+        found: Any = running
+        self._running.add(found)
+        found.add_done_callback(self._running.discard)
+        return running

@@ -25,6 +25,7 @@ from django_mcp.server.tasks.telling import TaskSink
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.interfaces import Spawned
 
 __all__ = ["TaskRun", "execute", "see_through", "take_ended"]
 
@@ -213,14 +214,13 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
     return ctx
 
 
-async def see_through(run: TaskRun, call: asyncio.Future[bytes | Refusal]) -> None:
+async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     """Wait for the end of a run that is a task's, and write down what it was."""
     task, ctx = run.task, run.ctx
     if task is None or ctx is None:
         raise TypeError("the run of no task")
     server = run.server
-    if isinstance(call, asyncio.Task):
-        ctx.task = call
+    ctx.task = call
     server.join_hub()
     server.hub.on("task", take_ended)
     beating = asyncio.ensure_future(run.beat())
@@ -228,7 +228,7 @@ async def see_through(run: TaskRun, call: asyncio.Future[bytes | Refusal]) -> No
     started = time.perf_counter()
     try:
         try:
-            outcome = await call
+            outcome = await asyncio.wrap_future(call)
         except asyncio.CancelledError:
             if not ctx.is_cancelled:
                 raise
