@@ -37,16 +37,13 @@ from django_mcp.server import server as core
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.options import Mode, Options
 from django_mcp.sessions.keeping import KeepsSessions
-from django_mcp.server.tasks.memory import MemoryTasks
 from django_mcp.tasks import runners
-from django_mcp.tasks.runners import load_runner
-from django_mcp.tasks.store import DatabaseTasks
+from django_mcp.tasks.keeping import KeepsTasks
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
     from django_mcp.server.interfaces import Observer
-    from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 
 __all__ = [
     "MCPServer",
@@ -126,7 +123,7 @@ _OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
 _servers: WeakSet[MCPServer] = WeakSet()
 
 
-class MCPServer(InProcess, Publishes, KeepsSessions):
+class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
     """A server of this site, with tools, resources and prompts of its own.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -308,21 +305,13 @@ class MCPServer(InProcess, Publishes, KeepsSessions):
 
         return patterns_of(self), "django_mcp", self._given_name or "django_mcp"
 
-    def make_task_store(self) -> TaskStore:
-        """Return what tasks are kept in."""
-        return MemoryTasks(self._now) if settings.TASK_STORE == "memory" else DatabaseTasks()
-
-    def make_task_runner(self) -> TaskRunner:
-        """Return what has tasks run."""
-        return load_runner(settings.TASK_RUNNER)
-
     def forget_settings(self) -> None:
         """Read the settings again when they are next needed; registrations stay."""
         self._current = None
         self._get_reply = None
         self._needs_gate = True
         self.forget_stores()
-        self._tasks = self._runner = None
+        self.forget_task_store()
 
 
 def _check(options: dict[str, Any]) -> None:

@@ -38,5 +38,6 @@ DJANGO_MCP = {
     "TITLE": "Conformance fixtures",
     "AUTODISCOVER_MODULE": "fixtures",
     "PUBLIC": True,
+    "SESSION_STORE": "model" if DATABASE else "memory",
     "TASK_STORE": "model" if DATABASE else "memory",
 }

@@ -17,7 +17,7 @@ from tests.server.streams import Open, StreamClient
 from tests.wire import META, R4, R5
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-FORMS = {"elicitation": {"form": {}}}
+FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
 RELATED = "io.modelcontextprotocol/related-task"
 LIMIT_S = 10.0
 TYPES: Mapping[str, Any] = {
@@ -116,7 +116,7 @@ class Modern(StreamClient):
 
     def __init__(self, server: MCPServer, *, declares: bool = True, principal: Any = None) -> None:
         super().__init__(server, R5, **({"principal": principal} if principal else {}))
-        extensions = {"extensions": {EXTENSION: {}}} if declares else {}
+        extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if declares else {}
         self.meta = {META + "clientCapabilities": {**FORMS, **extensions}}
 
     async def send(

@@ -109,7 +109,8 @@ async def test_where_there_are_no_tasks_the_wish_is_ignored():
     server.register_tool(lambda: "x", name="plain")
     client = Legacy(server)
 
-    assert (await client.call("plain", task={"ttl": 5}))["content"][0]["text"] == "x"
+    _, body = await client.send("tools/call", {"name": "plain", "task": {"ttl": 5}})
+    assert body["result"]["content"][0]["text"] == "x"
     assert "tasks" not in await initialize(client)
 
 
