@@ -26,6 +26,9 @@ logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
+OUR_THREADS = 4
+"""Threads for what is no handler. It is quick, and most of it waits for the database. Ours."""
+
 _is_in_handler: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_is_in_handler", default=False
 )
@@ -54,9 +57,13 @@ class ThreadScope:
 
 
 async def run_in_pool(function: Callable[[], T]) -> T:
-    """Run `function`, which is no handler of a user's, in the pool; with usable connections."""
+    """Run `function`, which is no handler of a user's, in a thread; with usable connections.
+
+    These have a few threads of their own: who a client is, and whether its session goes on, must not
+    wait for handlers that are slow.
+    """
     lanes = _lanes or _open_lanes()
-    lane = lanes.nested if _runs_in_place.get() else lanes.pooled
+    lane = lanes.nested if _runs_in_place.get() else lanes.ours
     return cast(T, await lane(function, None))
 
 
@@ -69,10 +76,12 @@ def run_later(function: Callable[[], object]) -> None:
     from django_mcp.handlers.connections import run_with_connections
 
     lanes = _lanes or _open_lanes()
-    if lanes.pool is None or _runs_in_place.get():
+    if lanes.our_pool is None or _runs_in_place.get():
         function()
         return
-    lanes.pool.submit(run_with_connections, function, lambda: False).add_done_callback(_log_failure)
+    lanes.our_pool.submit(run_with_connections, function, lambda: False).add_done_callback(
+        _log_failure
+    )
 
 
 def _log_failure(done: Future[Any]) -> None:
@@ -114,14 +123,19 @@ class _Lanes:
                 _is_in_handler.reset(token)
 
         self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
-        self.pooled = self.tasks = self.nested
+        self.pooled = self.tasks = self.ours = self.nested
         self.pool: ThreadPoolExecutor | None = None
         self.task_pool: ThreadPoolExecutor | None = None
+        self.our_pool: ThreadPoolExecutor | None = None
         if max_threads:
             self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="django-mcp")
             self.pooled = sync_to_async(work, thread_sensitive=False, executor=self.pool)
             self.task_pool = ThreadPoolExecutor(max_tasks, thread_name_prefix="django-mcp-task")
             self.tasks = sync_to_async(work, thread_sensitive=False, executor=self.task_pool)
+            self.our_pool = ThreadPoolExecutor(
+                min(max_threads, OUR_THREADS), thread_name_prefix="django-mcp-own"
+            )
+            self.ours = sync_to_async(work, thread_sensitive=False, executor=self.our_pool)
 
 
 _lanes: _Lanes | None = None
@@ -142,7 +156,7 @@ def _open_lanes() -> _Lanes:
 def _close_lanes(*, setting: str, **_kwargs: Any) -> None:
     global _lanes
     if setting == "DJANGO_MCP" and _lanes is not None:
-        for pool in (_lanes.pool, _lanes.task_pool):
+        for pool in (_lanes.pool, _lanes.task_pool, _lanes.our_pool):
             if pool is not None:
                 pool.shutdown(wait=False)
         _lanes = None

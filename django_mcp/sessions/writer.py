@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections import deque
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -44,6 +45,7 @@ GATHER_S = 0.05
 """How long events wait for others to be written with."""
 
 GATHER_SEEN_S = 1.0
+WAIT_S = 4.0
 PAUSE_S = 1.0
 """After a failure. Ours."""
 
@@ -60,6 +62,7 @@ class _Writer:
         self._bytes = 0
         self._seen: dict[str, float] = {}
         self._running: set[UUID] = set()
+        self._tickets: list[Future[None]] = []
         self._dropped = 0
         self._next_warning_s = 0.0
         self._is_filled = threading.Event()
@@ -122,6 +125,19 @@ class _Writer:
                 except Exception:
                     logger.exception("Could not record events of streams")
                     self._drop(len(batch.events))
+
+    def catch_up(self) -> None:
+        """Have what is queued by now written, and wait for that; raise why it cannot be."""
+        if self._thread is None:
+            self.flush()
+            return
+        # Not here: who asks may be inside of a transaction that comes to nothing.
+        ticket: Future[None] = Future()
+        with self._lock:
+            self._tickets.append(ticket)
+        for each in (self._is_due, self._is_urgent, self._is_filled):
+            each.set()
+        ticket.result(WAIT_S)
 
     # -- inside
 
@@ -190,11 +206,17 @@ class _Writer:
             is_filled = self._is_filled.wait(RENEW_EVERY_S if self._running else None)
             if is_filled and self._is_urgent.wait(GATHER_SEEN_S):
                 self._is_due.wait(GATHER_S)
+            with self._lock:
+                tickets, self._tickets = self._tickets, []
             try:
                 if self._running:
                     batches.renew_lease()
                 self.flush()
+                for ticket in tickets:
+                    ticket.set_result(None)
             except batches.RETRIED as error:
+                for ticket in tickets:
+                    ticket.set_exception(error)
                 logger.warning("Could not write what sessions did; trying again: %r", error)
                 self._stopped.wait(PAUSE_S)
                 # What was put back is still to be written.
@@ -231,8 +253,8 @@ def has_waiting() -> bool:
 
 
 def flush_sessions() -> None:
-    """Write what is queued in this process, from this thread, now."""
-    _writer.flush()
+    """Have what is queued in this process written now, and wait for that."""
+    _writer.catch_up()
 
 
 def write_if_alone() -> None:
