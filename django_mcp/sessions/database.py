@@ -27,6 +27,9 @@ PAUSE_S = 1.0
 """After a failure, how long the next requests are refused without asking. Ours."""
 
 
+_DOWN = (InterfaceError, OperationalError, ProgrammingError)
+
+
 class _Breaker:
     """Remembers that the database is down, and lets one request at a time find out whether it is."""
 
@@ -35,6 +38,10 @@ class _Breaker:
         # Under WSGI each request has an event loop of its own, in a thread of its own.
         self._retry_s: float | None = None
         self._is_probing = False
+
+    @property
+    def is_down(self) -> bool:
+        return self._retry_s is not None
 
     def enter(self) -> bool:
         """Tell whether the caller may ask; it has to say then how that went."""
@@ -72,10 +79,25 @@ async def ask_database(function: Callable[[], T]) -> T:
     breaker = _breaker
     if not breaker.enter():
         raise StoreUnavailable
+    is_probe = breaker.is_down
+
+    def ask() -> T:
+        # It may have gone down while this waited for a thread.
+        if breaker.is_down and not is_probe:
+            raise StoreUnavailable
+        try:
+            return function()
+        except _DOWN as error:
+            # Said here, since those that wait for this thread come before the event loop.
+            breaker.fail(error)
+            raise
+
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            found = await run_in_pool(function)
-    except (InterfaceError, OperationalError, ProgrammingError, TimeoutError) as error:
+            found = await run_in_pool(ask)
+    except StoreUnavailable:
+        raise
+    except (*_DOWN, TimeoutError) as error:
         breaker.fail(error)
         raise StoreUnavailable from error
     except BaseException:

@@ -99,7 +99,8 @@ class DatabaseSessions:
         self._options = options
         self._clock = clock
         self._tally = Tally()
-        self._next_prune_s = 0.0
+        # Not at once: workers that start together would all do it.
+        self._next_prune_s = clock() + PRUNE_EVERY_S
         # Under WSGI requests are answered in several threads. Least recently used first.
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()

@@ -13,6 +13,7 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.server.hub import Hub
 from django_mcp.server.interfaces import AnswerBox
 from django_mcp.sessions.answers import DatabaseAnswers
+from django_mcp.sessions.pruning import prune_some
 from django_mcp.sessions.rows import MAX_SUBSCRIPTIONS
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
@@ -152,6 +153,19 @@ async def test_a_process_keeps_a_bounded_number(clock: Time, monkeypatch: pytest
 
     assert len(here.hub.sessions) <= 21
     assert await run_in_pool(Row.objects.count) == 50
+
+
+async def test_what_has_expired_is_removed(clock: Time):
+    here = site("database", clock, session_idle_s=100)
+    await here.open()
+    clock.now_s += 50
+    token, _ = await here.open()
+    clock.now_s += 111
+
+    await run_in_pool(lambda: prune_some("shop", clock.now_s, 100))
+
+    assert await run_in_pool(Row.objects.count) == 1
+    assert await here.store.find(token) is None
 
 
 async def test_use_is_written_down_once_a_minute(clock: Time):
