@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from io import StringIO
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -120,9 +121,13 @@ def test_what_cannot_be_configured(run: Run, arguments: list[str], told: str):
 # -- mcp_surface
 
 
+_numbers = count()
+
+
 @pytest.fixture
 def server() -> MCPServer:
-    server = MCPServer("surface")
+    # Servers are found by name for as long as they live, which is until the collector comes by.
+    server = MCPServer(f"surface-{next(_numbers)}")
 
     @server.tool(permission="shop.view_order", scopes=["orders"])
     def find(query: str) -> str:
@@ -137,30 +142,31 @@ def server() -> MCPServer:
     return server
 
 
-SURFACE = ("mcp_surface", "--server", "surface")
+def surface(server: MCPServer) -> tuple[str, ...]:
+    return ("mcp_surface", "--server", server.public_name)
 
 
 def test_a_snapshot_that_was_written_is_checked(run: Run, server: MCPServer, tmp_path: Path):
     file = tmp_path / "surface.json"
 
-    run(*SURFACE, "--write", str(file))
+    run(*surface(server), "--write", str(file))
 
-    assert "says what is registered" in run(*SURFACE, "--check", str(file))[0]
+    assert "says what is registered" in run(*surface(server), "--check", str(file))[0]
     found = json.loads(file.read_text())
     assert list(found["tools"]) == ["add", "find"]
     assert found["tools"]["find"]["access"] == {
         "permission": ["shop.view_order"],
         "scopes": ["orders"],
     }
-    assert file.read_text() == run(*SURFACE)[0]
+    assert file.read_text() == run(*surface(server))[0]
     # Formatting is a matter of taste.
     file.write_text(json.dumps(dict(reversed(found.items()))))
-    run(*SURFACE, "--check", str(file))
+    run(*surface(server), "--check", str(file))
 
 
 def test_every_change_fails_with_a_diff(run: Run, server: MCPServer, tmp_path: Path):
     file = tmp_path / "surface.json"
-    run(*SURFACE, "--write", str(file))
+    run(*surface(server), "--write", str(file))
     server.remove_tool("add")
 
     @server.tool
@@ -179,7 +185,7 @@ def test_every_change_fails_with_a_diff(run: Run, server: MCPServer, tmp_path: P
     with pytest.raises(
         CommandError, match="added tool new; removed tool add; changed tool find"
     ) as raised:
-        call_command(*SURFACE, "--check", str(file), stdout=out)
+        call_command(*surface(server), "--check", str(file), stdout=out)
 
     assert raised.value.returncode == 1
     assert re.search(r'^\+ +"limit": \{', out.getvalue(), re.MULTILINE)
@@ -199,7 +205,7 @@ def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
     for text, told in (("{", "not JSON"), ("[]", "no snapshot"), ('{"tools": 1}', "added tool")):
         bad.write_text(text)
         with pytest.raises(CommandError, match=told):
-            run(*SURFACE, "--check", str(bad))
+            run(*surface(server), "--check", str(bad))
     bad.write_bytes(b"\xff\xfe")
     for arguments, told in (
         (["--check", str(bad)], "not JSON"),
@@ -209,7 +215,7 @@ def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
         (["--write", "a", "--check", "b"], "not allowed with"),
     ):
         with pytest.raises(CommandError, match=told):
-            run(*SURFACE, *arguments)
+            run(*surface(server), *arguments)
 
 
 def test_a_changed_surface_fails_at_the_shell(shell: Shell, tmp_path: Path):
