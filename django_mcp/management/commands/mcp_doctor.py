@@ -100,5 +100,4 @@ def _oauth(url: str) -> Iterable[Finding]:
         return
     from django_mcp.contrib.oauth.doctor import run
 
-    for each in run(url):
-        yield Finding(ok=each.ok, text=each.text, fix=each.fix)
+    yield from run(url)

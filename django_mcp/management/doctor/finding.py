@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from django_mcp.contrib.oauth.doctor import Finding
 
 __all__ = ["Finding", "bad", "good"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """One thing that was tried.
-
-    Attributes:
-        ok: a client gets past it.
-        text: what was found.
-        fix: what to do when it is not ok.
-    """
-
-    ok: bool
-    text: str
-    fix: str = ""
 
 
 def good(text: str) -> Finding:
