@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from django_mcp.contrib.oauth import doctor
-from tests.oauth.conftest import Browser
-from tests.sites import Running, free_port
+from tests.oauth.conftest import SITE, Browser
+from tests.sites import ROOT, Running, environment, free_port
 
 
 def test_a_sound_site_is_sound_from_the_first_refusal_to_the_revocation(shop: Running):
@@ -15,6 +19,34 @@ def test_a_sound_site_is_sound_from_the_first_refusal_to_the_revocation(shop: Ru
     assert [finding for finding in findings if not finding.ok] == []
     assert [finding.text for finding in findings][-1] == "A revoked token is refused."
     assert len(findings) == 9
+
+
+def test_the_command_plays_the_whole_flow_with_a_user_of_the_site(shop: Running):
+    # The command needs the site's own database, to sign the user in.
+    folder = shop.log.parent
+    done = subprocess.run(
+        [
+            sys.executable,
+            "manage.py",
+            "mcp_doctor",
+            "--url",
+            shop.url,
+            "--oauth",
+            "--user",
+            "ada",
+            "--json",
+        ],
+        cwd=ROOT,
+        env=environment(SITE, {"SHOP_DATABASE": str(folder / "db.sqlite3")}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    findings = json.loads(done.stdout)["findings"]
+
+    assert findings[-1]["text"] == "A revoked token is refused.", done.stdout
+    assert all(each["ok"] for each in findings[-9:])
 
 
 def test_without_a_person_it_stops_at_the_consent_page(shop: Running):

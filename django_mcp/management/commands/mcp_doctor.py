@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp.contrib.oauth.probing import Unreachable
 from django_mcp.management.doctor.examination import examine
 from django_mcp.management.doctor.finding import Finding, bad
-from django_mcp.management.shell.base import WRONG_USE, find_server, printable
+from django_mcp.management.shell.base import WRONG_USE, find_server, find_user, printable
 from django_mcp.mounting import find_mounts
 from django_mcp.protocol.json import encode_pretty
 from django_mcp.servers import MCPServer
@@ -33,6 +33,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--token", default="", help="credentials, where some are asked for")
         parser.add_argument("--oauth", action="store_true", help="play the OAuth flow as well")
+        parser.add_argument(
+            "--user", metavar="USERNAME", help="with --oauth: who allows the client its access"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -61,7 +64,7 @@ class Command(BaseCommand):
         publish = getattr(server, "notify_tools_list_changed", None)
         yield from examine(url, publish, options["token"])
         if options["oauth"]:
-            yield from _oauth(url)
+            yield from _oauth(url, options["user"])
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
@@ -91,13 +94,18 @@ def _site() -> Iterator[Finding]:
             yield bad(f"{message.id}: {message.msg}", message.hint or "")
 
 
-def _oauth(url: str) -> Iterable[Finding]:
+def _oauth(url: str, username: str | None) -> Iterable[Finding]:
     if not apps.is_installed("django_mcp.contrib.oauth"):
-        yield bad(
-            "OAuth is not set up",
-            "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
-        )
-        return
+        return [
+            bad(
+                "OAuth is not set up",
+                "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
+            )
+        ]
     from django_mcp.contrib.oauth.doctor import run
+    from django_mcp.management.doctor.person import signed_in
 
-    yield from run(url)
+    if username is None:
+        return run(url)
+    with signed_in(find_user(username)) as person:
+        return run(url, person)
