@@ -1,0 +1,128 @@
+"""What Django adds to push: transactions, signals, the choice of a bus, what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.dispatch import Signal
+from django.test import override_settings
+
+from django_mcp import MCPServer, default_server, notify_tools_list_changed, signals
+from django_mcp.push.checks import check_bus, check_layer
+from django_mcp.push.choice import choose_bus
+from django_mcp.push.observer import flush_signals
+from tests.server.streams import StreamClient
+from tests.wire import R4
+
+REDIS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("push-tests", public=True)
+    server.register_tool(lambda: "x", name="x")
+    return server
+
+
+@pytest.fixture
+def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    receivers = []
+    for name in signals.__all__:
+        signal: Signal = getattr(signals, name)
+
+        def receive(name: str = name, **values: Any) -> None:
+            found.append((name, values))
+
+        signal.connect(receive, weak=False)
+        receivers.append((signal, receive))
+    yield found
+    for signal, receive in receivers:
+        signal.disconnect(receive)
+
+
+def test_all_servers_share_the_hub_of_the_process(server: MCPServer):
+    assert server.hub is default_server.hub
+
+
+def test_outside_of_a_transaction_it_is_told_at_once(transactional_db: None):
+    assert notify_tools_list_changed() == 0
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_inside_of_a_transaction_it_waits_for_the_end(
+    transactional_db: None, server: MCPServer, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+):
+    told: list[Any] = []
+    monkeypatch.setattr(server.hub.bus, "send_now", told.append)
+    with transaction.atomic():
+        assert server.notify_tools_list_changed() is None
+        assert told == []
+        transaction.set_rollback(not is_kept)
+
+    assert len(told) == (1 if is_kept else 0)
+
+
+async def test_signals_tell_of_a_session_and_its_stream(
+    server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
+):
+    client = StreamClient(server, R4)
+    await client.open()
+    await client.tell({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+    async with client.standing():
+        (handle,) = server.connected_sessions()
+    await server.aclose_session(handle.key)
+    flush_signals()
+
+    assert [name for name, _ in heard] == [
+        "session_opened",
+        "client_notification",
+        "roots_list_changed",
+        "stream_opened",
+        "stream_closed",
+        "session_closed",
+    ]
+    assert all(values["sender"] is server for _, values in heard)
+    assert heard[0][1]["session"].key == handle.key
+    assert heard[1][1]["method"] == "notifications/roots/list_changed"
+    assert heard[4][1]["reason"] == "the client has gone"
+
+
+async def test_a_receiver_that_fails_disturbs_nobody(
+    server: MCPServer, heard: list[tuple[str, dict[str, Any]]], caplog: pytest.LogCaptureFixture
+):
+    def fail(**_values: Any) -> None:
+        raise ValueError("no")
+
+    signals.session_opened.connect(fail)
+    try:
+        await StreamClient(server, R4).open()
+        flush_signals()
+    finally:
+        signals.session_opened.disconnect(fail)
+
+    assert [name for name, _ in heard] == ["session_opened"]
+    assert "A receiver of a signal failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "layers", "kind"),
+    [
+        ({}, REDIS, "layer"),
+        ({"PUSH_BUS": "local"}, REDIS, "local"),
+        ({"PUSH_BUS": "database"}, None, "database"),
+        ({"SESSION_STORE": "memory"}, None, "local"),
+    ],
+)
+def test_the_bus_is_the_best_there_is(settings: dict[str, Any], layers: Any, kind: str):
+    with override_settings(DJANGO_MCP=settings, CHANNEL_LAYERS=layers or {}):
+        assert choose_bus() == kind
+        assert bool(check_bus()) is (kind != "layer")
+
+
+def test_a_layer_that_leads_nowhere_is_told_of():
+    with override_settings(DJANGO_MCP={"PUSH_BUS": "layer"}, CHANNEL_LAYERS={}):
+        assert [each.id for each in check_layer()] == ["django_mcp.W009"]
