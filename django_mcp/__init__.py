@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_mcp.auth.permissions import object_permission as object_permission
     from django_mcp.context import Context as Context
+    from django_mcp.pages.views import elicitation_page as elicitation_page
+    from django_mcp.pages.views import get_elicitation as get_elicitation
     from django_mcp.protocol.asks import ask_form as ask_form
     from django_mcp.protocol.asks import ask_roots as ask_roots
     from django_mcp.protocol.asks import ask_sampling as ask_sampling
@@ -91,6 +93,8 @@ _HOMES = {
     "ask_url": "django_mcp.protocol.asks",
     "completion": "django_mcp.servers",
     "default_server": "django_mcp.servers",
+    "elicitation_page": "django_mcp.pages.views",
+    "get_elicitation": "django_mcp.pages.views",
     "object_permission": "django_mcp.auth.permissions",
     "prompt": "django_mcp.servers",
     "resource": "django_mcp.servers",
@@ -131,6 +135,8 @@ __all__ = [
     "ask_url",
     "completion",
     "default_server",
+    "elicitation_page",
+    "get_elicitation",
     "object_permission",
     "notify",
     "notify_prompts_list_changed",

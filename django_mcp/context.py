@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.credentials import CREDENTIAL_HEADERS
-from django_mcp.server import context as core
+from django_mcp.pages.asking import PageAsking
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Context", "user_of"]
 
 
-class Context(core.Context[Any]):
+class Context(PageAsking):
     """What a handler holds of the request it answers.
 
     Ask for it by annotation. It belongs to one request and ends with it.

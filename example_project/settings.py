@@ -65,6 +65,7 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English")), ("de", _("German"))]
 USE_TZ = True
+LOGIN_URL = "/login/"
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 
@@ -99,7 +100,6 @@ if OAUTH:
             "orders:write": _("Place and cancel orders in your name"),
         }
     )
-    LOGIN_URL = "/login/"
     DJANGO_MCP["PUBLIC"] = False
     DJANGO_MCP["AUTHENTICATORS"] = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
     DJANGO_MCP["OAUTH_BASE_SCOPES"] = ["shop"]

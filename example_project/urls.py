@@ -3,12 +3,13 @@ from django.contrib.auth.views import LoginView
 from django.urls import include, path
 
 from example_project.backoffice.mcp import staff_server
-from example_project.shop.views import product_page
+from example_project.shop.views import product_page, voucher_page
 
 urlpatterns = [
     path("", include("django_mcp.urls")),  # /mcp
     path("staff/", staff_server.urls),  # /staff/mcp
     path("products/<slug:sku>/", product_page, name="product"),
+    path("orders/<slug:number>/voucher/", voucher_page, name="voucher"),
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(template_name="admin/login.html")),
 ]

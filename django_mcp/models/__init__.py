@@ -17,6 +17,7 @@ from django_mcp.models.sessions import (
 )
 from django_mcp.models.states import KeptState, UsedState
 from django_mcp.models.tasks import Task
+from django_mcp.models.visits import PageVisit
 
 __all__ = [
     "APIKey",
@@ -24,6 +25,7 @@ __all__ = [
     "CallRecord",
     "DisabledEntry",
     "KeptState",
+    "PageVisit",
     "PendingAnswer",
     "Session",
     "SessionItem",

@@ -5,6 +5,7 @@ A question is the same in every revision; how it travels is not, and is no busin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from django_mcp.protocol.json import JSONObject
 __all__ = ["Ask", "FormError", "ask_form", "ask_roots", "ask_sampling", "ask_url"]
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
-_LOOPBACK = ("http://localhost", "http://127.0.0.1", "http://[::1]")
+_LOOPBACK = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d*)?([/?#].*)?", re.DOTALL)
 
 
 class FormError(ValueError):
@@ -31,12 +32,14 @@ class Ask:
         capability: what the client must have declared, such as `{"elicitation": {"form": {}}}`.
         form: what the user fills in, as it was given. Where that is a class, `params` lack its
             schema until the server has made it.
+        elicitation_id: names a visit to a page, where the revision has names for them; None: any.
     """
 
     method: str
     params: JSONObject | None
     capability: Mapping[str, Any]
     form: Any = None
+    elicitation_id: str | None = None
 
     @property
     def kind(self) -> str:
@@ -87,7 +90,7 @@ def ask_url(message: str, url: str) -> Ask:
     Raises:
         ValueError: the URL is neither https nor of this machine, or holds credentials.
     """
-    if not url.startswith(("https://", *_LOOPBACK)):
+    if not url.startswith("https://") and not _LOOPBACK.fullmatch(url):
         raise ValueError(f"{url!r:.100} is no https URL: users are not sent anywhere else.")
     if "@" in url.split("//", 1)[1].split("/", 1)[0]:
         raise ValueError("The URL holds credentials: users are sent nowhere with those.")

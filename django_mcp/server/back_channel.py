@@ -79,7 +79,7 @@ def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> 
     if params is None:
         return None
     if ask.kind == "url":
-        params = {"elicitationId": uuid.uuid4().hex, **params}
+        params = {"elicitationId": ask.elicitation_id or uuid.uuid4().hex, **params}
     return lower(ask.method, params, revision)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
 
-__all__ = ["Answers", "AskFailed", "Asked", "CannotAsk", "InputRequired", "OnceDue"]
+__all__ = ["Answers", "AskFailed", "Asked", "CannotAsk", "InputRequired", "OnceDue", "Waiting"]
 
 
 class Asked(BaseException):
@@ -31,6 +31,18 @@ class OnceDue(BaseException):
         super().__init__()
         self.key = key
         self.function = function
+
+
+class Waiting(BaseException):
+    """Leave a handler until something has happened that is no answer of the client's.
+
+    The handler runs again when `wait` returns, and finds the key among `Answers.waited`.
+    """
+
+    def __init__(self, key: str, wait: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self.key = key
+        self.wait = wait
 
 
 class CannotAsk(Exception):
@@ -72,9 +84,10 @@ class Answers:
         kept: results of `once`, by key.
         state: what an explicit handler left for its next round.
         is_resubmit: whether this call answers an earlier one.
+        waited: keys that were waited for while this request lasts.
     """
 
-    __slots__ = ("_asked", "failed", "is_resubmit", "kept", "known", "state")
+    __slots__ = ("_asked", "failed", "is_resubmit", "kept", "known", "state", "waited")
 
     def __init__(self) -> None:
         self.known: JSONObject = {}
@@ -82,6 +95,7 @@ class Answers:
         self.kept: JSONObject = {}
         self.state: Any = None
         self.is_resubmit = False
+        self.waited: set[str] = set()
         self._asked = 0
 
     def begin(self) -> None:

@@ -33,7 +33,10 @@ class Listening:
         self._uris = list(uris)
         self._lists = lists
         self._methods = {f"notifications/{name}/list_changed" for name in lists}
-        self._methods.add("notifications/resources/updated")
+        self._methods |= {
+            "notifications/resources/updated",
+            "notifications/elicitation/complete",
+        }
         self._queue: asyncio.Queue[JSONObject] = asyncio.Queue()
         self._is_ready = asyncio.Event()
         self._presence = Presence()

@@ -3,6 +3,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from example_project.shop import sales
 from example_project.shop.models import Order
 
 
@@ -26,3 +27,15 @@ class GiftWrapForm(forms.ModelForm):
             raise forms.ValidationError(_("The cards with stars hold 40 letters."))
         data["note"] = f"{data.get('paper')}: {data.get('note', '')}"
         return data
+
+
+class VoucherForm(forms.Form):
+    """The code of a voucher, which is as good as money."""
+
+    code = forms.CharField(label=_("Code"), max_length=20)
+
+    def clean_code(self) -> int:
+        euros = sales.VOUCHERS.get(self.cleaned_data["code"])
+        if euros is None:
+            raise forms.ValidationError(_("There is no such voucher."))
+        return euros

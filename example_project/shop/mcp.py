@@ -168,6 +168,22 @@ def gift_wrap(ctx: Context, number: str) -> str:
     return _("Order %(number)s is wrapped. %(note)s") % {"number": number, "note": order.note}
 
 
+@tool(title=gettext_lazy("Redeem a voucher"), destructive=False, scopes=ORDERING)
+def redeem_voucher(ctx: Context, number: str) -> str:
+    """Redeem a voucher for an order. The user enters its code on a page of the shop, never here."""
+    order = Order.objects.visible_to(ctx.user).get(number=number)
+    done = ctx.elicit_page(
+        _("Enter the code of your voucher for order %s.") % number, "voucher", args=[number]
+    )
+    if not done.is_accepted:
+        return _("No voucher was redeemed.")
+    sales.note_voucher(order, done.data["euros"])
+    return _("Order %(number)s costs %(euros)s euros less.") % {
+        "number": number,
+        "euros": done.data["euros"],
+    }
+
+
 @tool(read_only=True, open_world=False)
 async def convert_price(euros: Decimal, currency: Literal["EUR", "GBP", "USD"]) -> str:
     """Convert a price in euros at this morning's rate."""

@@ -55,3 +55,12 @@ def cancel(order: Order) -> None:
         order.save(update_fields=["status"])
         for line in order.lines.all():
             Product.objects.filter(pk=line.product_id).update(stock=F("stock") + line.quantity)
+
+
+VOUCHERS = {"WELCOME-5": 5, "SORRY-20": 20}
+"""What vouchers are worth, in euros, by their codes."""
+
+
+def note_voucher(order: Order, euros: int) -> None:
+    order.note = f"voucher: {euros} euros"
+    order.save(update_fields=["note"])

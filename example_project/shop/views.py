@@ -1,7 +1,10 @@
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, render
 from django.utils.html import format_html
 
+from django_mcp import elicitation_page
+from django_mcp.pages.views import ElicitationRequest
+from example_project.shop.forms import VoucherForm
 from example_project.shop.models import Product
 
 
@@ -16,3 +19,12 @@ def product_page(request: HttpRequest, sku: str) -> HttpResponse:
             product.stock,
         )
     )
+
+
+@elicitation_page
+def voucher_page(request: ElicitationRequest, number: str) -> HttpResponse:
+    """Take a voucher's code from whoever `redeem_voucher` was called for, and nobody else."""
+    form = VoucherForm(request.POST or None)
+    if form.is_valid():
+        return request.elicitation.complete({"euros": form.cleaned_data["code"]})
+    return render(request, "shop/voucher.html", {"form": form, "number": number})

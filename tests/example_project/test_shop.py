@@ -74,6 +74,7 @@ def test_it_offers_what_it_registers(visitor: WireClient):
         "place_order",
         "cancel_order",
         "gift_wrap",
+        "redeem_voucher",
         "convert_price",
         "export_orders",
         "product_link",

@@ -14,6 +14,7 @@ from django_mcp.calls.retention import old_calls, prune_calls
 from django_mcp.conf import settings
 from django_mcp.handlers.states import prune_states
 from django_mcp.models import KeptState, Session, UsedState
+from django_mcp.pages.visits import prune_visits
 from django_mcp.servers import all_servers
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
@@ -55,6 +56,7 @@ def _prune() -> dict[str, int]:
         "events": _until_none(lambda: prune_events(limit=AT_ONCE)),
         "processes": _until_none(prune_workers),
         "states": _until_none(prune_states),
+        "pages": _until_none(prune_visits),
         "calls": prune_calls(now),
     }
 
@@ -68,6 +70,7 @@ def _count() -> dict[str, int]:
         "events": prune_events(limit=0, is_dry_run=True),
         "processes": prune_workers(is_dry_run=True),
         "states": sum(rows.filter(expires_at__lte=now).count() for rows in states),
+        "pages": prune_visits(is_dry_run=True),
         "calls": old_calls(now).count(),
     }
 

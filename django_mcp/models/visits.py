@@ -1,0 +1,49 @@
+"""Pages that users were asked to visit, and what came of it.
+
+What a page was told stays here and goes to the handler that asked: it never passes through a client.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.models.sessions import JSONTextField
+
+__all__ = ["PageVisit"]
+
+
+class PageVisit(models.Model):
+    """A page that one user was asked to visit, once, on behalf of one call."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    # No constraint: the users may be in another database.
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("user"),
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        related_name="+",
+    )
+    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    server = models.CharField(_("server"), max_length=100)
+    entry = models.CharField(_("entry"), max_length=200, blank=True)
+    path = models.TextField(_("path"))
+    session_key = models.CharField(_("session"), max_length=64, blank=True)
+    state = JSONTextField(_("state"), null=True, blank=True)
+    result = JSONTextField(_("result"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    completed_at = models.DateTimeField(_("completed"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("expires at"), db_index=True)
+
+    class Meta:
+        verbose_name = _("visit to a page")
+        verbose_name_plural = _("visits to pages")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.path

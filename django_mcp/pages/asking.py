@@ -1,0 +1,189 @@
+"""The part of a context that sends the user to a page of the site, and waits until that is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
+
+from django_mcp.conf import settings
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.protocol.asks import Ask, ask_url
+from django_mcp.protocol.errors import ToolError
+from django_mcp.server.answers import Elicited
+from django_mcp.server.context import Context
+from django_mcp.server.rounds import AskFailed, Waiting
+from django_mcp.server.sessions import Session
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from django_mcp.models.visits import PageVisit
+    from django_mcp.pages.visits import Outcome
+
+__all__ = ["PARAMETER", "PageAsking"]
+
+PARAMETER = "elicitation"
+"""What the token is called in a page's address."""
+
+WAIT_S = 20.0
+"""How long a retry of a call waits for its page before it asks once more. Ours."""
+
+
+class PageAsking(Context[Any]):
+    """A context that can send the user to a page which knows who they are."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def user(self) -> Any: ...
+
+        @property
+        def request(self) -> HttpRequest | None: ...
+
+    def elicit_page(
+        self,
+        message: str,
+        view: str,
+        *,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        state: Any = None,
+        key: str | None = None,
+    ) -> Elicited:
+        """Ask the user to do something on a page of this site, and return when they have.
+
+        For what must not pass through the client: secrets, payments, the consent of a third party.
+        The page is opened by the same user only, who has to be signed in there, and is good once;
+        see `elicitation_page`. While it is open nothing of this site waits.
+
+        Args:
+            message: what is asked and why.
+            view: the name of the page's URL, as `reverse()` takes it.
+            args, kwargs: of that URL.
+            state: any JSON value for the page, which the client does not see.
+            key: see `elicit`.
+
+        Returns:
+            An `Elicited` whose `data` is what the page gave to `complete()`. It is accepted only
+            when that was called, whatever the client says.
+
+        Raises:
+            CannotAsk: the client cannot send its user to pages; uncaught, the caller is told so.
+            ToolError: it is not known whose user that would be.
+            AskFailed: the page was not completed in time; uncaught, the model is told so.
+        """
+        key = key or self.answers.next_key()
+        path = self._begin_page(view, args, kwargs)
+        visit_id = self.once(f"page {key}", lambda: self._open(path, state))
+        elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
+        if not elicited.is_accepted:
+            return elicited
+        from django_mcp.pages.visits import read_outcome
+
+        return self._conclude(key, message, path, visit_id, read_outcome(visit_id))
+
+    async def aelicit_page(
+        self,
+        message: str,
+        view: str,
+        *,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        state: Any = None,
+        key: str | None = None,
+    ) -> Elicited:
+        """Do as `elicit_page` does."""
+        key = key or self.answers.next_key()
+        path = self._begin_page(view, args, kwargs)
+
+        async def open_apart() -> str:
+            return await run_in_pool(partial(self._open, path, state))
+
+        visit_id = await self.aonce(f"page {key}", open_apart)
+        elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
+        if not elicited.is_accepted:
+            return elicited
+        from django_mcp.pages.visits import read_outcome
+
+        outcome = await run_in_pool(partial(read_outcome, visit_id))
+        return self._conclude(key, message, path, visit_id, outcome)
+
+    def _begin_page(self, view: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
+        """Return the path of a page, after all that could stand in the way of asking."""
+        from django.urls import reverse
+
+        path = reverse(view, args=args or None, kwargs=dict(kwargs or {}) or None)
+        # Before anything is written: whether there is such a client, and such a user.
+        self.check_asks({"": ask_url("", self._origin() + path)})
+        if self.user.is_anonymous or self.user.pk is None:
+            raise ToolError(_("This needs a user who is signed in."))
+        return path
+
+    def _origin(self) -> str:
+        request = self.request
+        if request is not None:
+            from django_mcp.auth.addresses import origin_of
+
+            return origin_of(request)
+        if settings.PUBLIC_URL is None:
+            raise ImproperlyConfigured(
+                "No request tells where the pages of this site are: set DJANGO_MCP['PUBLIC_URL']."
+            )
+        return settings.PUBLIC_URL
+
+    def _open(self, path: str, state: Any) -> str:
+        # Loads models, which importing a context must not.
+        from django.urls import get_script_prefix
+
+        from django_mcp.models.visits import PageVisit
+        from django_mcp.pages.visits import open_visit
+
+        visit: PageVisit = PageVisit(
+            user=self.user,
+            principal_key=self.server.access.identify(self.principal) or "",
+            server=self.server.name,
+            entry=self.entry.name if self.entry is not None else "",
+            path=path.removeprefix(get_script_prefix().rstrip("/")),
+            session_key=self.connection.key if isinstance(self.connection, Session) else "",
+            state=state,
+        )
+        return open_visit(visit, self._seconds)
+
+    @property
+    def _seconds(self) -> float:
+        """How long the user has."""
+        return max(self.options.state_ttl_s, self.options.ask_timeout_s)
+
+    def _question(self, message: str, path: str, visit_id: str) -> Ask:
+        from django_mcp.pages.visits import token_of
+
+        url = f"{self._origin()}{path}?{PARAMETER}={token_of(visit_id)}"
+        return replace(ask_url(message, url), elicitation_id=visit_id)
+
+    def _conclude(
+        self, key: str, message: str, path: str, visit_id: str, outcome: Outcome
+    ) -> Elicited:
+        """Return what came of a visit that the user agreed to, or go on waiting for it.
+
+        Source: 2026-07-28 client/elicitation "URL Mode": to accept is to consent, no more.
+        """
+        if outcome.is_done:
+            return Elicited(action="accept", data=outcome.result)
+        may_ask_again = bool(self.rules.interim_fields)
+        if key not in self.answers.waited:
+            from django_mcp.pages.visits import wait_until_done
+
+            seconds = WAIT_S if may_ask_again else self.options.ask_timeout_s
+            raise Waiting(key, partial(wait_until_done, visit_id, seconds))
+        if not may_ask_again:
+            raise AskFailed(_("The user has not done in time what they were asked to on a page."))
+        del self.answers.known[key]
+        self.ask({key: self._question(message, path, visit_id)})
+        raise AssertionError("asking leaves the handler")

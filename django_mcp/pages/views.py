@@ -1,0 +1,156 @@
+"""The page's side of `ctx.elicit_page`: who may see it, and how it says that it is done."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.cache import add_never_cache_headers
+
+from django_mcp.pages.asking import PARAMETER
+
+if TYPE_CHECKING:
+    from django_mcp.models.visits import PageVisit
+
+__all__ = ["Elicitation", "ElicitationRequest", "elicitation_page", "get_elicitation"]
+
+
+class Elicitation:
+    """What brought a user to a page.
+
+    Attributes:
+        request: the browser's. Its user is the one who is asked.
+    """
+
+    def __init__(self, request: HttpRequest, visit: PageVisit) -> None:
+        self.request = request
+        self._visit = visit
+
+    @property
+    def state(self) -> Any:
+        """What the handler gave to `elicit_page` for the page."""
+        return self._visit.state
+
+    @property
+    def server(self) -> str:
+        """The name of the server that was called."""
+        return self._visit.server
+
+    @property
+    def entry(self) -> str:
+        """The name of the tool, prompt or resource that asks."""
+        return self._visit.entry
+
+    @property
+    def principal_key(self) -> str:
+        """Who asks, with the client that acts for the user, as `Principal.key` has it."""
+        return self._visit.principal_key
+
+    @property
+    def is_done(self) -> bool:
+        """Whether `complete()` was called."""
+        return self._visit.completed_at is not None
+
+    def complete(self, result: Any = None) -> HttpResponse:
+        """Note that the user has done what they were asked to; return a page that says so.
+
+        It counts once, and with the transaction it is called in. A second call changes nothing.
+
+        Args:
+            result: any JSON value, which the handler gets. The client does not see it.
+        """
+        from django_mcp.pages.visits import complete_visit
+
+        complete_visit(self._visit, result)
+        return _done_page(self.request)
+
+    async def acomplete(self, result: Any = None) -> HttpResponse:
+        """Do as `complete` does, from an asynchronous view."""
+        return await sync_to_async(self.complete)(result)
+
+
+class ElicitationRequest(HttpRequest):
+    """What a view decorated with `elicitation_page` gets, for its annotations."""
+
+    elicitation: Elicitation
+
+
+def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elicitation:
+    """Return what a token stands for, for pages that come later than the one that was asked for.
+
+    Such as the page where the user comes back to from a third party.
+
+    Args:
+        request: from the user who was asked, signed in.
+        token: the page's parameter `elicitation`, which the site has kept meanwhile.
+        path: of the page that was asked for.
+
+    Raises:
+        Http404: the token is for another user or page, has expired, or is none.
+    """
+    # Loads models, which decorating a view must not.
+    from django_mcp.pages.visits import find_visit
+
+    visit = find_visit(token, path, request.user) if request.user.is_authenticated else None
+    if visit is None:
+        raise Http404
+    return Elicitation(request, visit)
+
+
+def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a view a page that `ctx.elicit_page` can send a user to.
+
+    Nobody sees it but the user who was asked, signed in to the site; others get 404, as where there
+    is nothing. The view finds `request.elicitation`, an `Elicitation`, and calls its `complete()`
+    when the user is done. After that the page only says so. It is never kept in caches, nor shown
+    in a frame.
+
+    Source: 2025-11-25 client/elicitation "Safe URL Handling" and "Identifying the User".
+    """
+    if inspect.iscoroutinefunction(view):
+
+        @wraps(view)
+        async def answer_async(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            found = await sync_to_async(_enter)(request)
+            if found is None:
+                found = await view(request, *args, **kwargs)
+            return _protect(found)
+
+        return answer_async
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        found = _enter(request)
+        return _protect(view(request, *args, **kwargs) if found is None else found)
+
+    return answer
+
+
+def _enter(request: HttpRequest) -> HttpResponseBase | None:
+    """Return what to answer in place of the page; None: the page."""
+    from django.contrib.auth.views import redirect_to_login
+
+    if not request.user.is_authenticated:
+        # Whatever the token is, so that nobody learns anything of it.
+        return redirect_to_login(request.get_full_path())
+    found = get_elicitation(request, request.GET.get(PARAMETER), request.path_info)
+    request.elicitation = found  # type: ignore[attr-defined]
+    return _done_page(request) if found.is_done else None
+
+
+def _done_page(request: HttpRequest) -> HttpResponse:
+    from django.shortcuts import render
+
+    return render(request, "django_mcp/page_done.html")
+
+
+def _protect(response: HttpResponseBase) -> HttpResponseBase:
+    add_never_cache_headers(response)
+    response.headers.setdefault("Content-Security-Policy", "frame-ancestors 'none'")
+    response.headers.setdefault("X-Frame-Options", "DENY")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    return response

@@ -1,0 +1,430 @@
+"""A page that a call sends its user to: for that user, once, and done only when the page says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.management import call_command
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, override_settings
+from django.urls import path
+from django.utils import timezone
+
+from django_mcp import Context, MCPServer, elicitation_page, get_elicitation
+from django_mcp.inprocess import MCPError
+from django_mcp.models import PageVisit
+from django_mcp.pages import asking
+from django_mcp.test import AsyncMCPClient, MCPClient
+from example_project.urls import urlpatterns as shop_urls
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+R4, R5 = "2025-11-25", "2026-07-28"
+both = pytest.mark.parametrize("revision", [R4, R5])
+SEEN: list[Any] = []
+
+
+@elicitation_page
+def connect(request: Any, number: int) -> HttpResponse:
+    found = request.elicitation
+    SEEN.append((found.server, found.entry, found.principal_key, found.state, found.is_done))
+    if request.method == "POST":
+        response: HttpResponse = found.complete({"secret": request.POST["secret"]})
+        return response
+    return HttpResponse(f"canary {number}")
+
+
+@elicitation_page
+async def connect_async(request: Any) -> HttpResponse:
+    response: HttpResponse = await request.elicitation.acomplete("async")
+    return response
+
+
+@elicitation_page
+def newsletter(request: Any) -> HttpResponse:
+    response: HttpResponse = request.elicitation.complete("cheated")
+    return response
+
+
+def come_back(request: HttpRequest) -> HttpResponse:
+    """Where a third party sends the user back to."""
+    found = get_elicitation(request, request.GET.get("state"), path="/connect/7/")
+    return found.complete("from elsewhere")
+
+
+urlpatterns = [
+    path("connect/<int:number>/", connect, name="connect"),
+    path("connect-async/", connect_async, name="connect-async"),
+    path("newsletter/", newsletter, name="newsletter"),
+    path("come-back/", come_back),
+    *shop_urls,
+]
+
+
+@pytest.fixture(autouse=True)
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    SEEN.clear()
+    monkeypatch.setattr(asking, "WAIT_S", 0.01)
+    settings = {"PUBLIC": True, "PUBLIC_URL": "https://shop.example", "SESSION_STORE": "memory"}
+    with override_settings(ROOT_URLCONF=__name__, DJANGO_MCP=settings):
+        yield
+
+
+@pytest.fixture
+def ann() -> User:
+    return get_user_model().objects.create_user("ann")
+
+
+@pytest.fixture
+def bob() -> User:
+    return get_user_model().objects.create_user("bob")
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("paged", public=True)
+
+    @server.tool
+    def sign(ctx: Context, number: int = 7) -> str:
+        """Have something signed."""
+        done = ctx.elicit_page("Sign", "connect", args=[number], state={"for": number})
+        return f"{done.action} {json.dumps(done.data)}"
+
+    @server.tool
+    async def sign_async(ctx: Context) -> str:
+        """Have something signed."""
+        done = await ctx.aelicit_page("Sign", "connect-async")
+        return f"{done.action} {done.data}"
+
+    @server.prompt
+    def signed(ctx: Context) -> str:
+        """Have something signed."""
+        return str(ctx.elicit_page("Sign", "connect", kwargs={"number": 1}).data)
+
+    return server
+
+
+def browser(user: User | None = None) -> Client:
+    client = Client(SERVER_NAME="localhost")
+    if user is not None:
+        client.force_login(user)
+    return client
+
+
+def address(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+def mcp(server: MCPServer, user: Any, revision: str, **more: Any) -> MCPClient:
+    return MCPClient(server, user=user, revision=revision, **more)
+
+
+def visiting(client: MCPClient, visit: Callable[[str], object]) -> list[str]:
+    """Have the client's user say yes and visit the page; return the addresses they were sent to."""
+    urls: list[str] = []
+
+    def answer(key: str, question: Any) -> bool:
+        params = question["params"]
+        assert params["mode"] == "url"
+        urls.append(params["url"])
+        visit(address(params["url"]))
+        return True
+
+    client.answer(answer)
+    return urls
+
+
+@both
+def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
+    server: MCPServer, ann: User, revision: str
+) -> None:
+    """ELI-06, ELI-07, ELI-08, ELI-09"""
+    theirs, client = browser(ann), mcp(server, ann, revision)
+
+    def visit(url: str) -> None:
+        page = theirs.get(url)
+        assert page.content == b"canary 7"
+        assert "no-store" in page["cache-control"]
+        assert page["x-frame-options"] == "DENY"
+        assert page["content-security-policy"] == "frame-ancestors 'none'"
+        assert b"close this page" in theirs.post(url, {"secret": "s3cret"}).content
+
+    urls = visiting(client, visit)
+
+    assert client.call("sign").text == 'accept {"secret": "s3cret"}'
+    assert [urlsplit(url)[:3] for url in urls] == [("https", "shop.example", "/connect/7/")]
+    assert SEEN[0][:2] == ("paged", "sign")
+    assert SEEN[0][3:] == ({"for": 7}, False)
+    assert str(ann.pk) in SEEN[0][2]
+    # Nobody's name is in the address, and nothing that was entered went to the client.
+    assert "ann" not in urls[0]
+
+
+@both
+def test_anybody_else_who_opens_the_page_finds_nothing(
+    server: MCPServer, ann: User, bob: User, revision: str
+) -> None:
+    """ELI-08"""
+    client = mcp(server, ann, revision)
+
+    def visit(url: str) -> None:
+        others = browser(bob)
+        for found in (others.get(url), others.post(url, {"secret": "stolen"})):
+            unknown = others.get("/connect/7/?elicitation=unknown")
+            assert (found.status_code, found.content) == (404, unknown.content)
+        stranger = browser().get(url)
+        assert stranger.status_code == 302
+        assert stranger["location"].startswith("/admin/login/?next=/connect/7/")
+        assert browser().get("/connect/7/?elicitation=unknown").status_code == 302
+        browser(ann).post(url, {"secret": "own"})
+
+    visiting(client, visit)
+
+    assert client.call("sign").text == 'accept {"secret": "own"}'
+    assert len(SEEN) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda url: url.replace("/7/", "/8/"),
+        lambda url: url.replace("/connect/7/", "/newsletter/"),
+        lambda url: url[:-1] + ("A" if url[-1] != "A" else "B"),
+        lambda url: url.partition("?")[0],
+        lambda url: url + "a" * 300,
+        lambda url: url + "%00",
+    ],
+)
+def test_a_changed_address_opens_nothing(
+    server: MCPServer, ann: User, change: Callable[[str], str]
+) -> None:
+    """ELI-08: resilient to tampering with the URL."""
+    client = mcp(server, ann, R5)
+    statuses: list[int] = []
+
+    def visit(url: str) -> None:
+        statuses.append(browser(ann).get(change(url)).status_code)
+        browser(ann).post(url, {"secret": "own"})
+
+    visiting(client, visit)
+
+    assert client.call("sign").text == 'accept {"secret": "own"}'
+    assert statuses == [404]
+
+
+def test_a_page_is_good_once(server: MCPServer, ann: User) -> None:
+    client, theirs = mcp(server, ann, R5), browser(ann)
+    urls = visiting(client, lambda url: theirs.post(url, {"secret": "first"}))
+
+    assert client.call("sign").text == 'accept {"secret": "first"}'
+    again = theirs.post(address(urls[0]), {"secret": "second"})
+    assert b"close this page" in again.content
+    assert len(SEEN) == 1
+    assert PageVisit.objects.get().result == {"secret": "first"}
+
+
+def test_saying_yes_is_not_doing_it_and_is_asked_again(server: MCPServer, ann: User) -> None:
+    """ELI-13"""
+    client = mcp(server, ann, R5)
+    visits: list[str] = []
+
+    def visit(url: str) -> None:
+        visits.append(url)
+        if len(visits) == 3:
+            browser(ann).post(url, {"secret": "late"})
+
+    visiting(client, visit)
+
+    assert client.call("sign").text == 'accept {"secret": "late"}'
+    assert len(visits) == 3
+    # The same page, and one visit.
+    assert len(set(visits)) == 1
+    assert PageVisit.objects.count() == 1
+
+
+def test_saying_yes_and_doing_nothing_is_told_to_the_model(server: MCPServer, ann: User) -> None:
+    settings = {"PUBLIC": True, "PUBLIC_URL": "https://shop.example", "ASK_TIMEOUT_S": 0.3}
+    with override_settings(DJANGO_MCP={**settings, "SESSION_STORE": "memory"}):
+        client = mcp(server, ann, R4)
+        visiting(client, lambda url: None)
+
+        failed = client.call("sign")
+
+    assert failed.is_error
+    assert "in time" in failed.text
+
+
+@both
+@pytest.mark.parametrize(("answer", "action"), [(False, "decline"), (None, "cancel")])
+def test_the_user_may_say_no(
+    server: MCPServer, ann: User, revision: str, answer: Any, action: str
+) -> None:
+    """ELI-05"""
+    client = mcp(server, ann, revision)
+    client.answer(answer)
+
+    assert client.call("sign").text == f"{action} null"
+
+
+@both
+def test_a_call_waits_for_a_page_that_is_done_later(
+    server: MCPServer, ann: User, revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "WAIT_S", 10.0)
+    client = AsyncMCPClient(server, user=ann, revision=revision)
+    theirs = browser(ann)
+    urls: list[str] = []
+
+    async def play() -> Any:
+        is_asked = asyncio.Event()
+
+        async def answer(key: str, question: Any) -> bool:
+            urls.append(question["params"]["url"])
+            is_asked.set()
+            return True
+
+        client.answer(answer)
+        call = asyncio.create_task(client.call("sign"))
+        await is_asked.wait()
+        await sync_to_async(theirs.post)(address(urls[0]), {"secret": "later"})
+        return await call
+
+    assert async_to_sync(play)().text == 'accept {"secret": "later"}'
+    assert len(urls) == 1
+
+
+@both
+def test_asynchronous_handlers_and_views(server: MCPServer, ann: User, revision: str) -> None:
+    client, theirs = mcp(server, ann, revision), browser(ann)
+    visiting(client, theirs.get)
+
+    assert client.call("sign_async").text == "accept async"
+
+
+def test_prompts_can_send_to_pages_too(server: MCPServer, ann: User) -> None:
+    client, theirs = mcp(server, ann, R5), browser(ann)
+    visiting(client, lambda url: theirs.post(url, {"secret": "x"}))
+
+    assert client.prompt("signed").text == "{'secret': 'x'}"
+
+
+def test_a_third_party_can_send_the_user_back(server: MCPServer, ann: User, bob: User) -> None:
+    client = mcp(server, ann, R5)
+
+    def visit(url: str) -> None:
+        token = url.partition("=")[2]
+        assert browser(bob).get("/come-back/", {"state": token}).status_code == 404
+        assert browser().get("/come-back/", {"state": token}).status_code == 404
+        assert browser(ann).get("/come-back/", {"state": token}).status_code == 200
+
+    visiting(client, visit)
+
+    assert client.call("sign").text == 'accept "from elsewhere"'
+
+
+@both
+@pytest.mark.parametrize("nobody", [None, AnonymousUser()])
+def test_nobody_is_sent_to_a_page(server: MCPServer, revision: str, nobody: Any) -> None:
+    refused = mcp(server, nobody, revision).call("sign")
+
+    assert refused.is_error
+    assert refused.text == "This needs a user who is signed in."
+    assert not PageVisit.objects.exists()
+
+
+@both
+def test_clients_without_pages_are_not_sent_to_any(
+    server: MCPServer, ann: User, revision: str
+) -> None:
+    """ELI-01"""
+    client = mcp(server, ann, revision, capabilities={"elicitation": {"form": {}}})
+
+    if revision == R5:
+        with pytest.raises(MCPError, match="did not declare"):
+            client.call("sign")
+    else:
+        assert client.call("sign").is_error
+    assert not PageVisit.objects.exists()
+
+
+def test_users_are_sent_nowhere_without_tls(server: MCPServer, ann: User) -> None:
+    """ELI-07"""
+    client = mcp(server, ann, R5)
+    with override_settings(DJANGO_MCP={"PUBLIC": True, "PUBLIC_URL": "http://shop.example"}):
+        assert client.call("sign").is_error
+    assert not PageVisit.objects.exists()
+
+
+def test_visits_expire(server: MCPServer, ann: User) -> None:
+    client = mcp(server, ann, R5)
+
+    def visit(url: str) -> None:
+        PageVisit.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        SEEN.append(browser(ann).get(url).status_code)
+
+    client.answer(lambda key, question: visit(address(question["params"]["url"])))
+
+    assert client.call("sign").text == "cancel null"
+    assert 404 in SEEN
+    call_command("mcp_prune", verbosity=0)
+    assert not PageVisit.objects.exists()
+
+
+@pytest.mark.parametrize("listens", ["asking", "other"])
+async def test_the_session_that_asked_is_told_and_no_other(server: MCPServer, listens: str) -> None:
+    """ELI-12"""
+    ann = await sync_to_async(get_user_model().objects.create_user)("ann")
+    theirs = await sync_to_async(browser)(ann)
+    client = AsyncMCPClient(server, user=ann, revision=R4)
+    other = AsyncMCPClient(server, user=ann, revision=R4)
+    listener = client if listens == "asking" else other
+
+    def answer(key: str, question: Any) -> bool:
+        ids.append(question["params"]["elicitationId"])
+        theirs.post(address(question["params"]["url"]), {"secret": "x"})
+        return True
+
+    ids: list[str] = []
+    client.answer(answer)
+    async with listener.listen() as listening:
+        assert (await client.call("sign")).text == 'accept {"secret": "x"}'
+        # What was told of the page came before this, if it came here.
+        await server.anotify_tools_list_changed()
+        while (await listening.next())["method"] != "notifications/tools/list_changed":
+            pass
+
+    told = [
+        each for each in listening.heard if each["method"] == "notifications/elicitation/complete"
+    ]
+    expected = [{"elicitationId": ids[0]}] if listens == "asking" else []
+    assert [each["params"] for each in told] == expected
+
+
+def test_the_shop_redeems_a_voucher_that_the_client_never_sees(ann: User) -> None:
+    from example_project.shop.models import Order
+
+    order = Order.objects.create(number="2026-AAAA", customer=ann, placed_at=timezone.now())
+    client, theirs = MCPClient(user=ann), browser(ann)
+
+    def visit(url: str) -> None:
+        assert b"A voucher for order 2026-AAAA" in theirs.get(url).content
+        assert b"There is no such voucher" in theirs.post(url, {"code": "WRONG"}).content
+        assert b"close this page" in theirs.post(url, {"code": "WELCOME-5"}).content
+
+    visiting(client, visit)
+
+    assert client.call("redeem_voucher", number=order.number).text == (
+        "Order 2026-AAAA costs 5 euros less."
+    )
+    order.refresh_from_db()
+    assert order.note == "voucher: 5 euros"
