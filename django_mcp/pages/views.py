@@ -8,15 +8,15 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.utils.cache import add_never_cache_headers
 
 from django_mcp.pages.asking import PARAMETER
 
 if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
     from django_mcp.models.visits import PageVisit
 
-__all__ = ["Elicitation", "ElicitationRequest", "elicitation_page", "get_elicitation"]
+__all__ = ["Elicitation", "elicitation_page", "get_elicitation"]
 
 
 class Elicitation:
@@ -73,12 +73,6 @@ class Elicitation:
         return await sync_to_async(self.complete)(result)
 
 
-class ElicitationRequest(HttpRequest):
-    """What a view decorated with `elicitation_page` gets, for its annotations."""
-
-    elicitation: Elicitation
-
-
 def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elicitation:
     """Return what a token stands for, for pages that come later than the one that was asked for.
 
@@ -93,6 +87,8 @@ def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elici
         Http404: the token is for another user or page, has expired, or is none.
     """
     # Loads models, which decorating a view must not.
+    from django.http import Http404
+
     from django_mcp.pages.visits import find_visit
 
     visit = find_visit(token, path, request.user) if request.user.is_authenticated else None
@@ -149,6 +145,8 @@ def _done_page(request: HttpRequest) -> HttpResponse:
 
 
 def _protect(response: HttpResponseBase) -> HttpResponseBase:
+    from django.utils.cache import add_never_cache_headers
+
     add_never_cache_headers(response)
     response.headers.setdefault("Content-Security-Policy", "frame-ancestors 'none'")
     response.headers.setdefault("X-Frame-Options", "DENY")

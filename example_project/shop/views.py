@@ -3,7 +3,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils.html import format_html
 
 from django_mcp import elicitation_page
-from django_mcp.pages.views import ElicitationRequest
+from django_mcp.pages.requests import ElicitationRequest
 from example_project.shop.forms import VoucherForm
 from example_project.shop.models import Product
 

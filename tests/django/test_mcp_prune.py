@@ -8,6 +8,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db.models import Model
 from django.utils import timezone
@@ -15,6 +16,7 @@ from django.utils import timezone
 from django_mcp.models import (
     CallRecord,
     KeptState,
+    PageVisit,
     PendingAnswer,
     Session,
     SessionItem,
@@ -25,7 +27,7 @@ from django_mcp.models import (
     Worker,
 )
 
-NAMES = ("sessions", "questions", "events", "processes", "states", "calls")
+NAMES = ("sessions", "questions", "events", "processes", "states", "pages", "calls")
 
 
 def make_session(server: str, seen: timedelta, age: timedelta = timedelta(days=1)) -> Session:
@@ -48,7 +50,9 @@ def make_all() -> None:
     make_session("example-shop", 2 * hour)
     make_session("no-more", 2 * hour)
     kept = make_session("example-shop", timedelta(0))
+    user = get_user_model().objects.create_user("visitor")
     for past in (2 * hour, hour, -hour):
+        PageVisit.objects.create(user=user, server="a", path="/", expires_at=now - past)
         PendingAnswer.objects.create(session=kept, ask_id=uuid.uuid4().hex, expires_at=now - past)
         StreamEvent.objects.create(
             stream_id=uuid.uuid4(),
@@ -85,8 +89,8 @@ def test_what_is_over_is_deleted():
     assert prune() == [f"{name}: 2 deleted" for name in NAMES]
 
     left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
-    left += (Worker, Stream, CallRecord, KeptState, UsedState)
-    assert [model._default_manager.count() for model in left] == [1] * 10
+    left += (Worker, Stream, CallRecord, KeptState, UsedState, PageVisit)
+    assert [model._default_manager.count() for model in left] == [1] * 11
     assert prune() == [f"{name}: 0 deleted" for name in NAMES]
 
 
