@@ -176,7 +176,7 @@ class PageAsking(Context[Any]):
         """
         if outcome.is_done:
             return Elicited(action="accept", data=outcome.result)
-        may_ask_again = bool(self.rules.interim_fields)
+        may_ask_again = self.unwinds_to_ask
         if key not in self.answers.waited:
             from django_mcp.pages.visits import wait_until_done
 

@@ -111,14 +111,11 @@ async def _run_rounds(
             await _ask_back(ctx, outcome.asks, outcome.state)
         except OnceDue as due:
             ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
-<<<<<<< HEAD
             if ctx.run is not None:
                 await ctx.run.keep(ctx.answers)
-=======
         except Waiting as waiting:
             ctx.answers.waited.add(waiting.key)
             await waiting.wait()
->>>>>>> 99b99f5 (Send a call's user to a page of the site that is theirs alone, and go on when it says that it is done)
         except Asked as asked:
             if ctx.unwinds_to_ask:
                 raise
