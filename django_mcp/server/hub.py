@@ -16,7 +16,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_request
 from django_mcp.server.following import Followers
 from django_mcp.server.memory_state import LocalBus
-from django_mcp.server.push import Change, Ending, PushStream, read_change
+from django_mcp.server.push import Change, Ending, PushStream, StreamKind, read_change
 from django_mcp.server.upkeep import close_old_streams, may_see, ping_streams, wants_level
 
 if TYPE_CHECKING:
@@ -292,13 +292,12 @@ class Hub:
                 for streams in self._by_session.values()
                 if streams[-1].is_active and streams[-1].server_name == change.server
             }
+            for stream in self.streams.values():
+                if stream.kind is StreamKind.STDIO and stream.server_name == change.server:
+                    found[stream] = None
         if change.session is None:
             return list(found)
-        return [
-            each
-            for each in found
-            if each.session is not None and each.session.key == change.session
-        ]
+        return [each for each in found if each.session_key == change.session]
 
     def _take_change(self, message: JSONObject) -> None:
         self.publish(read_change(message["change"]))

@@ -216,7 +216,7 @@ class Notifying:
         )
 
     def _elicited(self, session: Any, elicitation_id: str) -> Change:
-        key = session if isinstance(session, str) else session.connection.key
+        key = session if isinstance(session, str) else _key_of(session.connection)
         params = {"elicitationId": elicitation_id}
         return self._custom("notifications/elicitation/complete", params, key)
 
@@ -227,6 +227,15 @@ class Notifying:
         if logger is not None:
             params["logger"] = logger
         return self._custom("notifications/message", params, session, level)
+
+
+def _key_of(connection: Any) -> str | None:
+    if connection.stream is not None:
+        return str(connection.stream.id)
+    key: str | None = getattr(connection, "key", None)
+    if key is None:
+        raise ValueError("There is no session here whose client could be told.")
+    return key
 
 
 def announce(hub: Hub, change: Change) -> int | None:

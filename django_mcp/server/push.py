@@ -186,6 +186,21 @@ class PushStream:
         """Whether it has not ended."""
         return not self._ended.done()
 
+    @property
+    def session_key(self) -> str | None:
+        """The public key of its session. A pipe is one session, with one stream that names it."""
+        if self.kind is StreamKind.STDIO:
+            return self.id
+        return None if self.session is None else self.session.key
+
+    @property
+    def log_level(self) -> str | None:
+        """The lowest level of log messages that its client chose to hear of, if it chose one."""
+        if self.session is not None:
+            return self.session.log_level
+        connection = None if self.exchange is None else self.exchange.connection
+        return None if connection is None else connection.log_level
+
     def encode(self, method: str, params: JSONObject | None) -> bytes:
         """Return a notification as this stream has to write it."""
         if self._meta:

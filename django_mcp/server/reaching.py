@@ -92,7 +92,7 @@ class StreamHandle:
             kind=stream.kind.value,
             server=stream.server_name,
             principal=getattr(stream.principal, "key", None),
-            session=stream.session.key if stream.session is not None else None,
+            session=stream.session_key,
             client_info=stream.client_info,
             revision=stream.revision_name,
             uris=len(stream.uris),

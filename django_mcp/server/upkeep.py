@@ -69,8 +69,7 @@ def wants_level(server: MCPServer, level: str) -> Callable[[PushStream], bool]:
     rank, usual = LOG_LEVELS[level], server.options.log_level
 
     def judge(stream: PushStream) -> bool:
-        chosen = stream.session.log_level if stream.session is not None else None
-        return rank >= LOG_LEVELS[chosen or usual]
+        return rank >= LOG_LEVELS[stream.log_level or usual]
 
     return judge
 

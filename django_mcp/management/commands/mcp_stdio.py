@@ -15,7 +15,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from django_mcp.auth.principal import Principal
 from django_mcp.auth.users import find_users
+from django_mcp.calls.writer import flush_calls
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.inprocess.calling import principal_of
 from django_mcp.management.shell.base import find_server, find_user
@@ -30,7 +32,10 @@ FRESH_S = 2.0
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
-FindPrincipal = Callable[[], Awaitable[Any]]
+EXIT_S = 0.5
+"""How long threads of handlers may go on when the client has gone, and calls be recorded."""
+
+FindPrincipal = Callable[[], Awaitable[Principal]]
 
 
 class Revoked(Exception):
@@ -84,8 +89,22 @@ class Command(BaseCommand):
         logger.setLevel(level)
         if not logger.hasHandlers():
             logging.basicConfig(stream=sys.stderr)
-        asyncio.run(_run(server, reading, writing, find))
-        _end()
+        loop = _new_loop()
+        try:
+            # Not by `asyncio.run`, which waits at the end for whatever does not want to end.
+            loop.run_until_complete(_run(server, reading, writing, find))
+        finally:
+            _end_soon()
+            loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Return the faster event loop where it is installed, else Python's."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return new_event_loop()
 
 
 async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipal | None) -> None:
@@ -110,64 +129,75 @@ def _ending(find: FindPrincipal | None, stop: asyncio.Event) -> FindPrincipal | 
     if find is None:
         return None
 
-    async def look() -> Any:
+    async def look() -> Principal:
         try:
             return await find()
         except Revoked as error:
             logging.getLogger("django_mcp").warning("%s", error)
             stop.set()
-            await asyncio.Event().wait()
+            # Until that cancels whoever asks.
+            never: asyncio.Future[Principal] = asyncio.get_running_loop().create_future()
+            return await never
 
     return look
 
 
 def _of_user(user: Any) -> FindPrincipal:
-    async def load() -> Any:
+    async def load() -> Principal:
         found = await run_in_pool(lambda: find_users([user.pk]))
         if user.pk not in found:
             raise Revoked(f"The user {user.get_username()!r} is not active any more.")
-        return principal_of(found[user.pk])
+        principal: Principal = principal_of(found[user.pk])
+        return principal
 
     return _fresh(load)
 
 
 def _of_token(server: MCPServer, token: str) -> FindPrincipal:
-    async def load() -> Any:
+    async def load() -> Principal:
         authenticate = server.authenticate
         headers = Headers([(b"authorization", f"Bearer {token}".encode())])
         exchange = Exchange(headers=headers)
         refusal = None if authenticate is None else await authenticate(exchange)
-        if refusal is not None or not getattr(exchange.principal, "is_authenticated", False):
+        principal = exchange.principal
+        if refusal is not None or not isinstance(principal, Principal):
             raise Revoked("The token is not accepted.")
-        return exchange.principal
+        return principal
 
     return _fresh(load)
 
 
 def _fresh(load: FindPrincipal) -> FindPrincipal:
     """Return a way to find the principal that looks it up at most once in `FRESH_S`."""
-    found: Any = None
+    found: Principal | None = None
     looked_s = -FRESH_S
     lock = asyncio.Lock()
 
-    async def find() -> Any:
+    async def find() -> Principal:
         nonlocal found, looked_s
-        if time.monotonic() - looked_s < FRESH_S:
-            return found
-        async with lock:
-            if time.monotonic() - looked_s >= FRESH_S:
-                found = await load()
-                looked_s = time.monotonic()
-        return found
+        if found is None or time.monotonic() - looked_s >= FRESH_S:
+            async with lock:
+                if found is None or time.monotonic() - looked_s >= FRESH_S:
+                    found = await load()
+                    looked_s = time.monotonic()
+        # Handlers that run at the same time do not share a user.
+        return found.for_request()
 
     return find
 
 
-def _end() -> None:
-    """End now, with status 0: a handler's thread that goes on must not keep the client waiting."""
-    if all(thread is threading.main_thread() or thread.daemon for thread in threading.enumerate()):
-        return
-    logging.shutdown()
+def _end_soon() -> None:
+    """Have the process end, with status 0, even if a handler's thread goes on for ever."""
+    watchdog = threading.Timer(EXIT_S, _end_now)
+    watchdog.daemon = True
+    watchdog.start()
+
+
+def _end_now() -> None:
+    writing = threading.Thread(target=flush_calls, daemon=True)
+    writing.start()
+    writing.join(EXIT_S)
     with contextlib.suppress(Exception):
+        logging.shutdown()
         sys.stderr.flush()
     os._exit(0)

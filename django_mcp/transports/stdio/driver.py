@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import ANONYMOUS, Exchange
-from django_mcp.server.push import Ending, PushStream, StreamKind
-from django_mcp.transports.stdio.pipes import LineReader, LineWriter, TooLong
+from django_mcp.server.interrupt import TaskTimers
+from django_mcp.server.push import Ending
+from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
+from django_mcp.transports.stdio.telling import Teller
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -21,11 +25,24 @@ __all__ = ["LineSink", "serve"]
 
 logger = logging.getLogger("django_mcp")
 
-FINISH_S = 2.0
-"""How long calls may go on after the end of input, and output be written. Ours."""
+FINISH_S = 1.0
+"""How long calls may go on after the end of input. Ours."""
+
+CANCEL_S = 0.5
+FLUSH_S = 0.5
+"""How long cancelled calls may take to end, and the client to read the last answers. Ours."""
+
+GOODBYE_S = 0.1
+"""How long streams may take to say that they end, when the process is told to stop. Ours."""
+
+RECHECK_S = 2.0
+"""How often it is looked whether the client may still be served, when it sends nothing. Ours."""
 
 MAX_RUNNING = 4096
-"""Exchanges that run at once; further lines wait to be read."""
+MAX_RUNNING_BYTES = 64 * 1024 * 1024
+"""Exchanges that run at once, and what their lines have together; further lines wait. Ours."""
+
+FindPrincipal = Callable[[], Awaitable[Any]]
 
 
 class LineSink:
@@ -51,97 +68,195 @@ class Pipe:
     def __init__(
         self,
         server: MCPServer,
-        reader: LineReader,
-        writer: LineWriter,
-        find_principal: Callable[[], Awaitable[Any]] | None,
+        reading: int,
+        writing: int,
+        find_principal: FindPrincipal | None,
     ) -> None:
         self._server = server
-        self._reader = reader
-        self._writer = writer
-        self._sink = LineSink(writer)
+        self._loop = asyncio.get_running_loop()
+        self._reader = LineReader(reading, server.options.max_body_bytes, self._take)
+        self._writer = LineWriter(writing)
+        self._sink = LineSink(self._writer)
         self._find_principal = find_principal
         self._connection = ConnectionState()
         self._connection.data = {}
-        self._running: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(MAX_RUNNING)
-        self._principal: Any = ANONYMOUS
+        self._teller: Teller | None = None
+        self._waiting: deque[Line] = deque()
+        self._running: dict[asyncio.Task[None], int] = {}
+        self._running_bytes = 0
+        self._shaking_hands: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
 
-    async def run(self) -> None:
-        """Answer lines until there are no more, or the client has gone."""
+    async def run(self, stop: asyncio.Event) -> None:
+        """Answer lines until there are no more, the client has gone, or at `stop`."""
+        stopping = asyncio.ensure_future(stop.wait())
         gone = asyncio.ensure_future(self._writer.broken.wait())
-        reading = asyncio.ensure_future(self._read())
+        ended = asyncio.ensure_future(self._ended.wait())
+        over: set[asyncio.Future[Any]] = {stopping, gone}
+        others: list[asyncio.Future[Any]] = [stopping, gone, ended]
+        if self._find_principal is not None:
+            others.append(self._loop.create_task(self._recheck(self._find_principal)))
+        self._reader.start()
         try:
-            await asyncio.wait((gone, reading), return_when=asyncio.FIRST_COMPLETED)
-            if self._running and not self._writer.is_broken:
-                await asyncio.wait(self._running, timeout=FINISH_S)
+            await asyncio.wait((*over, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not (stopping.done() or gone.done()):
+                await self._finish(over)
         finally:
-            for task in (gone, reading, *self._running):
-                task.cancel()
-            self._end_stream()
-            await asyncio.gather(gone, reading, *self._running, return_exceptions=True)
-            await self._writer.flush(FINISH_S)
+            await self._end(others, is_told=stopping.done())
 
-    async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            line = await self._reader.next()
-            if line is None:
-                return
-            await self._slots.acquire()
-            task = loop.create_task(self._serve(line))
-            self._running.add(task)
-            task.add_done_callback(self._done)
+    async def _finish(self, over: set[asyncio.Future[Any]]) -> None:
+        """Let what runs after the end of input go on for a moment."""
+        until_s = self._loop.time() + FINISH_S
+        while self._running and not any(each.done() for each in over):
+            left_s = until_s - self._loop.time()
+            if left_s <= 0:
+                break
+            # Streams do not end by themselves, and nobody waits for what they could tell.
+            if all(task in self._listening() for task in self._running):
+                break
+            await asyncio.wait(
+                (*self._running, *over), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._slots.release()
+    def _listening(self) -> set[asyncio.Task[Any] | None]:
+        streams = self._server.hub.streams.values()
+        exchanges = {id(each.exchange) for each in streams}
+        running = self._connection.in_flight.values()
+        return {ctx.task for ctx in running if id(ctx.exchange) in exchanges}
 
-    async def _serve(self, line: bytes | type[TooLong]) -> None:
+    async def _end(self, others: Sequence[asyncio.Future[Any]], *, is_told: bool) -> None:
+        self._waiting.clear()
+        if is_told and self._running:
+            self._server.hub.end_streams(Ending.SHUTDOWN)
+            await asyncio.wait(list(self._running), timeout=GOODBYE_S)
+        if self._teller is not None:
+            self._teller.end()
+        left = [*others, *self._running]
+        for task in left:
+            task.cancel()
+        if left:
+            # A handler may refuse to be cancelled; nobody waits for it any longer.
+            await asyncio.wait(left, timeout=CANCEL_S)
+        await self._writer.flush(FLUSH_S)
+
+    # -- lines
+
+    def _take(self, lines: Sequence[Line] | None) -> None:
+        if lines is None:
+            self._ended.set()
+        else:
+            self._waiting.extend(lines)
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin with what waits, as far as there is room for it."""
+        waiting, released = self._waiting, 0
+        while (
+            waiting
+            and self._shaking_hands is None
+            and len(self._running) < MAX_RUNNING
+            and self._running_bytes <= MAX_RUNNING_BYTES
+        ):
+            line = waiting.popleft()
+            size = size_of(line)
+            released += size
+            task = _start(self._loop, self._serve(line))
+            if task.done():
+                continue
+            self._running[task] = size
+            self._running_bytes += size
+            if self._connection.revision is None and _may_shake_hands(line):
+                # What comes behind it may need what it settles.
+                self._shaking_hands = task
+        if released:
+            self._reader.release(released)
+
+    def _done(self) -> None:
+        task = asyncio.current_task()
+        if task is None or task not in self._running:
+            return
+        self._running_bytes -= self._running.pop(task)
+        if task is self._shaking_hands:
+            self._shaking_hands = None
+        if self._waiting:
+            self._loop.call_soon(self._begin)
+
+    async def _serve(self, line: Line) -> None:
+        timers = TaskTimers()
         try:
-            answer = await self._answer(line)
-            if answer is not None:
-                await self._writer.write(answer)
-            self._begin_stream()
+            if not isinstance(line, bytes):
+                await self._writer.write(self._refuse_length())
+                return
+            find = self._find_principal
+            principal = ANONYMOUS if find is None else await self._look(find)
+            exchange = Exchange(
+                body=line,
+                connection=self._connection,
+                sink=self._sink,
+                can_stream=True,
+                principal=principal,
+                timers=timers,
+            )
+            body = (await self._server.answer(exchange)).body
+            if body is not None:
+                await self._writer.write(body)
+            if self._teller is None and self._connection.is_initialized:
+                self._begin_telling(exchange)
         except Exception:
             logger.exception("Could not serve a line")
+        finally:
+            timers.close()
+            self._done()
 
-    async def _answer(self, line: bytes | type[TooLong]) -> bytes | None:
-        if isinstance(line, type):
-            limit = self._server.options.max_body_bytes
-            message = f"The line is too long: at most {limit} bytes are read"
-            return encode_error(None, Refusal(code=INVALID_REQUEST, message=message))
-        if self._find_principal is not None:
-            self._principal = await self._find_principal()
-        exchange = Exchange(
-            body=line,
-            connection=self._connection,
-            sink=self._sink,
-            can_stream=True,
-            principal=self._principal,
-        )
-        return (await self._server.answer(exchange)).body
+    def _refuse_length(self) -> bytes:
+        limit = self._server.options.max_body_bytes
+        message = f"The line is too long: at most {limit} bytes are read"
+        return encode_error(None, Refusal(code=INVALID_REQUEST, message=message))
 
-    def _begin_stream(self) -> None:
-        """Tell of changes from now on, once a handshake has settled that the client hears of them."""
-        connection, server = self._connection, self._server
-        revision = connection.revision
-        if connection.stream is not None or revision is None or not connection.is_initialized:
-            return
-        connection.stream = PushStream(
-            kind=StreamKind.STDIO,
-            server_name=server.name,
-            sink=self._sink,
-            principal=self._principal,
-            client_info=connection.client_info,
-            revision_name=revision.name,
-        )
-        server.hub.attach(connection.stream)
+    # -- whom it is for
 
-    def _end_stream(self) -> None:
-        stream = self._connection.stream
-        if stream is not None:
-            self._server.hub.detach(stream)
-            stream.end(Ending.CLIENT)
+    async def _look(self, find_principal: FindPrincipal) -> Any:
+        principal = await find_principal()
+        if self._teller is not None:
+            self._teller.set_principal(principal)
+        return principal
+
+    async def _recheck(self, find_principal: FindPrincipal) -> None:
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            if self._server.hub.streams or self._running:
+                try:
+                    await self._look(find_principal)
+                except Exception:
+                    logger.exception("Could not look up whom this connection is for")
+
+    def _begin_telling(self, exchange: Exchange) -> None:
+        """Tell of changes from now on: a handshake has settled that the client hears of them."""
+        if self._connection.revision is not None:
+            self._teller = Teller(
+                self._server, exchange, self._sink, self._writer.wait_for_room, self._ended.set
+            )
+
+
+def _may_shake_hands(line: Line) -> bool:
+    return isinstance(line, bytes) and b"initialize" in line
+
+
+if sys.version_info >= (3, 12):
+
+    def _start(
+        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        """Run a coroutine in a task; one that never waits is done when this returns."""
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)
+
+else:
+
+    def _start(
+        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        """Run a coroutine in a task, from the loop's next turn on."""
+        return loop.create_task(coroutine)
 
 
 async def serve(
@@ -149,7 +264,7 @@ async def serve(
     reading: int,
     writing: int,
     *,
-    find_principal: Callable[[], Awaitable[Any]] | None = None,
+    find_principal: FindPrincipal | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Serve the client at the other end of two pipes; returns when it has gone, or at `stop`.
@@ -160,16 +275,7 @@ async def serve(
         find_principal: says on whose behalf each message is; None: nobody's.
         stop: ends it, with what runs cancelled.
     """
-    pipe = Pipe(
-        server,
-        LineReader(reading, server.options.max_body_bytes),
-        LineWriter(writing),
-        find_principal,
-    )
-    running = asyncio.ensure_future(pipe.run())
-    stopping = asyncio.ensure_future((stop or asyncio.Event()).wait())
-    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    running.cancel()
-    await asyncio.gather(running, stopping, return_exceptions=True)
-    await server.hub.stop()
+    try:
+        await Pipe(server, reading, writing, find_principal).run(stop or asyncio.Event())
+    finally:
+        await server.hub.stop()

@@ -6,18 +6,23 @@ Blocking reads and writes in threads work on every platform, which watching pipe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import sys
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
-__all__ = ["LineReader", "LineSplitter", "LineWriter", "TooLong", "take_pipes"]
+__all__ = ["Line", "LineReader", "LineSplitter", "LineWriter", "TooLong", "size_of", "take_pipes"]
 
 READ_BYTES = 64 * 1024
-MAX_WAITING_LINES = 1024
-"""Lines read ahead of those that were begun; more are left in the pipe."""
+MAX_AHEAD_BYTES = 4 * 1024 * 1024
+"""What is read ahead of what was begun; the rest is left in the pipe."""
+
+LINE_BYTES = 256
+"""What a line is counted as beyond its length, so that short ones are bounded as well."""
 
 MAX_QUEUED_BYTES = 4 * 1024 * 1024
 """Bytes that wait for a client that does not read; senders wait beyond that."""
@@ -30,20 +35,34 @@ class TooLong:
     """Stands in place of a line that was too long to be kept."""
 
 
+Line: TypeAlias = bytes | type[TooLong]
+
+
+def size_of(line: Line) -> int:
+    """Return what a line that waits is counted as."""
+    return LINE_BYTES + (len(line) if isinstance(line, bytes) else 0)
+
+
 def take_pipes() -> tuple[int, int]:
     """Return descriptors of the client's pipes, and keep everybody else away from them.
 
     From now on what prints, logs or inherits descriptors 0 and 1 reads nothing and writes to
     stderr, whatever its language.
     """
-    sys.stdout.flush()
     reading, writing = os.dup(0), os.dup(1)
     for each in (reading, writing):
         os.set_inheritable(each, False)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        # Started without a stderr.
+        os.dup2(nothing, 1)
     os.close(nothing)
-    os.dup2(2, 1)
+    # What was printed while the site was loaded may still wait here; it is no message either.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
     if sys.platform == "win32":
         import msvcrt
 
@@ -61,7 +80,7 @@ class LineSplitter:
         self._is_too_long = False
         self._is_first = True
 
-    def feed(self, data: bytes) -> list[bytes | type[TooLong]]:
+    def feed(self, data: bytes) -> list[Line]:
         """Return the lines that `data` completes; no data is the end, and ends a line as well."""
         if self._is_first:
             # Some shells put a byte order mark before what they pipe.
@@ -79,66 +98,74 @@ class LineSplitter:
             self._rest += piece
             if len(self._rest) > self._max_bytes:
                 self._is_too_long = True
-                self._rest.clear()
+                # Its memory is given back at once.
+                self._rest = bytearray()
 
-    def _end(self, piece: bytes) -> bytes | type[TooLong] | None:
+    def _end(self, piece: bytes) -> Line | None:
         self._add(piece)
         line, is_too_long = bytes(self._rest).strip(b"\r \t"), self._is_too_long
-        self._rest.clear()
+        if self._rest:
+            self._rest = bytearray()
         self._is_too_long = False
         return TooLong if is_too_long else line or None
 
 
 class LineReader:
-    """Reads lines in a thread and hands them to the event loop, at most some ahead of it.
+    """Reads lines in a thread and hands them to the event loop, a bounded way ahead of it.
 
-    Iterate with `next`: bytes without their line end, `TooLong`, and at last None.
+    Args:
+        descriptor: of the pipe.
+        max_bytes: of a line.
+        on_lines: called on the loop with lines as they come; with None at the end of input. It
+            has each of them given back by `release` when it is done with it.
     """
 
-    def __init__(self, descriptor: int, max_bytes: int) -> None:
+    def __init__(
+        self, descriptor: int, max_bytes: int, on_lines: Callable[[Sequence[Line] | None], None]
+    ) -> None:
         self._descriptor = descriptor
         self._max_bytes = max_bytes
+        self._on_lines = on_lines
         self._loop = asyncio.get_running_loop()
-        self._lines: deque[bytes | type[TooLong] | None] = deque()
-        self._arrived = asyncio.Event()
-        self._has_room = threading.Semaphore(MAX_WAITING_LINES)
+        self._ahead_bytes = 0
+        self._may_read = threading.Condition()
+
+    def start(self) -> None:
+        """Begin to read."""
         threading.Thread(target=self._read, name="mcp-stdin", daemon=True).start()
 
-    async def next(self) -> bytes | type[TooLong] | None:
-        """Return the next line; None at the end of input."""
-        while not self._lines:
-            self._arrived.clear()
-            await self._arrived.wait()
-        self._has_room.release()
-        return self._lines.popleft()
+    def release(self, size: int) -> None:
+        """Read on, since lines of that size, as `size_of` counts, wait no longer."""
+        with self._may_read:
+            self._ahead_bytes -= size
+            self._may_read.notify()
 
     def _read(self) -> None:
-        lines = LineSplitter(self._max_bytes)
+        splitter = LineSplitter(self._max_bytes)
         data = b"?"
         while data:
             try:
                 data = os.read(self._descriptor, READ_BYTES)
             except OSError:
                 data = b""
-            found: list[bytes | type[TooLong] | None] = [*lines.feed(data)]
-            if not data:
-                found.append(None)
-            if found and not self._hand_over(found):
+            lines = splitter.feed(data)
+            if lines and not self._hand_over(lines):
                 return
+        self._hand_over(None)
 
-    def _hand_over(self, lines: list[bytes | type[TooLong] | None]) -> bool:
-        for _ in lines:
-            self._has_room.acquire()
+    def _hand_over(self, lines: Sequence[Line] | None) -> bool:
+        with self._may_read:
+            self._ahead_bytes += sum(map(size_of, lines or ()))
         try:
-            self._loop.call_soon_threadsafe(self._take, lines)
+            self._loop.call_soon_threadsafe(self._on_lines, lines)
         except RuntimeError:
             # The loop is closed: nobody reads any more.
             return False
+        if self._ahead_bytes > MAX_AHEAD_BYTES:
+            with self._may_read:
+                while self._ahead_bytes > MAX_AHEAD_BYTES:
+                    self._may_read.wait()
         return True
-
-    def _take(self, lines: list[bytes | type[TooLong] | None]) -> None:
-        self._lines.extend(lines)
-        self._arrived.set()
 
 
 class LineWriter:
@@ -167,7 +194,8 @@ class LineWriter:
 
     async def write(self, line: bytes) -> None:
         """Write a line; its end is added."""
-        await self._has_room.wait()
+        if not self._has_room.is_set():
+            await self._has_room.wait()
         if self.is_broken:
             return
         data = line + b"\n"
@@ -185,18 +213,19 @@ class LineWriter:
             self._thread = threading.Thread(target=self._write, name="mcp-stdout", daemon=True)
             self._thread.start()
 
+    async def wait_for_room(self) -> None:
+        """Wait until the client has read so much that nothing waits for it any more."""
+        await self._is_empty.wait()
+
     async def flush(self, timeout_s: float) -> None:
         """Wait until everything is written, for a while."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._is_empty.wait()
-        except TimeoutError:
-            pass
 
     def _is_ready(self) -> bool:
-        return self._poll is not None and any(
-            event == select.POLLOUT for _, event in self._poll.poll(0)
-        )
+        # Where the client has gone as well: the write then says so at once.
+        return self._poll is not None and bool(self._poll.poll(0))
 
     def _put(self, data: bytes) -> None:
         view = memoryview(data)
@@ -206,7 +235,7 @@ class LineWriter:
         except OSError:
             # The client has gone; there is nobody to tell.
             self.is_broken = True
-            self._loop.call_soon_threadsafe(self._break)
+            self._call(self._break)
 
     def _break(self) -> None:
         self.broken.set()
@@ -223,14 +252,21 @@ class LineWriter:
             with self._wake:
                 self._queue.popleft()
                 self._queued_bytes -= len(data)
-            try:
-                self._loop.call_soon_threadsafe(self._look)
-            except RuntimeError:
-                # The loop is closed: nobody writes any more.
+            if not self._call(self._look):
                 return
 
+    def _call(self, function: Callable[[], None]) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            # The loop is closed: nobody writes any more.
+            return False
+        return True
+
     def _look(self) -> None:
-        if self._queued_bytes <= MAX_QUEUED_BYTES:
+        with self._wake:
+            waiting = self._queued_bytes
+        if waiting <= MAX_QUEUED_BYTES:
             self._has_room.set()
-        if not self._queue:
+        if not waiting:
             self._is_empty.set()
