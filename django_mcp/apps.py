@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from typing import Any
 
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
@@ -19,6 +21,12 @@ class DjangoMCPConfig(AppConfig):
     label = "django_mcp"
     verbose_name = _("Model Context Protocol")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def __init__(self, app_name: str, app_module: Any) -> None:
+        super().__init__(app_name, app_module)
+        if sys.argv[1:2] == ["mcp_stdio"] and not {"-h", "--help"} & {*sys.argv}:
+            # What other apps print while they are loaded would reach the client.
+            import_module("django_mcp.transports.stdio.pipes").take_pipes()
 
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""

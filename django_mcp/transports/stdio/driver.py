@@ -38,7 +38,7 @@ GOODBYE_S = 0.1
 RECHECK_S = 2.0
 """How often it is looked whether the client may still be served, when it sends nothing. Ours."""
 
-MAX_RUNNING = 4096
+MAX_RUNNING = 1024
 MAX_RUNNING_BYTES = 64 * 1024 * 1024
 """Exchanges that run at once, and what their lines have together; further lines wait. Ours."""
 
@@ -187,6 +187,8 @@ class Pipe:
             if not isinstance(line, bytes):
                 await self._writer.write(self._refuse_length())
                 return
+            # Whoever does not read is not worked for.
+            await self._writer.wait_for_room()
             find = self._find_principal
             principal = ANONYMOUS if find is None else await self._look(find)
             exchange = Exchange(
@@ -234,7 +236,7 @@ class Pipe:
         """Tell of changes from now on: a handshake has settled that the client hears of them."""
         if self._connection.revision is not None:
             self._teller = Teller(
-                self._server, exchange, self._sink, self._writer.wait_for_room, self._ended.set
+                self._server, exchange, self._sink, self._writer.wait_until_empty, self._ended.set
             )
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 __all__ = ["Line", "LineReader", "LineSplitter", "LineWriter", "TooLong", "size_of", "take_pipes"]
@@ -43,11 +44,12 @@ def size_of(line: Line) -> int:
     return LINE_BYTES + (len(line) if isinstance(line, bytes) else 0)
 
 
+@cache
 def take_pipes() -> tuple[int, int]:
     """Return descriptors of the client's pipes, and keep everybody else away from them.
 
-    From now on what prints, logs or inherits descriptors 0 and 1 reads nothing and writes to
-    stderr, whatever its language.
+    From the first call on what prints, logs or inherits descriptors 0 and 1 reads nothing and
+    writes to stderr, whatever its language.
     """
     reading, writing = os.dup(0), os.dup(1)
     for each in (reading, writing):
@@ -194,8 +196,7 @@ class LineWriter:
 
     async def write(self, line: bytes) -> None:
         """Write a line; its end is added."""
-        if not self._has_room.is_set():
-            await self._has_room.wait()
+        await self._has_room.wait()
         if self.is_broken:
             return
         data = line + b"\n"
@@ -214,7 +215,11 @@ class LineWriter:
             self._thread.start()
 
     async def wait_for_room(self) -> None:
-        """Wait until the client has read so much that nothing waits for it any more."""
+        """Wait while more than enough waits for the client to read it."""
+        await self._has_room.wait()
+
+    async def wait_until_empty(self) -> None:
+        """Wait until nothing waits for the client any more."""
         await self._is_empty.wait()
 
     async def flush(self, timeout_s: float) -> None:
