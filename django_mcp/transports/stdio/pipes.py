@@ -196,7 +196,7 @@ class LineWriter:
 
     async def write(self, line: bytes) -> None:
         """Write a line; its end is added."""
-        await self._has_room.wait()
+        await self.wait_for_room()
         if self.is_broken:
             return
         data = line + b"\n"
@@ -216,7 +216,9 @@ class LineWriter:
 
     async def wait_for_room(self) -> None:
         """Wait while more than enough waits for the client to read it."""
-        await self._has_room.wait()
+        # All that wait are woken together, and the first may fill it again.
+        while not self._has_room.is_set():
+            await self._has_room.wait()
 
     async def wait_until_empty(self) -> None:
         """Wait until nothing waits for the client any more."""

@@ -40,7 +40,8 @@ class Process:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
         self.lines: list[bytes] = []
         """Every line that came, as it came."""

@@ -310,7 +310,7 @@ def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
         assert line is not None
         child = int(line)
         starter.process.kill()
-        with open(os.pidfd_open(child), "rb", buffering=0) as handle:
+        with os.fdopen(os.pidfd_open(child), "rb", buffering=0) as handle:
             assert select.select([handle], [], [], LIMIT_S)[0]
 
 
