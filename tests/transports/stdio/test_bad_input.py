@@ -155,16 +155,16 @@ def test_answers_nobody_waits_for_are_ignored(client: Process, answer: dict[str,
     assert client.ask("ping")["result"] == {}
 
 
-def test_a_client_that_stops_reading_is_waited_for_in_bounded_memory() -> None:
+def test_a_client_that_stops_reading_is_not_worked_for() -> None:
     with Process() as client:
         client.shake_hands()
-        before_kb = memory_kb(client)
-        # Far more than the pipe and what may wait hold together.
-        ids = [client.begin_call("blob", size=100_000) for _ in range(1500)]
-        found = [client.read()["id"] for _ in ids]
+        ids = [client.begin_call("blob", size=100_000) for _ in range(1000)]
+        found = []
+        for _ in ids:
+            found.append(client.read()["id"])
+            # What may wait, and what the pipe and this client hold.
+            assert client.noise.count("made") <= len(found) + 100
         assert sorted(found) == ids
-        assert memory_kb(client) - before_kb < 32_000
-        assert client.ask("ping")["result"] == {}
 
 
 def test_a_client_that_never_reads_is_left_in_the_end() -> None:

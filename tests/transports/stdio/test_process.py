@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol.revisions import Revision
 from tests.transports.stdio.process import LIMIT_S, PROGRAM, Process
-from tests.wire import HANDSHAKE, R1, R2, R4, R5, Revision
+from tests.wire import HANDSHAKE, R1, R2, R4, R5
 
 by_handshake = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda each: each.name)
 
@@ -47,8 +48,10 @@ def test_messages_without_a_handshake_speak_for_themselves(client: Process) -> N
     """VER-21, STD-08: both eras on one pipe, and no state between messages of the newer."""
     found = client.ask("server/discover", revision=R5)["result"]
     assert R5.name in found["supportedVersions"]
-    params = {"name": "confirm", "arguments": {}}
-    asks = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+    params: dict[str, Any] = {"name": "confirm", "arguments": {}}
+    asks: dict[str, Any] = {
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}
+    }
     asked = client.ask("tools/call", {**params, "_meta": asks}, revision=R5)["result"]
     assert asked["resultType"] == "input_required"
     # STD-06: it is the result that asks, and the next request has declared nothing.
@@ -85,7 +88,8 @@ def test_batches_of_the_revision_that_has_them() -> None:
     with Process() as client:
         client.shake_hands(R2)
         client.send([{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (7, 8)])
-        assert [each["id"] for each in client.read()] == [7, 8]
+        batch: Any = client.read()
+        assert [each["id"] for each in batch] == [7, 8]
         client.shake_hands(R1)
         client.send([{"jsonrpc": "2.0", "id": 9, "method": "ping"}])
         assert client.read()["error"]["code"] == -32600

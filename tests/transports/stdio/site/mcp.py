@@ -25,8 +25,7 @@ def echo(text: str) -> str:
 def noise() -> str:
     """Write to the output in every way there is."""
     print("printed")
-    sys.__stdout__.write("printed past sys.stdout\n")
-    sys.__stdout__.flush()
+    print("printed past sys.stdout", file=sys.__stdout__, flush=True)
     os.write(1, b"written to the descriptor\n")
     logging.getLogger("site").warning("logged")
     subprocess.run(["echo", "from a child"], check=True)
@@ -96,6 +95,7 @@ def confirm(ctx: Context) -> str:
 
 @tool
 async def blob(size: int) -> str:
+    print("made")
     return "x" * size
 
 
