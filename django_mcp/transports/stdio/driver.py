@@ -118,7 +118,7 @@ class Pipe:
                 (*self._running, *over), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
 
-    def _listening(self) -> set[asyncio.Task[Any] | None]:
+    def _listening(self) -> set[Any]:
         streams = self._server.hub.streams.values()
         exchanges = {id(each.exchange) for each in streams}
         running = self._connection.in_flight.values()

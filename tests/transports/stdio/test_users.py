@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -61,7 +61,7 @@ def names(client: Process, revision: object = R4) -> set[str]:
 
 def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]) -> None:
     """AUT-16, STD-09: no token is asked for, and forbidden looks like unknown."""
-    answers = {}
+    answers: dict[Any, Any] = {}
     for user in ("ada", "bob", None):
         options = () if user is None else ("--user", user)
         with Process(*options, extra=database) as client:
@@ -70,11 +70,10 @@ def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]
             assert ("staff_only" in names(client)) is (user == "ada")
             assert ("staff_only" in names(client, R5)) is (user == "ada")
             answers[user] = client.ask("tools/call", {"name": "staff_only"}, id="s")
-            if user == "bob":
-                unknown = client.ask("tools/call", {"name": "no_such_t"}, id="s")
+            answers["unknown"] = client.ask("tools/call", {"name": "no_such_t"}, id="s")
     assert answers["ada"]["result"]["content"][0]["text"] == "hello staff"
     told = answers["bob"]["error"]["message"].replace("staff_only", "no_such_t")
-    assert {**answers["bob"]["error"], "message": told} == unknown["error"]
+    assert {**answers["bob"]["error"], "message": told} == answers["unknown"]["error"]
     assert answers["bob"] == answers[None]
 
 
