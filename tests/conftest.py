@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.backends import is_answering, postgres_address, redis_address
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-
-def is_answering(host: str, port: int) -> bool:
-    """Whether something listens on a TCP port."""
-    try:
-        with socket.create_connection((host, port), timeout=2):
-            return True
-    except OSError:
-        return False
 
 
 def require_service(name: str, host: str, port: int) -> None:
@@ -36,15 +28,14 @@ def require_service(name: str, host: str, port: int) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> tuple[str, int]:
     """Where PostgreSQL listens: PGHOST and PGPORT, or 127.0.0.1:5432."""
-    host, port = os.environ.get("PGHOST", "127.0.0.1"), int(os.environ.get("PGPORT", "5432"))
+    host, port = postgres_address()
     require_service("PostgreSQL", host, port)
     return host, port
 
 
 @pytest.fixture(scope="session")
 def redis_url() -> str:
-    """The URL of a Redis: REDIS_URL's host and port, or 127.0.0.1:6379."""
-    host = os.environ.get("REDIS_HOST", "127.0.0.1")
-    port = int(os.environ.get("REDIS_PORT", "6379"))
+    """The URL of a Redis: REDIS_HOST and REDIS_PORT, or 127.0.0.1:6379."""
+    host, port = redis_address()
     require_service("Redis", host, port)
     return f"redis://{host}:{port}"

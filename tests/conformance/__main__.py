@@ -3,6 +3,8 @@
     python -m tests.conformance serve --server uvicorn --port 8000 [--workers 2]
     python -m tests.conformance run [LEG ...] [--server uvicorn ...] [--verbose] [--keep FOLDER]
 
+Several workers share PostgreSQL and Redis, see `tests.backends`; `serve` takes what its environment says.
+
 `run` exits with 0 when every scenario ended as `expected_failures.yml` says, 1 when one did not, 2 when
 the suite could not be run. Environment: CONFORMANCE_CACHE (the folder of the npm packages; `.cache` in
 the repository when unset) and CONFORMANCE_LEG_LIMIT_S (seconds that one leg may take).
@@ -13,16 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests import sites
+from tests.backends import Backends, missing_services, own_postgres, redis_address
 from tests.conformance import expectations, report, suite
 
 PACKAGE = "tests.conformance"
@@ -91,8 +94,12 @@ def _run_on(
     """Run the legs against one server and print their lines; return how many of each word."""
     words: Counter[str] = Counter()
     log = folder / "server.log"
-    extra = _make_database(folder)
-    with sites.running(PACKAGE, server, log=log, workers=options.workers, extra=extra) as site:
+    with (
+        _backends(folder, options.workers) as backends,
+        sites.running(
+            PACKAGE, server, log=log, workers=options.workers, extra=backends.environment()
+        ) as site,
+    ):
         _warm_up(site, options.workers)
         for name in legs:
             found = _run_leg(installed, suite.LEGS[name], site, folder)
@@ -102,17 +109,19 @@ def _run_on(
     return words
 
 
-def _make_database(folder: Path) -> dict[str, str]:
-    """Make the tables of a site, and return what leads its server to them."""
-    extra = {"CONFORMANCE_DATABASE": str(folder / "site.sqlite3")}
-    migrate = [sys.executable, "-m", "django", "migrate", "--verbosity", "0"]
-    environment = sites.environment(PACKAGE, extra)
-    made = subprocess.run(
-        migrate, check=False, cwd=sites.ROOT, env=environment, capture_output=True, text=True
-    )
-    if made.returncode != 0:
-        raise suite.SuiteError(f"cannot make the tables:\n{made.stderr}")
-    return extra
+@contextmanager
+def _backends(folder: Path, workers: int) -> Iterator[Backends]:
+    """Yield what the workers share, with its tables: an SQLite file will do for one."""
+    if workers == 1:
+        found = Backends(sqlite=folder / "site.sqlite3")
+        found.manage(PACKAGE, "migrate", "-v", "0")
+        yield found
+        return
+    if missing := missing_services():
+        raise RuntimeError(f"several workers need a database and a layer: {'; '.join(missing)}")
+    host, port = redis_address()
+    with own_postgres("conformance", PACKAGE) as name:
+        yield Backends(postgres=name, redis=f"redis://{host}:{port}/0 {name}")
 
 
 def _run_leg(

@@ -1,13 +1,11 @@
-"""Settings of the fixtures site: nothing but the library and its defaults.
-
-CONFORMANCE_DATABASE names a migrated SQLite file; without it nothing is kept longer than the process.
-"""
+"""Settings of the fixtures site: nothing but the library, its defaults, and the backends of its environment."""
 
 from __future__ import annotations
 
-import os
+from tests.backends import channel_layers, databases, has_database
 
-DATABASE = os.environ.get("CONFORMANCE_DATABASE")
+# Without a database, nothing is kept longer than the process.
+STORE = "model" if has_database() else "memory"
 
 SECRET_KEY = "fixtures-only-no-secret"
 DEBUG = False
@@ -23,14 +21,8 @@ INSTALLED_APPS = [
     "django_mcp",
     "tests.conformance",
 ]
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": DATABASE or ":memory:",
-        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
-    }
-}
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+DATABASES = databases()
+CHANNEL_LAYERS = channel_layers()
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 DJANGO_MCP = {
@@ -38,6 +30,6 @@ DJANGO_MCP = {
     "TITLE": "Conformance fixtures",
     "AUTODISCOVER_MODULE": "fixtures",
     "PUBLIC": True,
-    "SESSION_STORE": "model" if DATABASE else "memory",
-    "TASK_STORE": "model" if DATABASE else "memory",
+    "SESSION_STORE": STORE,
+    "TASK_STORE": STORE,
 }

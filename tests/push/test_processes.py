@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import is_answering
+from tests.backends import is_answering
 from tests.push.clients import (
     Listener,
     ask,

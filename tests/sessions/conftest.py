@@ -7,37 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from psycopg import sql
 
-from tests.sessions.cluster import Backends, Cluster, manage, serving
+from tests.backends import Backends, own_postgres
+from tests.sessions.cluster import SITE, Cluster, serving
 from tests.sessions.rows import Rows
 
 
 @pytest.fixture(scope="session")
-def postgres_name(
-    postgres: tuple[str, int], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def postgres_name(postgres: tuple[str, int]) -> Iterator[str]:
     """A migrated database of our own, gone at the end of the session."""
-    name = f"django_mcp_sessions_{os.getpid()}"
-    database = Rows(name=name, host=postgres[0], port=postgres[1])
-
-    def run(command: str) -> None:
-        with database.connect("postgres") as connection:
-            connection.execute(sql.SQL(command).format(sql.Identifier(name)))
-
-    run("CREATE DATABASE {}")
-    try:
-        folder = tmp_path_factory.mktemp("migrate")
-        manage(Backends(postgres=name), folder, "migrate", "-v", "0")
+    with own_postgres("sessions", SITE) as name:
         yield name
-    finally:
-        run("DROP DATABASE {} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
-def rows(postgres: tuple[str, int], postgres_name: str) -> Rows:
+def rows(postgres_name: str) -> Rows:
     """What is in the database."""
-    return Rows(name=postgres_name, host=postgres[0], port=postgres[1])
+    return Rows(name=postgres_name)
 
 
 @pytest.fixture(scope="session")

@@ -6,14 +6,14 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.backends import Backends
 from tests.sessions.client import LIMIT_S, Client, Stream, connected
-from tests.sessions.cluster import Backends, Cluster, serving
+from tests.sessions.cluster import Cluster, serving
 from tests.sessions.rows import Rows
 from tests.transports.http.rawhttp import connect, head
 
@@ -388,10 +388,9 @@ async def test_nothing_of_it_stays(cluster: Cluster, rows: Rows) -> None:
 @pytest.fixture(scope="module")
 def crowded(shared: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One process that lets few in, and wants their `initialized`."""
-    options = {"MAX_SESSIONS_PER_PRINCIPAL": 5, "REQUIRE_INITIALIZED": True}
-    with serving(
-        replace(shared, options=options), tmp_path_factory.mktemp("crowded"), count=1
-    ) as found:
+    folder = tmp_path_factory.mktemp("crowded")
+    options: dict[str, Any] = {"MAX_SESSIONS_PER_PRINCIPAL": 5, "REQUIRE_INITIALIZED": True}
+    with serving(shared, folder, count=1, **options) as found:
         yield found
     assert "Traceback" not in found.logs()
 
