@@ -33,6 +33,21 @@ class Rows:
         with connect(self.name) as connection:
             return int(connection.execute(query, [f"%{user}"]).fetchone()[0])  # type: ignore[index]
 
+    def streams_of(self, pid: int) -> int:
+        """Return how many open streams a process is noted with."""
+        query = (
+            "SELECT count(*) FROM django_mcp_stream s JOIN django_mcp_worker w"
+            " ON w.id = s.worker_id WHERE w.pid = %s"
+        )
+        with connect(self.name) as connection:
+            return int(connection.execute(query, [pid]).fetchone()[0])  # type: ignore[index]
+
+    def has_worker(self, pid: int) -> bool:
+        """Tell whether a process is noted."""
+        query = "SELECT 1 FROM django_mcp_worker WHERE pid = %s"
+        with connect(self.name) as connection:
+            return connection.execute(query, [pid]).fetchone() is not None
+
     async def settled(self) -> dict[str, int]:
         """Return the counts once nothing is written any more: rows go out in batches."""
         async with asyncio.timeout(SETTLING_S):

@@ -16,14 +16,19 @@ def folder() -> Path:
 
 
 def mark(name: str, where: Path | None = None) -> None:
-    ((where or folder()) / name.replace("/", "_")).touch()
+    """Leave a mark that says which process did."""
+    path = (where or folder()) / name.replace("/", "_")
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(str(os.getpid()))
+    unfinished.rename(path)
 
 
-async def amarked(name: str, where: Path | None = None) -> None:
-    """Wait until there is such a mark."""
+async def amarked(name: str, where: Path | None = None) -> str:
+    """Wait until there is such a mark, and return which process left it."""
     path = (where or folder()) / name.replace("/", "_")
     deadline = time.monotonic() + LIMIT_S
     while not path.exists():
         if time.monotonic() > deadline:
             raise TimeoutError(f"nobody marked {name!r}")
         await asyncio.sleep(_POLL_S)
+    return path.read_text()
