@@ -10,7 +10,6 @@ from django_mcp.models.sessions import Session
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.rows import delete_sessions, moment
-from django_mcp.sessions.workers import prune_workers
 
 __all__ = ["AT_ONCE", "expired_sessions", "prune_sessions", "prune_some"]
 
@@ -46,4 +45,3 @@ def prune_some(server: str, now_s: float, idle_s: float) -> None:
     prune_sessions(expired_sessions(now_s, idle_s, server=server))
     prune_answers(limit=AT_ONCE)
     prune_events(limit=AT_ONCE)
-    prune_workers()

@@ -25,7 +25,7 @@ LEASE_S = 10.0
 
 RENEW_EVERY_S = 3.0
 
-GRACE_S = 30.0
+GRACE_S = 10.0
 """How long after the end of its lease a process is forgotten, with its streams. Ours."""
 
 _id: uuid.UUID | None = None
@@ -43,6 +43,8 @@ def worker_id() -> uuid.UUID:
 def hold_lease(*, is_due: bool = False) -> None:
     """Write this process's row, or renew its lease, if that is due. In a thread with connections.
 
+    Processes whose leases have ended are forgotten on that occasion.
+
     Whoever has something open in this process calls it every `RENEW_EVERY_S`; more often is cheap.
 
     Args:
@@ -57,7 +59,11 @@ def hold_lease(*, is_due: bool = False) -> None:
     if not Worker.objects.filter(pk=key).update(lease_until=lease_until):
         row = Worker(pk=key, host=_host(), pid=os.getpid(), lease_until=lease_until)
         Worker.objects.bulk_create([row], ignore_conflicts=True)
+    # Who could not renew its own lease in time lets the others renew theirs before it judges them.
+    is_steady = now_s < _next_renewal_s + LEASE_S
     _next_renewal_s = now_s + RENEW_EVERY_S
+    if is_steady:
+        prune_workers()
 
 
 def prune_workers(*, is_dry_run: bool = False) -> int:
