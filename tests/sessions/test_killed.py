@@ -34,7 +34,7 @@ def pair(shared: Backends, tmp_path: Path) -> Iterator[Cluster]:
 
 async def ids_and_messages(stream: Stream) -> list[tuple[str | None, str]]:
     """Return what comes until the end, events without a message left out."""
-    found = []
+    found: list[tuple[str | None, str]] = []
     while True:
         try:
             event = await stream.event()
