@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from django.http import HttpRequest
@@ -25,9 +26,13 @@ def is_staff(user: Any) -> bool:
     return bool(getattr(user, "is_staff", False))
 
 
+_numbers = count()
+
+
 def make_server(**options: Any) -> MCPServer:
     options = {"public": True, "instructions": "Be kind.", "page_size": 3, **options}
-    server = MCPServer("kit", **options)
+    # Those of a module live as long as the tests do, and no two of a site share a name.
+    server = MCPServer(f"kit-{next(_numbers)}", **options)
     _add_plain(server)
     _add_asking(server)
     _add_rest(server)

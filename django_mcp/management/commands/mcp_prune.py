@@ -15,6 +15,7 @@ from django_mcp.conf import settings
 from django_mcp.handlers.states import prune_states
 from django_mcp.models import KeptState, Session, UsedState
 from django_mcp.pages.visits import prune_visits
+from django_mcp.push.database_bus import prune_messages
 from django_mcp.servers import all_servers
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
@@ -57,6 +58,7 @@ def _prune() -> dict[str, int]:
         "processes": _until_none(prune_workers),
         "states": _until_none(prune_states),
         "pages": _until_none(prune_visits),
+        "messages": _until_none(prune_messages),
         "calls": prune_calls(now),
     }
 
@@ -71,6 +73,7 @@ def _count() -> dict[str, int]:
         "processes": prune_workers(is_dry_run=True),
         "states": sum(rows.filter(expires_at__lte=now).count() for rows in states),
         "pages": prune_visits(is_dry_run=True),
+        "messages": prune_messages(is_dry_run=True),
         "calls": old_calls(now).count(),
     }
 
