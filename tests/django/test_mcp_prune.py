@@ -14,6 +14,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from django_mcp.models import (
+    BusMessage,
     CallRecord,
     KeptState,
     PageVisit,
@@ -27,7 +28,7 @@ from django_mcp.models import (
     Worker,
 )
 
-NAMES = ("sessions", "questions", "events", "processes", "states", "pages", "calls")
+NAMES = ("sessions", "questions", "events", "processes", "states", "pages", "messages", "calls")
 
 
 def make_session(server: str, seen: timedelta, age: timedelta = timedelta(days=1)) -> Session:
@@ -64,6 +65,7 @@ def make_all() -> None:
         )
         worker = Worker.objects.create(host="a", pid=1, lease_until=now - past)
         Stream.objects.create(worker=worker, session=kept, kind="call", server="example-shop")
+        BusMessage.objects.create(sender="a", body="{}", created_at=now - past)
         CallRecord.objects.create(
             started_at=now - past * 1000, minute=0, duration_ms=1, step=0, method="tools/call"
         )
@@ -89,8 +91,8 @@ def test_what_is_over_is_deleted():
     assert prune() == [f"{name}: 2 deleted" for name in NAMES]
 
     left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
-    left += (Worker, Stream, CallRecord, KeptState, UsedState, PageVisit)
-    assert [model._default_manager.count() for model in left] == [1] * 11
+    left += (Worker, Stream, CallRecord, KeptState, UsedState, PageVisit, BusMessage)
+    assert [model._default_manager.count() for model in left] == [1] * len(left)
     assert prune() == [f"{name}: 0 deleted" for name in NAMES]
 
 
