@@ -2,12 +2,14 @@
 
     python -m tests.benchmarks serve --server uvicorn --port 8000 [--tools 100] [--view]
     python -m tests.benchmarks run [--server uvicorn] [--tools 100] [--seconds 2] [--rounds 3] [--pin]
+    python -m tests.benchmarks canary [--server uvicorn] [--workers 2] [--clients 200] [--rounds 30]
     python -m tests.benchmarks prepare
 
 `run` starts the site on both roads (the consumer and the plain view) and a bare ASGI floor, measures each
 case in turn and goes through all of them `--rounds` times, so that noise falls on all alike. `prepare`
 makes the tables that `db_get` needs; the other two do it themselves. The settings module says which
-environment variables choose the database.
+environment variables choose the database. `canary` has two users talk on several processes that share
+PostgreSQL and Redis, and looks for what reaches the wrong one; it exits with 1 when anything does.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests import sites
-from tests.benchmarks import database, load, table
+from tests.benchmarks import canary, database, load, table
 from tests.benchmarks.cases import CASES, CONSUMER, FLOOR, VIEW, Figures, check, import_ms, measure
 
 PACKAGE = "tests.benchmarks"
@@ -42,6 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb == "prepare":
         database.prepare()
         return 0
+    if options.verb == "canary":
+        astray = canary.run(
+            options.server, workers=options.workers, clients=options.clients, rounds=options.rounds
+        )
+        return 1 if astray else 0
     _prepare()
     extra = {"BENCH_TOOLS": str(options.tools)} if options.tools is not None else {}
     if options.verb == "serve":
@@ -72,6 +79,11 @@ def _parser() -> argparse.ArgumentParser:
         "--only", default="", help="the cases with this text, and what they are held to"
     )
     run.add_argument("--pin", action="store_true", help="servers on core 0, load on core 1")
+    secrets = verbs.add_parser("canary", help="look for what reaches the wrong user")
+    secrets.add_argument("--server", choices=ASGI_SERVERS, default="uvicorn")
+    secrets.add_argument("--workers", type=int, default=2)
+    secrets.add_argument("--clients", type=int, default=200)
+    secrets.add_argument("--rounds", type=int, default=30, help="of each client")
     verbs.add_parser("prepare", help="make the tables")
     return parser
 

@@ -52,3 +52,11 @@ async def tell_mine(ctx: Context, method: str, params: dict[str, Any]) -> int | 
 async def lists_changed() -> int | None:
     """Tell that the list of tools is another."""
     return await default_server.anotify_tools_list_changed()
+
+
+@tool
+def count_users() -> int:
+    """Ask the database."""
+    from django.contrib.auth.models import User
+
+    return User.objects.count()
