@@ -6,9 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
 from django_mcp import default_server
-from tests.sessions.site import changing, holding, questions
+from tests.sessions.site import changing, holding, questions, working
 
-__all__ = ["changing", "holding", "questions", "urlpatterns"]
+__all__ = ["changing", "holding", "questions", "urlpatterns", "working"]
 
 
 def touch(request: HttpRequest, name: str) -> HttpResponse:
