@@ -18,7 +18,7 @@ from django.conf import settings
 
 import django_mcp
 
-EXTRAS = {"oauth2_provider", "oauthlib"}
+EXTRAS = {"celery", "django_tasks", "oauth2_provider", "oauthlib"}
 
 source, installed = Path(sys.argv[1]), Path(django_mcp.__file__).parent
 if source.resolve() == installed.resolve():

@@ -190,9 +190,9 @@ async def convert_price(euros: Decimal, currency: Literal["EUR", "GBP", "USD"]) 
     return f"{euros * EUROS[currency]:.2f} {currency}"
 
 
-@tool(read_only=True, timeout=30)
+@tool(read_only=True, task="allowed")
 async def export_orders(ctx: Context) -> ToolResult:
-    """Export the orders you may see as a CSV file, telling how far it is."""
+    """Export the orders you may see as a CSV file, telling how far it is; as a task if it may be."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["number", "customer", "status", "total"])

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.core.management import call_command
@@ -16,6 +16,7 @@ from django_mcp import default_server
 from example_project.backoffice.mcp import staff_server
 from example_project.shop import sample
 from example_project.shop.models import Order, Product
+from tests.server.tasks import Modern
 from tests.wire import R1, R5, WireClient
 
 pytestmark = pytest.mark.django_db
@@ -250,3 +251,13 @@ def test_a_present_is_wrapped_as_the_user_says():
     assert question.endswith("The cards with stars hold 40 letters.")
     assert text_of(last) == "Order 2026-0003 is wrapped. stars: For you"
     assert Order.objects.get(number="2026-0003").note == "stars: For you"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_export_goes_on_as_a_task():
+    await sync_to_async(sample.load)()
+    client = Modern(default_server)
+    task = await client.until(await client.create("export_orders"), "completed")
+
+    (resource,) = [each for each in task["result"]["content"] if each["type"] == "resource"]
+    assert resource["resource"]["mimeType"] == "text/csv"

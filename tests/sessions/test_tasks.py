@@ -18,7 +18,7 @@ from tests.wire import META, R5, headers_for, message
 EXTENSION = "io.modelcontextprotocol/tasks"
 RELATED = "io.modelcontextprotocol/related-task"
 ACCEPTED = {"action": "accept", "content": {"name": "red"}}
-CAPABILITIES = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
+CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
 
 
 class Modern:

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django_mcp.calls.retention import old_calls, prune_calls
 from django_mcp.conf import settings
 from django_mcp.handlers.states import prune_states
-from django_mcp.models import KeptState, Session, UsedState
+from django_mcp.models import KeptState, Session, Task, UsedState
 from django_mcp.pages.visits import prune_visits
 from django_mcp.push.database_bus import prune_messages
 from django_mcp.servers import all_servers
@@ -21,13 +21,14 @@ from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.pruning import AT_ONCE, expired_sessions, prune_sessions
 from django_mcp.sessions.workers import prune_workers
+from django_mcp.tasks import prune_tasks
 
 
 class Command(BaseCommand):
-    """Delete expired sessions, questions, events and states, old calls, and processes that are gone."""
+    """Delete expired sessions, questions, events, states and tasks, old calls, and processes that are gone."""
 
     help = (
-        "Deletes what is over: expired sessions, questions, recorded events and states of calls, "
+        "Deletes what is over: expired sessions, questions, recorded events, states of calls and tasks, "
         "calls older than CALL_RETENTION_DAYS, and processes that are gone. Never all at once, so "
         "that nobody waits for long."
     )
@@ -59,6 +60,7 @@ def _prune() -> dict[str, int]:
         "states": _until_none(prune_states),
         "pages": _until_none(prune_visits),
         "messages": _until_none(prune_messages),
+        "tasks": _until_none(prune_tasks),
         "calls": prune_calls(now),
     }
 
@@ -74,6 +76,7 @@ def _count() -> dict[str, int]:
         "states": sum(rows.filter(expires_at__lte=now).count() for rows in states),
         "pages": prune_visits(is_dry_run=True),
         "messages": prune_messages(is_dry_run=True),
+        "tasks": Task.objects.filter(expires_at__lte=now).count(),
         "calls": old_calls(now).count(),
     }
 

@@ -155,8 +155,8 @@ async def _look_after(server: MCPServer, exchange: Exchange, task: Task) -> Task
         return task
     entry = server.registry.tools.get(task.tool)
     if entry is not None and entry.may_run_again:
-        run = new_id()
-        again = await advance(server, task.id, lambda each, now_s: each.claim(run, now_s))
+        run = new_id() if server.runner.is_here else None
+        again = await advance(server, task.id, lambda each, now_s: each.take_over(run, now_s))
         if again is not None:
             logger.warning("Task %s (tool %s) is begun again", task.id[:8], task.tool)
             await server.runner.start(server, again, exchange)

@@ -107,15 +107,18 @@ class Task:
     # -- steps
 
     def claim(self, run: str, now_s: float) -> Task | None:
-        """Have a run work on it, unless another one does."""
-        if self.status != WORKING or (self.lease_s is not None and self.lease_s >= now_s):
+        """Have a run work on it, unless one has begun."""
+        if self.status != WORKING or self.lease_s is not None:
             return None
-        if self.lease_s is None:
-            return replace(self, run=run, lease_s=now_s + LEASE_S)
+        return replace(self, run=run, lease_s=now_s + LEASE_S)
+
+    def take_over(self, run: str | None, now_s: float) -> Task | None:
+        """Have another run begin where one has gone; with None, whichever comes first."""
         runs = self.rounds.get("runs", 1) + 1
-        if runs > MAX_RUNS:
+        if not self.is_orphaned(now_s) or runs > MAX_RUNS:
             return None
-        return replace(self, run=run, lease_s=now_s + LEASE_S, rounds={**self.rounds, "runs": runs})
+        lease_s = None if run is None else now_s + LEASE_S
+        return replace(self, run=run, lease_s=lease_s, rounds={**self.rounds, "runs": runs})
 
     def renew(self, run: str, now_s: float, message: str | None = None) -> Task | None:
         """Believe in its run for longer, and take down how far it says it is."""

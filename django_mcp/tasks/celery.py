@@ -1,0 +1,31 @@
+"""Run tasks by Celery: `pip install "django-mcp-endpoints[celery]"`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery import shared_task
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.tasks.runners import InProcessRunner, run_task
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.task import Task
+
+__all__ = ["CeleryRunner", "run_queued_task"]
+
+run_queued_task: Any = shared_task(name="django_mcp.run_task", ignore_result=True)(run_task)
+"""What the queue holds: the name of the server and the id of a task."""
+
+
+class CeleryRunner(InProcessRunner):
+    """Have Celery's workers run tasks, so that web workers can come and go."""
+
+    is_here = False
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+        """See `TaskRunner.start`."""
+        name = task.server
+        await run_in_pool(lambda: run_queued_task.delay(name, task.id))

@@ -1,0 +1,44 @@
+"""Run tasks by Django's task framework: `django.tasks` from Django 6.0 on, else its backport.
+
+Importing this needs one of the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import django
+from django.utils.module_loading import import_string
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.tasks.runners import InProcessRunner, run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.task import Task
+
+__all__ = ["DjangoTasksRunner", "run_queued_task"]
+
+
+_FRAMEWORK = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
+_queued: Callable[[Callable[[str, str], None]], Any] = import_string(f"{_FRAMEWORK}.task")
+
+
+@_queued
+def run_queued_task(server_name: str, task_id: str) -> None:
+    """Run one task; what the queue holds are the name of its server and its id."""
+    run_task(server_name, task_id)
+
+
+class DjangoTasksRunner(InProcessRunner):
+    """Have the workers of `TASKS` run tasks, so that web workers can come and go."""
+
+    is_here = False
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+        """See `TaskRunner.start`."""
+        name = task.server
+        await run_in_pool(lambda: run_queued_task.enqueue(name, task.id))

@@ -1,0 +1,107 @@
+"""Tasks that a queue runs: what it is given, and that anybody may have been faster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from django.test import override_settings
+
+from django_mcp import Context, MCPServer
+from django_mcp.tasks import run_task
+from tests.server.tasks import Legacy, Modern, Sure
+
+QUEUES = {
+    "django.tasks": "django_mcp.tasks.django_tasks.DjangoTasksRunner",
+    "celery": "django_mcp.tasks.celery.CeleryRunner",
+}
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    # Of the libraries themselves.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture(params=QUEUES)
+def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
+    app = Celery("tests", set_as_current=True)
+    app.conf.task_always_eager = True
+    runner = QUEUES[request.param]
+    tasks = {"default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"}}
+    with override_settings(DJANGO_MCP={"TASK_RUNNER": runner}, TASKS=tasks):
+        server = MCPServer("queued", public=True)
+
+        @server.tool(task="allowed")
+        def add(a: int, b: int) -> int:
+            return a + b
+
+        @server.tool(task="allowed")
+        def confirm(ctx: Context) -> str:
+            return ctx.elicit("Sure?", Sure).action
+
+        yield server
+    app.close()
+
+
+async def test_a_queue_runs_a_task(server: MCPServer):
+    client = Modern(server)
+    task_id = await client.create("add", a=2, b=3)
+
+    task = await client.until(task_id, "completed")
+    assert task["result"]["structuredContent"] == 5
+
+
+async def test_what_it_asks_goes_through_the_queue_again(server: MCPServer):
+    client = Modern(server)
+    task_id = await client.create("confirm")
+    task = await client.until(task_id, "input_required")
+    answers = {key: {"action": "decline"} for key in task["inputRequests"]}
+    await client.raw("tasks/update", {"taskId": task_id, "inputResponses": answers})
+
+    task = await client.until(task_id, "completed")
+    assert task["result"]["content"][0]["text"] == "decline"
+
+
+async def test_the_other_kind_of_client_waits_for_its_result(server: MCPServer):
+    client = Legacy(server)
+    task_id = await client.create("add", a=2, b=3)
+
+    result = await client.result("tasks/result", {"taskId": task_id})
+    assert result["content"][0]["text"] == "5"
+
+
+async def test_a_task_runs_once_however_often_the_queue_says_so(server: MCPServer):
+    client = Modern(server)
+    task_id = await client.create("add", a=2, b=3)
+    ended = await client.until(task_id, "completed")
+
+    await asyncio.to_thread(run_task, "queued", task_id)
+    await asyncio.to_thread(run_task, "queued", "forged")
+    assert await client.get(task_id) == ended
+    with pytest.raises(LookupError, match="no MCP server called 'other'"):
+        await asyncio.to_thread(run_task, "other", task_id)
+
+
+async def test_a_principal_comes_along(server: MCPServer, django_user_model: Any):
+    from django_mcp.auth.principal import AuthInfo, Principal
+
+    @server.tool(task="allowed")
+    def who(ctx: Context) -> str:
+        auth = ctx.auth
+        assert auth is not None
+        return f"{ctx.user.get_username()} {sorted(auth.scopes)}"
+
+    user = await django_user_model.objects.acreate(username="ann")
+    auth = AuthInfo(subject="ann", authenticator="jwt", scopes=frozenset({"a", "b"}))
+    client = Modern(server, principal=Principal(key="jwt:1", user=user, auth=auth))
+    task = await client.until(await client.create("who"), "completed")
+    assert task["result"]["content"][0]["text"] == "ann ['a', 'b']"
+
+    user.is_active = False
+    await user.asave()
+    task = await client.until(await client.create("who"), "failed")
+    assert task["error"]["code"] == -32602
