@@ -33,7 +33,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
     runner = QUEUES[request.param]
     tasks = {"default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"}}
     with override_settings(DJANGO_MCP={"TASK_RUNNER": runner}, TASKS=tasks):
-        server = MCPServer("queued", public=True)
+        # Workers find servers by name, and those of other tests may still be there.
+        server = MCPServer(request.node.name, public=True)
 
         @server.tool(task="allowed")
         def add(a: int, b: int) -> int:
@@ -79,8 +80,8 @@ async def test_a_task_runs_once_however_often_the_queue_says_so(server: MCPServe
     task_id = await client.create("add", a=2, b=3)
     ended = await client.until(task_id, "completed")
 
-    await asyncio.to_thread(run_task, "queued", task_id)
-    await asyncio.to_thread(run_task, "queued", "forged")
+    await asyncio.to_thread(run_task, server.name, task_id)
+    await asyncio.to_thread(run_task, server.name, "forged")
     assert await client.get(task_id) == ended
     with pytest.raises(LookupError, match="no MCP server called 'other'"):
         await asyncio.to_thread(run_task, "other", task_id)
