@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.backends import Backends
 from tests.sessions.client import LIMIT_S, Client, connected
-from tests.sessions.cluster import Backends, Cluster, manage, serving
+from tests.sessions.cluster import SITE, Cluster, serving
 from tests.wire import META, R5, headers_for, message
 
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -70,14 +71,14 @@ def backends(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if request.param == "shared":
         found: Backends = request.getfixturevalue("shared")
         return found
-    return Backends(more={"SITE_SQLITE": str(tmp_path_factory.mktemp("tasks") / "site.sqlite3")})
+    return Backends(sqlite=tmp_path_factory.mktemp("tasks") / "site.sqlite3")
 
 
 @pytest.fixture(scope="module")
 def site(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     if backends.postgres is None:
-        manage(backends, folder, "migrate", "-v", "0")
+        backends.manage(SITE, "migrate", "-v", "0")
     with serving(backends, folder) as cluster:
         yield cluster
     assert "Traceback" not in cluster.logs()
@@ -185,10 +186,10 @@ AGE = (
 async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
     backends: Backends, tmp_path: Path
 ):
-    more = {"SITE_SQLITE": str(tmp_path / "site.sqlite3")} if backends.postgres is None else None
-    mine = Backends(postgres=backends.postgres, redis=backends.redis, more=more)
-    if mine.postgres is None:
-        manage(mine, tmp_path, "migrate", "-v", "0")
+    mine = backends
+    if backends.postgres is None:
+        mine = Backends(sqlite=tmp_path / "site.sqlite3")
+        mine.manage(SITE, "migrate", "-v", "0")
     with serving(mine, tmp_path) as site:
         async with modern(site) as client:
             lost = await client.create("job", at=0, name="lost")
@@ -197,7 +198,7 @@ async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
                 await site.marked(f"{name} runs")
             site.kill(0)
             # Nothing is said of a process before the lease of its tasks is over: not waited for.
-            manage(mine, tmp_path, "shell", "-v", "0", "-c", AGE)
+            mine.manage(SITE, "shell", "-v", "0", "-c", AGE)
 
             task = await client.until(lost, "failed", at=1)
             assert task["error"]["code"] == -32603
