@@ -152,10 +152,12 @@ class DjangoAccess:
 
     def forget(self, user_ids: Collection[Any] | None) -> None:
         """Forget what was loaded for these users; None: for everybody."""
+        # Other processes name them as texts.
+        names = None if user_ids is None else set(map(str, user_ids))
         with self._lock:
             self._changes += 1
             for key, kept in list(self._kept.items()):
-                if user_ids is None or kept.user_id in user_ids:
+                if names is None or str(kept.user_id) in names:
                     del self._kept[key]
 
     def _keep(self, key: Hashable, kept: _Kept) -> None:

@@ -1,19 +1,18 @@
 """Signals of Django's users, groups and permissions: whose permissions have changed.
 
-Other processes learn of it within 2 s; see `access.MAX_AGE_S`.
+Other processes are told; what is lost counts within 2 s all the same, see `access.MAX_AGE_S`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from django.apps import apps
-from django.db import transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp.auth.access import permissions_changed
+from django_mcp.push.access import tell_after_commit
 
 __all__ = ["connect"]
 
@@ -64,4 +63,4 @@ def _members_changed(
 def _tell(user_ids: Collection[Any] | None, using: str) -> None:
     # Now for whoever reads inside of the transaction, and again for what is read before its end.
     permissions_changed(user_ids)
-    transaction.on_commit(partial(permissions_changed, user_ids), using=using)
+    tell_after_commit(user_ids, using)

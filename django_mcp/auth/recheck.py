@@ -12,13 +12,13 @@ from django_mcp.auth.principal import Principal
 __all__ = ["recheck"]
 
 
-async def recheck(principals: Iterable[Any]) -> set[str]:
-    """Return the keys of those principals whose credentials no longer hold.
+async def recheck(principals: Iterable[Any]) -> set[Principal]:
+    """Return those principals whose credentials no longer hold.
 
     A user was deactivated, a token or key expired or was revoked, a session of the site ended. It
     costs one query per kind of credentials, however many principals there are.
     """
-    ended: set[str] = set()
+    ended: set[Principal] = set()
     by_source: dict[Authenticator, list[Principal]] = {}
     now = time.time()
     for principal in principals:
@@ -27,7 +27,7 @@ async def recheck(principals: Iterable[Any]) -> set[str]:
             continue
         expires_at = principal.auth.expires_at if principal.auth is not None else None
         if expires_at is not None and expires_at <= now:
-            ended.add(principal.key)
+            ended.add(principal)
         elif principal.source is not None:
             by_source.setdefault(principal.source, []).append(principal)
     for source, theirs in by_source.items():

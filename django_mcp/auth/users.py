@@ -33,8 +33,8 @@ def find_users(keys: Collection[Any]) -> dict[Any, Any]:
     return {user.pk: user for user in users}
 
 
-def find_without_active_user(principals: Collection[Principal]) -> set[str]:
-    """Return the keys of those principals whose user is there no more, or no longer active."""
-    wanted = {each.key: each.user.pk for each in principals if each.user.pk is not None}
+def find_without_active_user(principals: Collection[Principal]) -> set[Principal]:
+    """Return those principals whose user is there no more, or no longer active."""
+    wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
     found = find_users(set(wanted.values())) if wanted else {}
-    return {key for key, pk in wanted.items() if pk not in found}
+    return {each for each, pk in wanted.items() if pk not in found}

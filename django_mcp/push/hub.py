@@ -17,8 +17,16 @@ def _make() -> Hub:
     hub = Hub(bus)
     bus.is_wanted = lambda: hub.is_busy
     hub.on_start.append(chain_signals)
+    hub.on_start.append(_hear_of_permissions)
     hub.on_tick.append(look_after)
     return hub
+
+
+def _hear_of_permissions(hub: Hub) -> None:
+    # It needs the hub itself.
+    from django_mcp.push.access import join
+
+    join(hub)
 
 
 _hub = _make()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.push.bus import Warner
 from django_mcp.push.rows import has_rows, write_rows
@@ -20,7 +20,7 @@ _trouble = Warner()
 
 async def look_after(hub: Hub) -> None:
     """Look after everything that is open in this process."""
-    if not hub.is_busy and not has_rows():
+    if not (hub.is_busy or hub.calls or has_rows()):
         return
     for step in (_end_lost_principals, write_rows):
         try:
@@ -31,26 +31,19 @@ async def look_after(hub: Hub) -> None:
 
 async def _end_lost_principals(hub: Hub) -> None:
     """End what streams and runs for those whose credentials do not hold any more."""
-    found: dict[str, Any] = {}
-    for principal in _principals(hub):
-        key = getattr(principal, "key", None)
-        if key is not None:
-            found[key] = principal
-    ended = await recheck(found.values()) if found else set()
+    streams = [each for each in hub.streams.values() if isinstance(each.principal, Principal)]
+    calls = [
+        *hub.calls,
+        *(ctx for each in hub.sessions.values() for ctx in each.in_flight.values()),
+    ]
+    # One user may have several credentials, of which one ends: each request has its own principal.
+    principals = {each.principal for each in (*streams, *calls)}
+    ended = await recheck(principals) if principals else set()
     if not ended:
         return
-    for stream in list(hub.streams.values()):
-        if getattr(stream.principal, "key", None) in ended:
+    for stream in streams:
+        if stream.principal in ended:
             stream.end(Ending.PRINCIPAL)
-    for session in list(hub.sessions.values()):
-        for ctx in list(session.in_flight.values()):
-            if getattr(ctx.principal, "key", None) in ended:
-                ctx.cancel()
-
-
-def _principals(hub: Hub) -> Iterable[Any]:
-    for stream in hub.streams.values():
-        yield stream.principal
-    for session in list(hub.sessions.values()):
-        for ctx in session.in_flight.values():
-            yield ctx.principal
+    for ctx in calls:
+        if ctx.principal in ended:
+            ctx.cancel()

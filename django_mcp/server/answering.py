@@ -31,7 +31,7 @@ from django_mcp.server.admission import admit, refuse_batch
 from django_mcp.server.admitting import refuse_rate
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.methods import METHODS
@@ -134,18 +134,17 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     revision = ctx.rules
     exchange.cancels_on_disconnect = revision.disconnect_cancels
     kept = exchange.connection
-    if kept is not None:
-        if request.id in kept.in_flight:
-            return _refuse(request.id, _DUPLICATE_ID, 400)
-        if request.method != "initialize":
-            kept.in_flight[request.id] = ctx
-            ctx.task = asyncio.current_task()
+    if kept is not None and request.id in kept.in_flight:
+        return _refuse(request.id, _DUPLICATE_ID, 400)
+    may_be_ended = kept is not None or exchange.principal is not ANONYMOUS
+    if may_be_ended:
+        _note_running(ctx)
     try:
         outcome = await (_begin(ctx, derived) if not ctx.options.strict else _run_strictly(ctx))
     finally:
         ctx.finish()
-        if kept is not None and kept.in_flight.get(request.id) is ctx:
-            del kept.in_flight[request.id]
+        if may_be_ended:
+            _note_end(ctx)
     if outcome is None:
         return None
     if ctx.options.strict and not isinstance(outcome, Refusal):
@@ -156,6 +155,26 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     if request.method == "initialize" and kept is None and exchange.headers is not None:
         return await _open_session(server, exchange, request, ctx.connection, reply)
     return reply
+
+
+def _note_running(ctx: Context[Any]) -> None:
+    """Write a call down where it is found to be cancelled."""
+    exchange, kept = ctx.exchange, ctx.exchange.connection
+    if kept is not None:
+        if ctx.method == "initialize":
+            return
+        kept.in_flight[ctx.request_id] = ctx
+    elif exchange.headers is not None and not exchange.is_buffered:
+        ctx.server.join_hub().calls.add(ctx)
+    ctx.task = asyncio.current_task()
+
+
+def _note_end(ctx: Context[Any]) -> None:
+    kept = ctx.exchange.connection
+    if kept is None:
+        ctx.server.hub.calls.discard(ctx)
+    elif kept.in_flight.get(ctx.request_id) is ctx:
+        del kept.in_flight[ctx.request_id]
 
 
 async def _run_strictly(ctx: Context[Any]) -> bytes | Refusal | None:
@@ -218,9 +237,10 @@ async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
             or ctx.exchange.is_disconnected
         ):
             raise
-        # Cancelled by the client's own notification: the task itself lives on.
+        # Cancelled by the client's own notification, or since its user may not use it any more:
+        # the task itself lives on.
         ctx.task.uncancel()
-        if ctx.exchange.headers is None or ctx.rules.is_stateless:
+        if ctx.exchange.headers is None:
             return None
         return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
     except StoreUnavailable:

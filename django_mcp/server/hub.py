@@ -20,14 +20,15 @@ from django_mcp.server.push import Change, Ending, PushStream, StreamKind, read_
 from django_mcp.server.upkeep import close_old_streams, may_see, ping_streams, wants_level
 
 if TYPE_CHECKING:
+    from django_mcp.server.context import Context
     from django_mcp.server.interfaces import Bus
     from django_mcp.server.server import MCPServer
     from django_mcp.server.sessions import Session
 
 logger = logging.getLogger("django_mcp")
 
-TICK_S = 2.0
-"""How often streams are looked at: what a process believes is never older than this."""
+TICK_S = 1.5
+"""How often streams are looked at. What a process believes is not older than 2 s with the time it takes."""
 
 
 class Hub:
@@ -38,6 +39,7 @@ class Hub:
         streams: what is open here, by id.
         sessions: those that this process holds objects of, by key.
         servers: those whose clients it knows, by name.
+        calls: what runs for somebody known, apart from what runs in sessions.
         on_start: called when it begins to live on an event loop.
         on_tick: called every `TICK_S`.
         is_closing: no further stream is opened, since the process is about to end.
@@ -50,6 +52,7 @@ class Hub:
         self.streams: dict[str, PushStream] = {}
         self.sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self.servers: WeakValueDictionary[str, MCPServer] = WeakValueDictionary()
+        self.calls: set[Context[Any]] = set()
         self.on_start: list[Callable[[Hub], Any]] = []
         self.on_tick: list[Callable[[Hub], Any]] = [close_old_streams, ping_streams]
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -101,6 +104,7 @@ class Hub:
         self.loop = None
         self.is_closing = False
         self.streams.clear()
+        self.calls.clear()
         self._by_list.clear()
         self._by_uri.clear()
         self._by_session.clear()

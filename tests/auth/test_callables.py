@@ -101,7 +101,7 @@ def test_rechecking_finds_who_was_deactivated(user: Any):
     get_user_model().objects.filter(pk=other.pk).update(is_active=False)
 
     with queries(1):
-        assert async_to_sync(recheck)(principals) == {principals[1].key}
+        assert async_to_sync(recheck)(principals) == {principals[1]}
 
 
 def test_a_user_may_do_all_and_a_token_what_its_scopes_say(user: Any):

@@ -89,7 +89,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
             handle=key.pk,
         )
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
         """See `Authenticator.find_ended`; a key that was revoked, expired or deleted counts."""
         return await run_in_pool(partial(_find_ended, principals))
 
@@ -106,7 +106,7 @@ _TWO = Rejection(
 _UNKNOWN = Rejection(reason="The API key is unknown, or no longer valid")
 
 
-def _find_ended(principals: Collection[Principal]) -> set[str]:
+def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
 
     from django_mcp.auth.users import active_filter
@@ -119,7 +119,7 @@ def _find_ended(principals: Collection[Principal]) -> set[str]:
         **active_filter("user__"),
     )
     known = set(valid.values_list("pk", flat=True))
-    return {each.key for each in principals if each.handle not in known}
+    return {each for each in principals if each.handle not in known}
 
 
 def _record_use(pk: int, now: datetime) -> None:

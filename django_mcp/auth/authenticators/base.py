@@ -75,8 +75,8 @@ class Authenticator:
         """Return what of the site keeps it from working, for the system checks; a sentence each."""
         return []
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
-        """Return the keys of those of its principals whose credentials no longer hold.
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
+        """Return those of its principals whose credentials no longer hold.
 
         Asked every few seconds for open streams: one query for all of them. Here it is about the
         users alone; a subclass that can ask for more says so with this.

@@ -110,19 +110,19 @@ class SessionAuthenticator(Authenticator):
         self._sessions[found] = cookie
         return found
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
         """See `Authenticator.find_ended`; a session that ended and a password that changed count."""
         sessions = {each: self._sessions.get(each, "") for each in principals}
         return await run_in_pool(partial(_find_ended, sessions))
 
 
-def _find_ended(sessions: Mapping[Principal, str]) -> set[str]:
+def _find_ended(sessions: Mapping[Principal, str]) -> set[Principal]:
     from django_mcp.auth.users import find_users
 
     living = _find_living(set(sessions.values()))
     users = find_users({each.user.pk for each in sessions})
     return {
-        principal.key
+        principal
         for principal, cookie in sessions.items()
         if cookie not in living or _hash_of(users.get(principal.user.pk)) != principal.handle
     }

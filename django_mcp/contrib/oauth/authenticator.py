@@ -78,7 +78,7 @@ class OAuthAuthenticator(BearerAuthenticator):
             handle=token.pk,
         )
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[str]:
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
         """See `Authenticator.find_ended`; a token that was refreshed is no longer there either."""
         return await run_in_pool(partial(_find_ended, principals))
 
@@ -94,7 +94,7 @@ def _is_usable(application: Any, resource: str | None) -> bool:
     return application is not None and bool(application.is_usable(Request(resource or "")))
 
 
-def _find_ended(principals: Collection[Principal]) -> set[str]:
+def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
     from django.utils import timezone
     from oauth2_provider.models import get_access_token_model
@@ -105,4 +105,4 @@ def _find_ended(principals: Collection[Principal]) -> set[str]:
         expires__gt=timezone.now(),
     )
     known = set(valid.values_list("pk", flat=True))
-    return {each.key for each in principals if each.handle not in known}
+    return {each for each in principals if each.handle not in known}

@@ -1,0 +1,110 @@
+"""Word of changed permissions, to those concerned: every process forgets what it knew, and tells them.
+
+Several changes of one transaction are one. It is a hint: what nobody told of counts within 2 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.auth.access import permissions_changed
+from django_mcp.protocol.json import JSONObject
+from django_mcp.push.hub import process_hub
+from django_mcp.push.upkeep import look_after
+from django_mcp.server.push import LISTS, Change, PushStream
+
+if TYPE_CHECKING:
+    from django_mcp.server.hub import Hub
+
+__all__ = ["join", "tell_after_commit"]
+
+MAX_TOLD = 500
+"""Users named in one message; of more it is said that anybody's may have changed."""
+
+KIND = "access"
+
+_local = threading.local()
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def tell_after_commit(user_ids: Collection[Any] | None, using: str) -> None:
+    """Tell of changed permissions once the transaction is committed, here and everywhere.
+
+    Args:
+        user_ids: primary keys of the users; None: anybody's may have changed.
+        using: the database.
+    """
+    from django.db import transaction
+
+    waiting: dict[str, set[str] | None] = vars(_local).setdefault("waiting", {})
+    if user_ids is None:
+        waiting[using] = None
+    else:
+        named = waiting.setdefault(using, set())
+        if named is not None:
+            named.update(map(str, user_ids))
+    # For each change, since a savepoint of it may be rolled back; the first has them all.
+    transaction.on_commit(partial(_tell, waiting, using), using=using)
+
+
+def _tell(waiting: dict[str, set[str] | None], using: str) -> None:
+    if using not in waiting:
+        return
+    users = waiting.pop(using)
+    if users is not None and len(users) > MAX_TOLD:
+        users = None
+    permissions_changed(users)
+    hub = process_hub()
+    message = {"users": None if users is None else sorted(users)}
+    if hub.is_running and hub.loop is not None:
+        hub.loop.call_soon_threadsafe(_announce, hub, message)
+    else:
+        hub.bus.send_now({"kind": KIND, **message})
+
+
+def _announce(hub: Hub, message: JSONObject) -> None:
+    hub.tell(KIND, **message)
+    _take_changed(hub, message)
+
+
+def join(hub: Hub) -> None:
+    """Have a hub hear of changed permissions from other processes."""
+    hub.on(KIND, partial(_take, hub))
+
+
+def _take(hub: Hub, message: JSONObject) -> None:
+    users = message["users"]
+    permissions_changed(None if users is None else set(users))
+    _take_changed(hub, message)
+
+
+def _take_changed(hub: Hub, message: JSONObject) -> None:
+    """Tell the streams of these users to read their lists again, and end those that may not stay."""
+    users = message["users"]
+    for stream in list(hub.streams.values()):
+        if stream.is_active and _is_of(stream, users):
+            _offer_lists(hub, stream)
+    task = asyncio.get_running_loop().create_task(look_after(hub))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+def _is_of(stream: PushStream, users: Collection[str] | None) -> bool:
+    if not getattr(stream.principal, "is_authenticated", False):
+        return False
+    user = getattr(stream.principal, "user", stream.principal)
+    return users is None or str(getattr(user, "pk", None)) in users
+
+
+def _offer_lists(hub: Hub, stream: PushStream) -> None:
+    server = hub.servers.get(stream.server_name)
+    if server is None or not server.derived.requirements.rules:
+        return
+    for name in LISTS:
+        if name in stream.lists and name in server.derived.features:
+            change = Change(server=server.name, list=name)
+            stream.offer(stream.encode(*change.notification()))

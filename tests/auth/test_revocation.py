@@ -1,0 +1,204 @@
+"""What is open when somebody loses what they had: it ends, their lists change, others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group, Permission, User
+from django.db import transaction
+from django.test import override_settings
+
+from django_mcp import Context, MCPServer
+from django_mcp.auth import APIKeyAuthenticator, Principal
+from django_mcp.auth.authenticators.base import Authenticator
+from django_mcp.auth.principal import make_key
+from django_mcp.models import APIKey
+from django_mcp.push.hub import process_hub
+from django_mcp.push.upkeep import look_after
+from django_mcp.test import AsyncMCPClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+REVISIONS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+LISTED = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[None]:
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "memory"}):
+        yield
+
+
+class Started:
+    """Tells that a handler runs, and how it ended."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.ended: list[str] = []
+
+
+def make_server(started: Started | None = None) -> MCPServer:
+    server = MCPServer("revoking", authenticators=[APIKeyAuthenticator()])
+
+    @server.tool(permission="shop.view_order")
+    def hidden() -> str:
+        return "seen"
+
+    @server.tool
+    async def wait(ctx: Context) -> str:
+        assert started is not None
+        started.began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            started.ended.append(f"cancelled {ctx.is_cancelled}")
+            raise
+        return ""
+
+    server.resource("x://1", name="x")(lambda: "x")
+    return server
+
+
+@sync_to_async
+def issue(name: str) -> tuple[User, APIKey, str]:
+    user, _ = User.objects.get_or_create(username=name)
+    key, text = APIKey.objects.issue(user=user, name="test")
+    return user, key, text
+
+
+def client_of(server: MCPServer, text: str, revision: str) -> AsyncMCPClient:
+    headers = {"Authorization": f"Bearer {text}"}
+    return AsyncMCPClient(server, revision=revision, headers=headers)
+
+
+async def revoke_key(user: User, key: APIKey) -> None:
+    await sync_to_async(APIKey.objects.filter(pk=key.pk).update)(revoked_at=key.created_at)
+
+
+async def expire_key(user: User, key: APIKey) -> None:
+    await sync_to_async(APIKey.objects.filter(pk=key.pk).update)(expires_at=key.created_at)
+
+
+async def deactivate(user: User, key: APIKey) -> None:
+    await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
+
+
+async def delete(user: User, key: APIKey) -> None:
+    await sync_to_async(user.delete)()
+
+
+ENDS = pytest.mark.parametrize("end", [revoke_key, expire_key, deactivate, delete])
+
+
+@REVISIONS
+@ENDS
+async def test_streams_and_calls_end_with_the_credentials(revision: str, end: Any) -> None:
+    started = Started()
+    server = make_server(started)
+    user, key, text = await issue("ann")
+    _, _, others = await issue("bob")
+    theirs, other = client_of(server, text, revision), client_of(server, others, revision)
+
+    async with other.listen() as stays, theirs.listen() as goes:
+        call = asyncio.create_task(theirs.call("wait"))
+        await started.began.wait()
+        await end(user, key)
+        await look_after(process_hub())
+
+        with pytest.raises(Exception, match="ancel"):
+            await asyncio.wait_for(call, 5)
+        assert started.ended == ["cancelled True"]
+        await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+        await server.anotify_tools_list_changed()
+        assert (await stays.next())["method"] == "notifications/tools/list_changed"
+
+
+async def test_one_of_a_users_credentials_ends_alone() -> None:
+    class Tokens(Authenticator):
+        kind = "tokens"
+
+        async def find_ended(self, principals: Any) -> set[Principal]:
+            return {each for each in principals if each.handle == "old"}
+
+    source = Tokens()
+
+    class Stream:
+        def __init__(self, handle: str) -> None:
+            key = make_key("tokens", 1, "client")
+            self.principal = Principal(key=key, source=source, handle=handle)
+
+    from django_mcp.auth.recheck import recheck
+
+    streams = [Stream("old"), Stream("new")]
+
+    assert await recheck(each.principal for each in streams) == {streams[0].principal}
+
+
+@sync_to_async
+def grant(user: User) -> None:
+    with transaction.atomic():
+        for codename in ("view_order", "change_order", "add_order"):
+            user.user_permissions.add(Permission.objects.get(codename=codename))
+
+
+@sync_to_async
+def grant_to_group(user: User) -> None:
+    group = Group.objects.create(name="clerks")
+    user.groups.add(group)
+    group.permissions.add(Permission.objects.get(codename="view_order"))
+
+
+@sync_to_async
+def grant_in_vain(user: User) -> None:
+    with transaction.atomic():
+        user.user_permissions.add(Permission.objects.get(codename="view_order"))
+        transaction.set_rollback(True)
+
+
+@REVISIONS
+async def test_a_granted_permission_is_told_to_whom_it_concerns(revision: str) -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    theirs, other = client_of(server, anns, revision), client_of(server, bobs, revision)
+
+    async with theirs.listen() as listening, other.listen() as unconcerned:
+        assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
+        await grant(ann)
+        assert {(await listening.next())["method"] for _ in range(2)} <= LISTED
+        assert "hidden" in {tool["name"] for tool in await theirs.list_tools()}
+        await server.anotify("notifications/none")
+        await server.anotify_tools_list_changed()
+        await listening.next()
+        await unconcerned.next()
+
+    # Three permissions of one transaction are one change, and none of the other's.
+    assert len(unconcerned.heard) == 1
+    assert len(listening.heard) == 3
+
+
+@REVISIONS
+async def test_a_groups_permissions_concern_everybody(revision: str) -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    theirs = client_of(server, anns, revision)
+
+    async with theirs.listen() as listening:
+        await grant_to_group(ann)
+        assert (await listening.next())["method"] in LISTED
+        assert "hidden" in {tool["name"] for tool in await theirs.list_tools()}
+
+
+async def test_what_is_rolled_back_is_not_told() -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    theirs = client_of(server, anns, "2026-07-28")
+
+    async with theirs.listen() as listening:
+        await grant_in_vain(ann)
+        assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
+        await server.anotify_prompts_list_changed()
+        assert (await listening.next())["method"] == "notifications/prompts/list_changed"
