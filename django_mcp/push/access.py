@@ -83,14 +83,17 @@ def _take(hub: Hub, message: JSONObject) -> None:
 
 
 def _take_changed(hub: Hub, message: JSONObject) -> None:
-    """Tell the streams of these users to read their lists again, and end those that may not stay."""
-    users = message["users"]
+    task = asyncio.get_running_loop().create_task(_catch_up(hub, message["users"]))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+async def _catch_up(hub: Hub, users: Collection[str] | None) -> None:
+    """End what these users may not have open any more, and have the rest read their lists again."""
+    await look_after(hub)
     for stream in list(hub.streams.values()):
         if stream.is_active and _is_of(stream, users):
             _offer_lists(hub, stream)
-    task = asyncio.get_running_loop().create_task(look_after(hub))
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
 
 
 def _is_of(stream: PushStream, users: Collection[str] | None) -> bool:

@@ -37,7 +37,7 @@ async def _end_lost_principals(hub: Hub) -> None:
         *(ctx for each in hub.sessions.values() for ctx in each.in_flight.values()),
     ]
     # One user may have several credentials, of which one ends: each request has its own principal.
-    principals = {each.principal for each in (*streams, *calls)}
+    principals = {each.principal for each in streams} | {ctx.principal for ctx in calls}
     ended = await recheck(principals) if principals else set()
     if not ended:
         return

@@ -88,12 +88,13 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(site: Running, *uris: str) -> AsyncIterator[Listener]:
+async def listening(site: Running, *uris: str, **more: str) -> AsyncIterator[Listener]:
     """Listen as a client of 2026-07-28 does."""
     wanted = {"toolsListChanged": True, "resourceSubscriptions": list(uris)}
     request = message("subscriptions/listen", {"notifications": wanted}, revision=R5, id="listen")
     async with connect(site.host, site.port) as client:
-        await client.send(post("/mcp", json.dumps(request).encode(), headers_for(request, R5)))
+        headers = {**headers_for(request, R5), **more}
+        await client.send(post("/mcp", json.dumps(request).encode(), headers))
         listener = Listener(client, await client.read_head())
         await listener.until("notifications/subscriptions/acknowledged")
         yield listener

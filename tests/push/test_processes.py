@@ -43,14 +43,13 @@ class Site:
     extra: dict[str, str]
     redis: PrivateRedis | None = None
 
-    async def run(self, uri: str, how: str) -> str:
+    async def run(self, *arguments: str, script: str = "publish") -> str:
         """Tell of a change from a third process; return what it printed."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            f"{SITE}.publish",
-            uri,
-            how,
+            f"{SITE}.{script}",
+            *arguments,
             cwd=ROOT,
             env=environment(SITE, self.extra),
             stdout=subprocess.PIPE,
@@ -290,3 +289,40 @@ async def test_push_is_back_soon_after_redis_was_restarted(site: Site):
         site.redis.start()
 
         await hear_within(listener, tell, 5)
+
+
+@pytest.mark.parametrize("action", ["revoke", "deactivate", "deactivate aloud"])
+async def test_streams_end_in_both_processes_when_their_user_may_no_longer(site: Site, action: str):
+    name, other = f"ann {action}", f"bob {action}"
+    anns = await site.run("issue", name, script="people")
+    bobs = await site.run("issue", other, script="people")
+    async with (
+        listening(site.first, authorization=f"Bearer {anns}") as near,
+        listening(site.second, authorization=f"Bearer {anns}") as far,
+        listening(site.second, authorization=f"Bearer {bobs}") as stays,
+    ):
+        await site.run(action, name, script="people")
+
+        # The first may be the end of what it asked for.
+        for listener in (near, far):
+            while (found := await listener.next()) is not None:
+                assert "method" not in found
+        await call(site.second, "add_tool", name=f"after_{action}".replace(" ", "_"))
+        await stays.until("notifications/tools/list_changed")
+
+
+async def test_a_permission_granted_elsewhere_is_told_to_whom_it_concerns(site: Site):
+    anns = await site.run("issue", "granted", script="people")
+    async with (
+        listening(site.first, authorization=f"Bearer {anns}") as near,
+        listening(site.second, authorization=f"Bearer {anns}") as far,
+        listening(site.second, "stock://after") as nobody,
+    ):
+        await site.run("grant", "granted", script="people")
+
+        await near.until("notifications/tools/list_changed")
+        await far.until("notifications/tools/list_changed")
+        await call(site.first, "change", uri="stock://after")
+        found = await nobody.next()
+        assert found is not None
+        assert found["method"] == "notifications/resources/updated"

@@ -16,6 +16,11 @@ def stock(sku: str) -> str:
     return sku
 
 
+@tool(permission="django_mcp.view_apikey")
+def guarded() -> str:
+    return "seen"
+
+
 @tool
 def change(uri: str) -> int | None:
     """Tell of a change from a thread."""

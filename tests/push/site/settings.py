@@ -22,7 +22,13 @@ DATABASES = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
     }
 }
-DJANGO_MCP = {"NAME": "push", "PUBLIC": True, "MAX_STREAMS_PER_PRINCIPAL": 5000}
+DJANGO_MCP = {
+    "NAME": "push",
+    "PUBLIC": True,
+    # Those without credentials are nobody.
+    "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    "MAX_STREAMS_PER_PRINCIPAL": 5000,
+}
 if "TEST_SESSION_STORE" in os.environ:
     DJANGO_MCP["SESSION_STORE"] = os.environ["TEST_SESSION_STORE"]
 if "TEST_PING_S" in os.environ:
