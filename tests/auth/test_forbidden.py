@@ -15,7 +15,7 @@ from tests.auth.guarded.people import principal
 from tests.auth.guarded.servers import make_server
 from tests.sites import Running, running
 from tests.transports.http.rawhttp import connect, post
-from tests.wire import R4, R5, WireClient, headers_for, message
+from tests.wire import HANDSHAKE, R4, R5, WireClient, headers_for, message
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "call": ("tools/call", {"name": "hidden", "arguments": {"region": "eu"}}),
@@ -82,6 +82,24 @@ async def test_forbidden_looks_like_unknown(
         unknown_body,
         unknown_headers,
     )
+
+
+@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
+@pytest.mark.parametrize("uri", ["x://hidden", "hidden://1"])
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda each: each.name)
+@pytest.mark.django_db(transaction=True)
+async def test_a_hidden_resource_is_subscribed_to_as_an_unknown_one(
+    revision: Revision, who: str, uri: str, method: str
+) -> None:
+    asking = ANONYMOUS if who == "nobody" else principal(who)
+    client = WireClient(make_server(), revision, principal=asking)
+
+    status, seen = await client.send(method, {"uri": uri})
+    unknown_status, unknown = await client.send(method, renamed({"uri": uri}))
+
+    same = json.loads(json.dumps({**seen, "id": 0}).replace("hidden", "absent"))
+    assert (status, same) == (unknown_status, {**unknown, "id": 0})
 
 
 @every_case

@@ -16,10 +16,12 @@ from django_mcp import Context, MCPServer
 from django_mcp.auth import APIKeyAuthenticator, Principal
 from django_mcp.auth.authenticators.base import Authenticator
 from django_mcp.auth.principal import make_key
+from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.push.hub import process_hub
 from django_mcp.push.upkeep import look_after
 from django_mcp.test import AsyncMCPClient
+from tests.wire import R4, WireClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
 REVISIONS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -202,3 +204,39 @@ async def test_what_is_rolled_back_is_not_told() -> None:
         assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
         await server.anotify_prompts_list_changed()
         assert (await listening.next())["method"] == "notifications/prompts/list_changed"
+
+
+# -- so many at once, each
+
+
+@REVISIONS
+async def test_streams_are_counted_by_principal(revision: str) -> None:
+    server = MCPServer("capped", authenticators=[APIKeyAuthenticator()], max_streams_each=1)
+    server.tool(name="t")(lambda: "")
+    _, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    first, second = client_of(server, anns, revision), client_of(server, anns, revision)
+
+    async with first.listen():
+        with pytest.raises(MCPError) as refused:
+            async with second.listen():
+                pass
+        assert refused.value.status == 429
+        async with client_of(server, bobs, revision).listen():
+            pass
+    async with second.listen():
+        pass
+
+
+async def test_sessions_are_counted_by_principal() -> None:
+    server = MCPServer("capped", public=True, max_sessions_each=1)
+    server.tool(name="t")(lambda: "")
+    ann, bob = (Principal(key=f"named:{name}", user=User(username=name)) for name in "ab")
+    first, second, other = (WireClient(server, R4, principal=each) for each in (ann, ann, bob))
+    for client in (first, other, second):
+        await client.open()
+
+    # A principal's newest takes the place of their own oldest, and of nobody else's.
+    assert (await first.send("tools/list"))[0] == 404
+    assert (await second.send("tools/list"))[0] == 200
+    assert (await other.send("tools/list"))[0] == 200
