@@ -30,7 +30,8 @@ LISTED = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", 
 
 @pytest.fixture(autouse=True)
 def memory() -> Iterator[None]:
-    with override_settings(DJANGO_MCP={"SESSION_STORE": "memory"}):
+    # One thread, since one database in memory locks its tables against another.
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "memory", "SYNC_THREADS": 0}):
         yield
 
 
