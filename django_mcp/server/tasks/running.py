@@ -55,6 +55,7 @@ class TaskRun:
         is_detached: the call is a task by now; before, it may still be answered directly.
         asks, state: what the handler left to be asked, once it did.
         message: what it says of itself.
+        loop: where it runs, once it does.
     """
 
     def __init__(self, server: MCPServer, run_id: str | None = None) -> None:
@@ -65,6 +66,7 @@ class TaskRun:
         self.asks: Mapping[str, Ask] | None = None
         self.state: Any = None
         self.message: str | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._news = asyncio.Event()
 
     @property
@@ -96,9 +98,9 @@ class TaskRun:
             )
 
     def stop(self) -> None:
-        """Have the handler stop: nobody waits for its result."""
-        if self.ctx is not None:
-            self.ctx.cancel()
+        """Have the handler stop: nobody waits for its result. From any thread."""
+        if self.ctx is not None and self.loop is not None:
+            self.loop.call_soon_threadsafe(self.ctx.cancel)
 
     async def beat(self) -> None:
         """Say again and again that the run goes on; stop it when it should not."""
@@ -220,6 +222,7 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     if task is None or ctx is None:
         raise TypeError("the run of no task")
     server = run.server
+    run.loop = asyncio.get_running_loop()
     ctx.task = call
     server.join_hub()
     server.hub.on("task", take_ended)
