@@ -263,6 +263,7 @@ async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> No
     assert "inputRequests" in await newest.result("tools/call", {**call(), "_meta": plain})
 
 
+@pytest.mark.http_only
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 async def test_without_a_session_older_clients_cannot_be_asked(
     server: MCPServer, revision: Any

@@ -99,6 +99,7 @@ async def test_capabilities_follow_what_is_registered(
     assert (await client.error("tools/list"))[1]["code"] == -32601
 
 
+@pytest.mark.http_only
 async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -> None:
     """LOG-01"""
     silent = WireClient(server, R5, streams=False)
@@ -149,6 +150,7 @@ async def test_two_requests_share_nothing_on_one_pipe(server: MCPServer) -> None
     assert connection.revision is None
 
 
+@pytest.mark.http_only
 async def test_a_server_may_speak_some_revisions_only() -> None:
     modern = MCPServer("tests", revisions=[R5.name])
     legacy = MCPServer("tests", revisions=[R3.name, R4.name])
@@ -187,7 +189,15 @@ async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"\xff", b"[]", b"5", b'{"jsonrpc":"2.0","id":null,"method":"ping"}']
+    "body",
+    [
+        pytest.param(b"", marks=pytest.mark.http_only),
+        b"{",
+        b"\xff",
+        b"[]",
+        b"5",
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+    ],
 )
 async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, body: bytes) -> None:
     """RPC-01, RPC-02, RPC-05"""
@@ -200,6 +210,7 @@ async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, b
     assert "id" not in answer
 
 
+@pytest.mark.http_only
 async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None:
     """RPC-09, RPC-10, HTM-01"""
     batch = [

@@ -275,6 +275,7 @@ async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -
         assert text(told) == "Tool needs needs a client that declares: sampling"
 
 
+@pytest.mark.http_only
 async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
     """HDR-08, HDR-09, HDR-10, HDR-11, HDR-12"""
     calls = []

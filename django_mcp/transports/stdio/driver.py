@@ -165,7 +165,7 @@ class Pipe:
                 continue
             self._running[task] = size
             self._running_bytes += size
-            if self._connection.revision is None and _may_shake_hands(line):
+            if self._teller is None and _may_shake_hands(line):
                 # What comes behind it may need what it settles.
                 self._shaking_hands = task
         if released:

@@ -81,9 +81,10 @@ async def refuse_to_end() -> str:
 
 
 @tool
-async def count(ctx: Context, to: int) -> str:
+async def count(ctx: Context, to: int, pause_s: float = 0) -> str:
     for done in range(1, to + 1):
         await ctx.aprogress(done, total=to)
+        await asyncio.sleep(pause_s)
     return "counted"
 
 
