@@ -87,39 +87,61 @@ async def test_it_listens(mode: str) -> None:
         assert "stock://a" in repr(event)
 
 
-async def test_it_hears_of_what_another_process_publishes(tmp_path: Path) -> None:
+def manage(package: str, *arguments: str, **extra: str) -> str:
+    """Run a command of a site in a process of its own, and return what it prints."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), *arguments],
+        env=environment(package, extra),
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """A database that processes of this site share."""
+    path = str(tmp_path / "db.sqlite3")
+    manage(SITE, "migrate", "-v", "0", STDIO_DATABASE=path)
+    return path
+
+
+async def test_it_hears_of_what_another_process_publishes(database: str) -> None:
     """The processes share a database, which carries what is told."""
-    extra = {"STDIO_DATABASE": str(tmp_path / "db.sqlite3")}
-    manage = [sys.executable, str(ROOT / "manage.py")]
-    how: dict[str, Any] = {"env": environment(SITE, extra), "cwd": ROOT, "check": True}
-    subprocess.run([*manage, "migrate", "-v", "0"], **how)
     code = "from django_mcp import default_server as s; s.notify_resource_updated('stock://a')"
     async with (
-        Client(program(SITE, **extra), mode="auto") as client,
+        Client(program(SITE, STDIO_DATABASE=database), mode="auto") as client,
         client.listen(resource_subscriptions=["stock://a"]) as stream,
     ):
-        await asyncio.to_thread(subprocess.run, [*manage, "shell", "-c", code], **how)
+        await asyncio.to_thread(manage, SITE, "shell", "-c", code, STDIO_DATABASE=database)
         event = await asyncio.wait_for(anext(aiter(stream)), LIMIT_S)
         assert "stock://a" in repr(event)
 
 
-async def test_the_example_shop_asks_how_to_wrap(tmp_path: Path) -> None:
-    extra = {"SHOP_DATABASE": str(tmp_path / "db.sqlite3")}
-    environ = environment("example_project", extra)
-    manage = [sys.executable, str(ROOT / "manage.py")]
-    subprocess.run([*manage, "demo", "--prepare"], env=environ, cwd=ROOT, check=True)
-    code = "from example_project.shop.models import Order; o = Order.objects.exclude(customer=None).first(); print(o.number, o.customer)"
-    number, user = subprocess.run(
-        [*manage, "shell", "-v", "0", "-c", code],
-        env=environ, cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout.split()[-2:]  # fmt: skip
+@pytest.fixture
+def shop(tmp_path: Path) -> tuple[str, str, str]:
+    """The path of a filled shop's database, an order, and the user whose it is."""
+    path = str(tmp_path / "db.sqlite3")
+    manage("example_project", "demo", "--prepare", SHOP_DATABASE=path)
+    code = (
+        "from example_project.shop.models import Order;"
+        "o = Order.objects.exclude(customer=None).first(); print(o.number, o.customer)"
+    )
+    told = manage("example_project", "shell", "-v", "0", "-c", code, SHOP_DATABASE=path)
+    number, user = told.split()[-2:]
+    return path, number, user
+
+
+async def test_the_example_shop_asks_how_to_wrap(shop: tuple[str, str, str]) -> None:
+    path, number, user = shop
 
     async def wrap(context: Any, params: Any) -> ElicitResult:
         properties = params.requested_schema["properties"]
         content = {name: _fitting(each) for name, each in properties.items()}
         return ElicitResult(action="accept", content=content)
 
-    how = program("example_project", "--user", user, **extra)
+    how = program("example_project", "--user", user, SHOP_DATABASE=path)
     async with Client(how, elicitation_callback=wrap) as client:
         found = await client.call_tool("find_orders", {"query": number})
         assert number in repr(found)
