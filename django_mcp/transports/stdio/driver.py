@@ -107,12 +107,17 @@ class Pipe:
     async def _finish(self, over: set[asyncio.Future[Any]]) -> None:
         """Let what runs after the end of input go on for a moment."""
         until_s = self._loop.time() + FINISH_S
-        while self._running and not any(each.done() for each in over):
+        while (self._running or self._waiting) and not any(each.done() for each in over):
+            if not self._running:
+                # What waits is begun in the loop's next turn.
+                await asyncio.sleep(0)
+                continue
             left_s = until_s - self._loop.time()
             if left_s <= 0:
                 break
             # Streams do not end by themselves, and nobody waits for what they could tell.
-            if all(task in self._listening() for task in self._running):
+            listening = self._listening()
+            if not self._waiting and all(task in listening for task in self._running):
                 break
             await asyncio.wait(
                 (*self._running, *over), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
