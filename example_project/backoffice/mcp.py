@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db.models import DecimalField, F, Sum
 
 from django_mcp import MCPServer
+from example_project.shop import sales
 from example_project.shop.models import OrderLine, Product
 
 staff_server = MCPServer(
@@ -42,7 +43,7 @@ def best_sellers(limit: int = 3) -> list[Sales]:
 @staff_server.tool(destructive=False)
 def restock(sku: str, quantity: int) -> int:
     """Put more of a product on the shelf, and return how many there are now."""
-    Product.objects.filter(sku=sku).update(stock=F("stock") + quantity)
+    sales.restock(sku, quantity)
     return Product.objects.get(sku=sku).stock
 
 

@@ -145,6 +145,39 @@ def place_order(
     return OrderOut.of(order)
 
 
+@dataclass
+class Agreement:
+    order: Annotated[bool, Field(description="Order this, at this price.")]
+
+
+@tool(title=gettext_lazy("Order the same again"), destructive=False, scopes=ORDERING)
+def reorder(ctx: Context, number: str, agreed_total: Decimal | None = None) -> str:
+    """Order what an earlier order had, at today's prices, once the customer agrees with the total.
+
+    Args:
+        number: of the earlier order.
+        agreed_total: only where the customer cannot be asked: the total they have agreed to.
+    """
+    order = Order.objects.visible_to(ctx.user).get(number=number)
+    lines = list(order.lines.order_by("pk").values_list("product__sku", "quantity"))
+    total = sales.price_today(order)
+    if ctx.client_supports("elicitation"):
+        goods = ", ".join(f"{quantity} × {sku}" for sku, quantity in lines)
+        question = _("Order %(goods)s for %(total)s euros?") % {"goods": goods, "total": total}
+        answer = ctx.elicit(question, Agreement)
+        is_agreed = answer.is_accepted and answer.data.order
+    else:
+        # Revisions before 2025-06-18 cannot ask: the model does, and calls again.
+        is_agreed = agreed_total == total
+    if not is_agreed:
+        return _("Nothing was ordered. It costs %s euros today.") % total
+    try:
+        again = sales.place(ctx.user, lines)
+    except sales.OutOfStockError as error:
+        raise ToolError(str(error)) from error
+    return _("Order %(number)s is placed: %(total)s euros.") % {"number": again, "total": total}
+
+
 @tool(title=gettext_lazy("Cancel an order"), destructive=True, idempotent=True, scopes=ORDERING)
 def cancel_order(ctx: Context, number: str) -> OrderOut:
     """Cancel an order that has not been shipped, and put its goods back into stock."""

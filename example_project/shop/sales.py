@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.db.models import F
+from django.dispatch import Signal
 from django.utils import timezone
 
 from example_project.shop.models import Order, Product
@@ -14,6 +16,10 @@ from example_project.shop.models import Order, Product
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
+
+
+stock_changed = Signal()
+"""There is more or less of a product now. Argument: `sku`. Updates of rows send no signals of their own."""
 
 
 class OutOfStockError(Exception):
@@ -43,6 +49,7 @@ def place(
         if not taken.update(stock=F("stock") - quantity):
             raise OutOfStockError(product, quantity)
         order.lines.create(product=product, quantity=quantity, unit_price=product.price)
+        stock_changed.send(Product, sku=sku)
     return order
 
 
@@ -53,8 +60,20 @@ def cancel(order: Order) -> None:
     with transaction.atomic():
         order.status = Order.Status.CANCELLED
         order.save(update_fields=["status"])
-        for line in order.lines.all():
-            Product.objects.filter(pk=line.product_id).update(stock=F("stock") + line.quantity)
+        for line in order.lines.select_related("product"):
+            restock(line.product.sku, line.quantity)
+
+
+def restock(sku: str, quantity: int) -> None:
+    """Put more of a product into stock."""
+    Product.objects.filter(sku=sku).update(stock=F("stock") + quantity)
+    stock_changed.send(Product, sku=sku)
+
+
+def price_today(order: Order) -> Decimal:
+    """Return what the goods of an order would cost now."""
+    lines = order.lines.select_related("product")
+    return sum((line.quantity * line.product.price for line in lines), Decimal())
 
 
 VOUCHERS = {"WELCOME-5": 5, "SORRY-20": 20}

@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.utils import translation
 
 from django_mcp import default_server
+from django_mcp.test import AsyncMCPClient
 from example_project.backoffice.mcp import staff_server
 from example_project.shop import sample
 from example_project.shop.models import Order, Product
@@ -73,6 +74,7 @@ def test_it_offers_what_it_registers(visitor: WireClient):
         "find_products",
         "find_orders",
         "place_order",
+        "reorder",
         "cancel_order",
         "gift_wrap",
         "redeem_voucher",
@@ -261,3 +263,62 @@ async def test_the_export_goes_on_as_a_task():
 
     (resource,) = [each for each in task["result"]["content"] if each["type"] == "resource"]
     assert resource["resource"]["mimeType"] == "text/csv"
+
+
+ASKED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+
+
+@pytest.mark.parametrize(("content", "orders"), [({"order": True}, 1), ({"order": False}, 0)])
+def test_the_same_is_ordered_again_when_the_customer_agrees(content: Any, orders: int):
+    client = WireClient(default_server, R5)
+    params = {"name": "reorder", "arguments": {"number": "2026-0003"}, "_meta": ASKED}
+
+    asked = ask(client, "tools/call", **params)
+    answer = {"question-1": {"action": "accept", "content": content}}
+    state = asked["requestState"]
+    done = ask(client, "tools/call", **params, requestState=state, inputResponses=answer)
+
+    question = asked["inputRequests"]["question-1"]["params"]["message"]
+    assert question == "Order 10 × notebook, 1 × mug for 51.50 euros?"
+    assert ("is placed" in text_of(done)) is bool(orders)
+    assert Order.objects.count() == len(sample.ORDERS) + orders
+
+
+def test_who_cannot_be_asked_says_what_was_agreed(visitor: WireClient):
+    told = text_of(call(visitor, "reorder", number="2026-0003"))
+    wrong = text_of(call(visitor, "reorder", number="2026-0003", agreed_total="1"))
+    placed = text_of(call(visitor, "reorder", number="2026-0003", agreed_total="51.50"))
+
+    assert told == wrong == "Nothing was ordered. It costs 51.50 euros today."
+    assert placed.endswith("is placed: 51.50 euros.")
+    assert Order.objects.count() == len(sample.ORDERS) + 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_listens_to_a_stock_hears_when_it_is_another() -> None:
+    """An order that was refused after its first line changed nothing, and nothing is heard of it."""
+    client, staff = AsyncMCPClient(default_server), AsyncMCPClient(staff_server)
+    lines = [{"sku": "mug", "quantity": 2}, {"sku": "hose", "quantity": 1}]
+    async with client.subscribe("product://mug/stock", "product://hose/stock") as changes:
+        assert (await client.call("place_order", lines=lines)).is_error
+        await staff.call("restock", sku="hose", quantity=1)
+        first = await changes.next()
+        assert not (await client.call("place_order", lines=lines)).is_error
+        others = [await changes.next(), await changes.next()]
+
+    assert first["params"]["uri"] == "product://hose/stock"
+    assert [each["params"]["uri"] for each in others] == [
+        "product://mug/stock",
+        "product://hose/stock",
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_listens_hears_what_is_saved_in_the_admin() -> None:
+    client = AsyncMCPClient(default_server)
+    async with client.subscribe("product://mug/stock") as changes:
+        mug = await Product.objects.aget(sku="mug")
+        await mug.asave()
+        heard = await changes.next()
+
+    assert heard["params"]["uri"] == "product://mug/stock"
