@@ -48,7 +48,7 @@ def _spec(version: str) -> Leg:
 LEGS: Mapping[str, Leg] = {
     leg.name: leg
     for leg in (
-        Leg(name=STABLE, release=STABLE, arguments=("--suite", "active")),
+        Leg(name=STABLE, release=STABLE, arguments=("--suite", "all")),
         _spec("2025-03-26"),
         _spec("2025-06-18"),
         _spec("2025-11-25"),
