@@ -116,7 +116,6 @@ class Hub:
         self.end_streams(Ending.SHUTDOWN)
         if self._ticker is not None:
             self._ticker.cancel()
-            self._ticker = None
         await self.bus.stop()
         self.loop = None
 
@@ -164,6 +163,10 @@ class Hub:
         task = loop.create_task(self._send({"kind": kind, **message}))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+
+    async def flush(self) -> None:
+        """Wait until what was told has gone out, for a second at most."""
+        await asyncio.wait({*self._sending, asyncio.create_task(asyncio.sleep(0))}, timeout=1.0)
 
     async def _send(self, message: JSONObject) -> None:
         try:

@@ -130,7 +130,10 @@ async def end_session(server: MCPServer, exchange: Exchange) -> Reply:
     except StoreUnavailable:
         return _no_store()
     if was_open:
-        server.hub.end_session(session.key)
+        hub = server.hub if exchange.is_buffered else server.join_hub()
+        hub.end_session(session.key)
+        # The client may use the id at another process as soon as it has our answer.
+        await hub.flush()
         server.connection_observer.session_closed(session, "the client ended it")
     return Reply(204)
 
