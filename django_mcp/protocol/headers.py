@@ -177,6 +177,9 @@ def check_name(expected: str, headers: Headers) -> str | None:
 
     Source: 2026-07-28 basic/transports, "Standard Request Headers".
     """
+    if expected.isascii() and expected.isidentifier() and headers.get(NAME) == expected:
+        # Nearly every name: it needs no decoding, and repeated it would have a comma in it.
+        return None
     found = _read(NAME, headers)
     if isinstance(found, str):
         return None if found == expected else "The header Mcp-Name differs from the body"

@@ -37,7 +37,7 @@ from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.methods import METHODS
 from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
-from django_mcp.server.sessions import NO_STORE, Session, join_session
+from django_mcp.server.sessions import NO_STORE, Session, join_session, may_have_session
 from django_mcp.server.strict import check_params, check_result
 from django_mcp.server.taking import take
 
@@ -56,7 +56,13 @@ _DUPLICATE_ID = Refusal(
 async def answer(server: MCPServer, exchange: Exchange) -> Reply:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
     message = decode_message(exchange.body)
-    if exchange.headers is not None and exchange.connection is None and server.keeps_sessions:
+    headers = exchange.headers
+    if (
+        headers is not None
+        and exchange.connection is None
+        and may_have_session(headers)
+        and server.keeps_sessions
+    ):
         try:
             refusal = await join_session(server, exchange, message)
         except StoreUnavailable:
@@ -80,7 +86,7 @@ async def _answer_on_stream(
     sink = exchange.sink
     if sink is None or exchange.is_buffered or not isinstance(message, Request | Batch):
         return await _answer(server, message, exchange)
-    request_id = message.id if isinstance(message, Request) else None
+    request_id = message.id if type(message) is Request else None
     stream = exchange.sink = CallStream(server, session, exchange, sink, request_id)
     timers = exchange.timers or TaskTimers()
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
@@ -95,10 +101,15 @@ async def _answer_on_stream(
     return reply
 
 
-async def _answer(server: MCPServer, message: Message | Batch, exchange: Exchange) -> Reply:
+def _answer(
+    server: MCPServer, message: Message | Batch, exchange: Exchange
+) -> Coroutine[Any, Any, Reply]:
     if type(message) is Request:
-        reply = await _answer_request(server, message, exchange)
-        return reply if reply is not None else Reply(202)
+        return _answer_request(server, message, exchange)
+    return _answer_others(server, message, exchange)
+
+
+async def _answer_others(server: MCPServer, message: Message | Batch, exchange: Exchange) -> Reply:
     if isinstance(message, Batch):
         return await _answer_batch(server, message, exchange)
     return await _take(server, message, exchange)
@@ -118,15 +129,15 @@ async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Repl
     return Reply(202)
 
 
-async def _answer_request(server: MCPServer, request: Request, exchange: Exchange) -> Reply | None:
-    """Return the reply, or None when a cancelled request is to get none."""
+async def _answer_request(server: MCPServer, request: Request, exchange: Exchange) -> Reply:
+    """Return the reply; that to a cancelled request may have no body."""
     derived = server.derived
     connection = admit(
         request,
         exchange.headers,
         exchange.connection,
         derived.revisions,
-        server.features(exchange),
+        derived.features_for(exchange),
     )
     if isinstance(connection, Refusal):
         return _refuse(request.id, connection, connection.status or 200)
@@ -146,7 +157,7 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
         if may_be_ended:
             _note_end(ctx)
     if outcome is None:
-        return None
+        return Reply(202)
     if ctx.options.strict and not isinstance(outcome, Refusal):
         outcome = check_result(ctx, outcome)
     if isinstance(outcome, Refusal):
@@ -290,7 +301,7 @@ async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> 
             reply = await _answer_request(server, message, exchange)
         else:
             reply = await _take(server, message, exchange)
-        if reply is not None and reply.body is not None:
+        if reply.body is not None:
             bodies.append(reply.body)
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
 

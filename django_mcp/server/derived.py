@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import RevisionSet
@@ -15,6 +15,9 @@ from django_mcp.server.capabilities import offered_features
 from django_mcp.server.offers import Requirements
 from django_mcp.server.options import Mode, Options
 
+if TYPE_CHECKING:
+    from django_mcp.server.exchange import Exchange
+
 
 class Derived:
     """What follows from one state of the registry and the options."""
@@ -25,6 +28,7 @@ class Derived:
         "features_if_listening",
         "features_if_pushing",
         "features_if_streaming",
+        "features_over_http",
         "has_lazy_identity",
         "has_lazy_texts",
         "lists",
@@ -46,6 +50,11 @@ class Derived:
         self.features_if_streaming = offered_features(registry, can_stream=True)
         self.features_if_listening = self.features_if_streaming | {"listen"}
         self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
+        self.features_over_http = (
+            self.features_if_pushing
+            if options.mode is not Mode.STATELESS
+            else self.features_if_listening
+        )
         self.lists = BoundedCache(256)
         self.requirements = Requirements(registry, options)
         self.rates = read_rates(options.throttle)
@@ -55,6 +64,14 @@ class Derived:
         )
         self.has_lazy_texts = has_lazy_texts(registry, options)
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
+
+    def features_for(self, exchange: Exchange) -> Container[str]:
+        """Return what is offered on the way that an exchange came."""
+        if not exchange.can_stream:
+            return self.features
+        if exchange.is_buffered:
+            return self.features_if_streaming
+        return self.features_over_http if exchange.connection is None else self.features_if_pushing
 
 
 class ResultFields:

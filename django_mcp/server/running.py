@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 
+_MORE = (InputRequired, OnceDue, Waiting, Asked)
+"""What a handler ends its round with when it needs something before it can go on."""
+
+
 class HandlerTimeout(Exception):
     """A handler took longer than it may."""
 
@@ -79,7 +83,14 @@ async def run_handler(
     is_traced = "traceparent" in ctx.meta or "baggage" in ctx.meta
     detach_trace = attach_trace(ctx.meta) if is_traced else None
     try:
-        return await _run_rounds(ctx, handler, arguments, finish, timeout_s)
+        outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked
+        try:
+            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
+        except (Asked, OnceDue, Waiting) as due:
+            outcome = due
+        if not isinstance(outcome, _MORE):
+            return outcome
+        return await _run_rounds(ctx, handler, arguments, finish, timeout_s, outcome)
     except Asked as asked:
         return await _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
     except CannotAsk as error:
@@ -99,28 +110,30 @@ async def _run_rounds(
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
     timeout_s: float | None,
+    outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked,
 ) -> bytes | Refusal | Failure:
-    """Run the handler until it needs nothing more that can be had while its request lasts."""
-    while True:
-        try:
-            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
-            if not isinstance(outcome, InputRequired):
-                return outcome
-            if ctx.unwinds_to_ask:
-                return await _ask(ctx, outcome.asks, outcome.state)
-            await _ask_back(ctx, outcome.asks, outcome.state)
-        except OnceDue as due:
-            ctx.answers.kept[due.key] = await ctx.server.scope.run(due.function, ctx)
+    """Run the handler again until it needs nothing more that can be had while its request lasts."""
+    while isinstance(outcome, _MORE):
+        if isinstance(outcome, OnceDue):
+            ctx.answers.kept[outcome.key] = await ctx.server.scope.run(outcome.function, ctx)
             if ctx.run is not None:
                 await ctx.run.keep(ctx.answers)
-        except Waiting as waiting:
-            ctx.answers.waited.add(waiting.key)
-            await waiting.wait()
-        except Asked as asked:
-            if ctx.unwinds_to_ask:
-                raise
-            await _ask_back(ctx, asked.asks, None)
+        elif isinstance(outcome, Waiting):
+            ctx.answers.waited.add(outcome.key)
+            await outcome.wait()
+        elif not ctx.unwinds_to_ask:
+            state = outcome.state if isinstance(outcome, InputRequired) else None
+            await _ask_back(ctx, outcome.asks, state)
+        elif isinstance(outcome, Asked):
+            raise outcome
+        else:
+            return await _ask(ctx, outcome.asks, outcome.state)
         ctx.answers.begin()
+        try:
+            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
+        except (Asked, OnceDue, Waiting) as due:
+            outcome = due
+    return outcome
 
 
 async def _run(

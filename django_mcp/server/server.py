@@ -241,13 +241,7 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
 
     def features(self, exchange: Exchange) -> Container[str]:
         """Return what is offered on the way that an exchange came."""
-        derived = self.derived
-        if not exchange.can_stream:
-            return derived.features
-        if exchange.is_buffered:
-            return derived.features_if_streaming
-        is_kept = exchange.connection is not None or self.keeps_sessions
-        return derived.features_if_pushing if is_kept else derived.features_if_listening
+        return self.derived.features_for(exchange)
 
     def capabilities(self, revision: Revision, exchange: Exchange) -> JSONObject:
         """Return the capabilities advertised at a revision, on the way that an exchange came."""

@@ -65,6 +65,13 @@ class Session(ConnectionState):
         """For the store that keeps it."""
 
 
+def may_have_session(headers: Headers) -> bool:
+    """Tell whether the headers leave it open that a message belongs to a session: most do not."""
+    header = headers.get(PROTOCOL_VERSION)
+    revision = find_revision(header) if header is not None else None
+    return revision is None or not revision.is_stateless
+
+
 async def join_session(
     server: MCPServer, exchange: Exchange, message: Message | Batch
 ) -> Refusal | None:

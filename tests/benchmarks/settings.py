@@ -1,6 +1,7 @@
 """Settings of the benchmark site, from the environment where a figure depends on them.
 
-BENCH_DB        sqlite (default) or postgresql (database `bench`, user `postgres`, no password)
+BENCH_DB        sqlite (default) or postgresql (user `postgres`, no password)
+BENCH_PG_NAME   the database in PostgreSQL, `bench` when unset
 BENCH_PG_PORT   the port of PostgreSQL on this machine, 5432 when unset
 BENCH_DATA      the folder of the SQLite file, `.cache/benchmarks` in the repository when unset
 """
@@ -35,7 +36,7 @@ if os.environ.get("BENCH_DB") == "postgresql":
     DATABASES = {
         "default": {
             "ENGINE": "django.db.backends.postgresql",
-            "NAME": "bench",
+            "NAME": os.environ.get("BENCH_PG_NAME", "bench"),
             "USER": "postgres",
             "HOST": "127.0.0.1",
             "PORT": os.environ.get("BENCH_PG_PORT", "5432"),

@@ -120,7 +120,18 @@ class MCPConsumer(AsyncHttpConsumer):
                     return None if body is None else noted(body)
                 exchange.body = body
             exchange.build_request = partial(_build_request, scope, exchange.body)
-            return await self._call(exchange, timers)
+            watch = Watch(
+                exchange, self._receive, self._sink, options.keepalive_s, self._on_gone, timers
+            )
+            try:
+                return await self._find_entry()(exchange)
+            except asyncio.CancelledError:
+                if not self._interrupt.is_ours():
+                    raise
+                # Cancelled with the client gone.
+                return None
+            finally:
+                watch.close()
         finally:
             timers.close()
 
@@ -137,21 +148,6 @@ class MCPConsumer(AsyncHttpConsumer):
             sink=self._sink,
             url_kwargs=route["kwargs"] if route else None,
         )
-
-    async def _call(self, exchange: Exchange, timers: TaskTimers) -> Reply | None:
-        """Let the server answer, under watch; None when it was cancelled with the client gone."""
-        server = self.server
-        watch = Watch(
-            exchange, self._receive, self._sink, server.options.keepalive_s, self._on_gone, timers
-        )
-        try:
-            return await self._find_entry()(exchange)
-        except asyncio.CancelledError:
-            if not self._interrupt.is_ours():
-                raise
-            return None
-        finally:
-            watch.close()
 
     def _find_entry(self) -> Entry:
         return find_entry(self.server, self.scope["method"])

@@ -104,7 +104,7 @@ class Guard:
         values = dict(raw_headers)
         if len(values) != len(raw_headers):
             values = _join(raw_headers)
-        size = sum(map(len, values)) + sum(map(len, values.values()))
+        size = len(b"".join(values)) + len(b"".join(values.values()))
         if len(raw_headers) > MAX_HEADERS or size > MAX_HEADER_BYTES:
             return _TOO_MANY_HEADERS
         key = (method, scheme, *map(values.get, self._names))

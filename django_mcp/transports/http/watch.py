@@ -50,14 +50,13 @@ class Watch:
         self._keepalive_s = keepalive_s
         self._on_gone = on_gone
         self._task: asyncio.Task[None] | None = None
-        self._alive: asyncio.Task[None] | None = None
-        self._silence: asyncio.TimerHandle | None = None
-        self._begun_s = 0.0
         self._timer = timers.after(BEGIN_AFTER_S, self._begin)
 
     def close(self) -> None:
         """Look no longer."""
         self._timer.cancel()
+        if self._task is None:
+            return
         if self._silence is not None:
             self._silence.cancel()
         for task in (self._task, self._alive):
@@ -66,6 +65,8 @@ class Watch:
 
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
+        self._alive: asyncio.Task[None] | None = None
+        self._silence: asyncio.TimerHandle | None = None
         self._task = loop.create_task(self._wait_until_gone())
         if self._sink is not None:
             self._begun_s = loop.time()
