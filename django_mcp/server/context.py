@@ -124,6 +124,12 @@ class Context(Asking, Telling, Generic[P]):
         """The `_meta` of the request; empty when it had none."""
         return self._meta
 
+    def forget_params(self) -> None:
+        """Let go of what came with the request, for one that stays open for long."""
+        self.message.params = {}
+        self._meta = {}
+        self.exchange.body = b""
+
     @property
     def revision(self) -> str:
         """The protocol revision in effect, such as `"2025-11-25"`: for logs, not for branches."""

@@ -144,7 +144,7 @@ class TaskTimers:
         for timer in self._timers:
             if not timer.is_cancelled:
                 timer.handle = self._loop.call_later(timer.delay_s, timer.function)
-        self._timers.clear()
+        self._timers = []
 
 
 def _nothing() -> None:

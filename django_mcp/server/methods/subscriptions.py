@@ -15,6 +15,7 @@ from django_mcp.server.tasks.watching import choose_tasks, watch
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
+    from django_mcp.server.tasks.task import Task
 
 MAX_URIS = 1000
 """Resources that one stream can ask to hear of. Ours."""
@@ -72,6 +73,24 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
 
     Source: 2026-07-28 subscriptions/listen.
     """
+    made = await _make_stream(ctx)
+    if isinstance(made, Refusal):
+        return made
+    stream, tasks = made
+    # It may stay open for an hour, and there may be thousands.
+    ctx.forget_params()
+    server, request_id = ctx.server, ctx.request_id
+    if tasks:
+        reason = await watch(ctx, stream, tasks, run_stream(server, ctx.exchange, stream))
+    else:
+        reason = await run_stream(server, ctx.exchange, stream)
+    if reason is Ending.CLIENT:
+        return Refusal(code=INVALID_PARAMS, message="The client has gone")
+    return server.encode_result({"_meta": {SUBSCRIPTION_ID: request_id}}, ctx.rules)
+
+
+async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Refusal:
+    """Return the stream that a request asks for, its acknowledgement queued, and the tasks in it."""
     server, exchange = ctx.server, ctx.exchange
     wanted = ctx.params.get("notifications")
     if type(wanted) is not dict:
@@ -111,10 +130,4 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     stream.offer(
         stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
     )
-    if tasks:
-        reason = await watch(ctx, stream, tasks, run_stream(server, exchange, stream))
-    else:
-        reason = await run_stream(server, exchange, stream)
-    if reason is Ending.CLIENT:
-        return Refusal(code=INVALID_PARAMS, message="The client has gone")
-    return server.encode_result({"_meta": {SUBSCRIPTION_ID: ctx.request_id}}, ctx.rules)
+    return stream, tasks

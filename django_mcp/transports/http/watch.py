@@ -65,6 +65,9 @@ class Watch:
 
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
+        # It has done its work; what a stream holds on to is held for long.
+        self._timer.cancel()
+        self._timer.handle = None
         self._alive: asyncio.Task[None] | None = None
         self._silence: asyncio.TimerHandle | None = None
         self._task = loop.create_task(self._wait_until_gone())
