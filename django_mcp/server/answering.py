@@ -37,7 +37,13 @@ from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.methods import METHODS
 from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
-from django_mcp.server.sessions import NO_STORE, Session, join_session, may_have_session
+from django_mcp.server.sessions import (
+    NO_STORE,
+    Session,
+    join_at_hand,
+    join_session,
+    may_have_session,
+)
 from django_mcp.server.strict import check_params, check_result
 from django_mcp.server.taking import take
 
@@ -63,10 +69,12 @@ async def answer(server: MCPServer, exchange: Exchange) -> Reply:
         and may_have_session(headers)
         and server.keeps_sessions
     ):
-        try:
-            refusal = await join_session(server, exchange, message)
-        except StoreUnavailable:
-            refusal = NO_STORE
+        refusal = None
+        if not join_at_hand(server, exchange, headers, message):
+            try:
+                refusal = await join_session(server, exchange, message)
+            except StoreUnavailable:
+                refusal = NO_STORE
         if refusal is not None:
             request_id = message.id if isinstance(message, Request) else None
             return _refuse(request_id, refusal, refusal.status or 400)
@@ -177,7 +185,8 @@ def _note_running(ctx: Context[Any]) -> None:
         kept.in_flight[ctx.request_id] = ctx
     elif exchange.headers is not None and not exchange.is_buffered:
         ctx.server.join_hub().calls.add(ctx)
-    ctx.task = asyncio.current_task()
+    timers = ctx.exchange.timers
+    ctx.task = timers.task if timers is not None else asyncio.current_task()
 
 
 def _note_end(ctx: Context[Any]) -> None:

@@ -141,6 +141,7 @@ class TaskTimers:
 
     def _begin(self) -> None:
         self._has_waited = True
+        self._pulse = None
         for timer in self._timers:
             if not timer.is_cancelled:
                 timer.handle = self._loop.call_later(timer.delay_s, timer.function)

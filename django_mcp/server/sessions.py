@@ -100,6 +100,38 @@ async def join_session(
     return None
 
 
+def join_at_hand(
+    server: MCPServer, exchange: Exchange, headers: Headers, message: Message | Batch
+) -> bool:
+    """Do as `join_session` does, if that takes no question to the store; tell whether it did.
+
+    For the commonest message by far, a request on a session that was used a moment ago.
+    """
+    if type(message) is not Request or message.method == "initialize":
+        return False
+    token = headers.get(SESSION_ID)
+    if token is None or server.options.require_initialized or _needs_none(headers, message):
+        return False
+    session = server.sessions.peek(token) if is_token(token) else None
+    if session is None or not _is_for(session, server, exchange):
+        return False
+    exchange.connection = session
+    return True
+
+
+def is_token(token: str) -> bool:
+    """Tell whether a session id is worth looking up."""
+    return len(token) <= MAX_TOKEN and token.isascii()
+
+
+def _is_for(session: Session, server: MCPServer, exchange: Exchange) -> bool:
+    return (
+        not session.is_ended
+        and session.principal_key == getattr(exchange.principal, "key", None)
+        and session.server_name == server.name
+    )
+
+
 def _needs_none(headers: Headers, message: Message | Batch) -> bool:
     header = headers.get(PROTOCOL_VERSION)
     if header is not None:
@@ -116,17 +148,10 @@ def _needs_none(headers: Headers, message: Message | Batch) -> bool:
 async def find_session(server: MCPServer, exchange: Exchange, token: str) -> Session | None:
     """Return the session with this id; None when it is unknown, ended or somebody else's."""
     sessions = server.sessions
-    if len(token) > MAX_TOKEN or not token.isascii():
+    if not is_token(token):
         return None
     session = sessions.peek(token) or await sessions.find(token)
-    if (
-        session is None
-        or session.is_ended
-        or session.principal_key != getattr(exchange.principal, "key", None)
-        or session.server_name != server.name
-    ):
-        return None
-    return session
+    return session if session is not None and _is_for(session, server, exchange) else None
 
 
 def _refuse_early(message: Message | Batch) -> Refusal | None:

@@ -222,8 +222,8 @@ class DatabaseSessions:
 
     def _note_use(self, session: Session, known: _Known, now_s: float) -> None:
         known.seen_s = now_s
-        every_s = min(NOTE_EVERY_S, self._options().session_idle_s / 4)
-        if now_s - known.noted_s >= every_s:
+        unnoted_s = now_s - known.noted_s
+        if unnoted_s >= NOTE_EVERY_S or unnoted_s >= self._options().session_idle_s / 4:
             known.noted_s = now_s
             note_seen(session.key, now_s)
 

@@ -43,14 +43,27 @@ class Case:
     build: Callable[[int], Request]
     against: str | None = None
     streams: bool = False
+    shakes_hands: bool = False
 
 
-def _call(tool: str, arguments: dict[str, Any], **how: Any) -> Callable[[int], Request]:
-    return lambda port: call(port, tool, arguments, **how)
+def _call(
+    tool: str, arguments: dict[str, Any], *, revision: str = MODERN, **how: Any
+) -> Callable[[int], Request]:
+    """Return what builds the call: of the older revision on a session opened for it."""
+
+    def build(port: int) -> Request:
+        session = load.session_at(port) if revision == LEGACY else None
+        return call(port, tool, arguments, revision=revision, session=session, **how)
+
+    return build
 
 
 def _list(revision: str) -> Callable[[int], Request]:
-    return lambda port: request(port, "tools/list", {}, revision=revision)
+    def build(port: int) -> Request:
+        session = load.session_at(port) if revision == LEGACY else None
+        return request(port, "tools/list", {}, revision=revision, session=session)
+
+    return build
 
 
 def _progress(revision: str) -> Callable[[int], Request]:
@@ -74,16 +87,16 @@ CASES = (
         against="floor: call",
     ),
     Case(
-        name="call 2025-11-25, async tool",
+        name="call on a session, async tool",
         site=CONSUMER,
         build=_call("aecho", TEXT, revision=LEGACY),
-        against="floor: call",
+        against="call, async tool",
     ),
     Case(
-        name="call 2025-11-25, sync tool",
+        name="call on a session, sync tool",
         site=CONSUMER,
         build=_call("echo", TEXT, revision=LEGACY),
-        against="floor: call",
+        against="call, sync tool",
     ),
     Case(
         name="call, one ORM query",
@@ -93,12 +106,25 @@ CASES = (
     ),
     Case(name="floor: list", site=FLOOR, build=_list(MODERN)),
     Case(name="list", site=CONSUMER, build=_list(MODERN), against="floor: list"),
-    Case(name="list 2025-11-25", site=CONSUMER, build=_list(LEGACY), against="floor: list"),
+    Case(name="list on a session", site=CONSUMER, build=_list(LEGACY), against="floor: list"),
+    Case(
+        name="handshake: initialize, initialized, list",
+        site=CONSUMER,
+        build=_list(LEGACY),
+        shakes_hands=True,
+    ),
     Case(name="floor: progress", site=FLOOR, build=_progress(MODERN), streams=True),
     Case(
         name="progress, per event",
         site=CONSUMER,
         build=_progress(MODERN),
+        against="floor: progress",
+        streams=True,
+    ),
+    Case(
+        name="progress on a session, per event",
+        site=CONSUMER,
+        build=_progress(LEGACY),
         against="floor: progress",
         streams=True,
     ),
@@ -132,15 +158,19 @@ def check(case: Case, site: sites.Running) -> None:
 def measure(case: Case, site: sites.Running, *, seconds: int, core: int | None) -> Figures:
     """Measure one case once, after a short warm-up."""
     built = case.build(site.port)
-    if case.streams:
-        _bursts(site, built, 0.3)
-    else:
-        load.run(site.port, built, connections=CONNECTIONS, seconds=1, core=core)
+
+    def put_load(for_s: float) -> load.Load:
+        if case.streams:
+            return _bursts(site, built, for_s)
+        if case.shakes_hands:
+            return load.handshakes(site.port, connections=CONNECTIONS, seconds=for_s)
+        return load.run(
+            site.port, built, connections=CONNECTIONS, seconds=max(1, round(for_s)), core=core
+        )
+
+    put_load(1)
     cpu, machine = usage.cpu_seconds(site.process.pid), usage.machine()
-    if case.streams:
-        found = _bursts(site, built, seconds)
-    else:
-        found = load.run(site.port, built, connections=CONNECTIONS, seconds=seconds, core=core)
+    found = put_load(seconds)
     used = usage.cpu_seconds(site.process.pid)
     busy = usage.busy_cores(machine, usage.machine())
     done = max(1, found.requests)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tests.benchmarks.messages import Request
+from tests.benchmarks import messages
+from tests.benchmarks.messages import LEGACY, Request
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 ANSWER_LIMIT_S = 30.0
@@ -125,13 +126,79 @@ async def ask_once(port: int, request: Request) -> tuple[int, bytes]:
 async def _exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes
 ) -> tuple[int, bytes]:
+    status, _, body = await exchange(reader, writer, message)
+    return status, body
+
+
+async def exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes
+) -> tuple[int, bytes, bytes]:
+    """Send a request and return the status, the head and the body of the answer."""
     async with asyncio.timeout(ANSWER_LIMIT_S):
         writer.write(message)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        head = await reader.readuntil(b"\r\n\r\n")
         status = int(head.split(b" ", 2)[1])
-        if length := re.search(rb"\r\ncontent-length: *(\d+)", head):
-            return status, await reader.readexactly(int(length[1]))
-        return status, await _chunks(reader)
+        if length := re.search(rb"\r\ncontent-length: *(\d+)", head, re.IGNORECASE):
+            return status, head, await reader.readexactly(int(length[1]))
+        return status, head, await _chunks(reader)
+
+
+async def open_session(
+    port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> str:
+    """Shake hands and return the id of the session."""
+    opening = messages.handshake(port).numbered(0)
+    status, head, body = await exchange(reader, writer, opening)
+    found = re.search(rb"\r\nmcp-session-id: *([^\r]+)", head, re.IGNORECASE)
+    if found is None:
+        raise RuntimeError(f"no session: HTTP {status}: {body[:300]!r}")
+    session = found[1].decode()
+    await exchange(reader, writer, messages.initialized(port, session))
+    return session
+
+
+def session_at(port: int) -> str:
+    """Open a session on a connection of its own and return its id."""
+
+    async def go() -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            return await open_session(port, reader, writer)
+        finally:
+            writer.close()
+
+    return asyncio.run(go())
+
+
+def handshakes(port: int, *, connections: int, seconds: float) -> Load:
+    """Open sessions and list their tools for so many seconds; each round is one operation."""
+    listing = messages.request(port, "tools/list", {}, revision=LEGACY, session="{session}")
+    latencies: list[float] = []
+
+    async def keep_opening() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            while time.perf_counter() < began + seconds:
+                sent = time.perf_counter()
+                session = await open_session(port, reader, writer)
+                asked = listing.numbered(1).replace(b"{session}", session.encode())
+                await exchange(reader, writer, asked)
+                latencies.append(time.perf_counter() - sent)
+        finally:
+            writer.close()
+
+    async def go() -> None:
+        await asyncio.gather(*(keep_opening() for _ in range(connections)))
+
+    began = time.perf_counter()
+    asyncio.run(go())
+    return Load(
+        requests=len(latencies),
+        errors=0,
+        wall_s=time.perf_counter() - began,
+        p50_ms=_percentile(latencies, 50) * 1e3,
+        p99_ms=_percentile(latencies, 99) * 1e3,
+    )
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:

@@ -38,6 +38,7 @@ def request(
     revision: str,
     path: str = "/mcp",
     close: bool = False,
+    session: str | None = None,
 ) -> Request:
     """Build the request of one revision; `close` asks the server to close the connection after it."""
     modern = revision == MODERN
@@ -47,6 +48,8 @@ def request(
         "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": revision,
     }
+    if session is not None:
+        headers["Mcp-Session-Id"] = session
     if modern:
         params = {**params, "_meta": {**MODERN_META, **params.get("_meta", {})}}
         headers["Mcp-Method"] = method
@@ -68,3 +71,33 @@ def call(port: int, tool: str, arguments: dict[str, Any], *, revision: str, **ho
     if "progress_token" in how:
         params["_meta"] = {"progressToken": how.pop("progress_token")}
     return request(port, "tools/call", params, revision=revision, **how)
+
+
+def handshake(port: int) -> Request:
+    """Build the request that opens a session."""
+    params = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": CLIENT}
+    return request(port, "initialize", params, revision=LEGACY)
+
+
+def initialized(port: int, session: str) -> bytes:
+    """Build the notification that ends the handshake."""
+    body = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+    return _head(port, "POST", session, len(body)) + body
+
+
+def standalone_stream(port: int, session: str) -> bytes:
+    """Build the request for the stream of a session."""
+    return _head(port, "GET", session, 0)
+
+
+def _head(port: int, verb: str, session: str, length: int) -> bytes:
+    lines = [
+        f"{verb} /mcp HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        "Content-Type: application/json",
+        "Accept: text/event-stream, application/json" if length else "Accept: text/event-stream",
+        f"MCP-Protocol-Version: {LEGACY}",
+        f"Mcp-Session-Id: {session}",
+        f"Content-Length: {length}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
