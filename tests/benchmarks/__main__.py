@@ -2,12 +2,14 @@
 
     python -m tests.benchmarks serve --server uvicorn --port 8000 [--tools 100] [--view]
     python -m tests.benchmarks run [--server uvicorn] [--tools 100] [--seconds 2] [--rounds 3] [--pin]
+    python -m tests.benchmarks streams [--server uvicorn] [--streams 1000,2000] [--idle 20] [--pin]
     python -m tests.benchmarks canary [--server uvicorn] [--workers 2] [--clients 200] [--rounds 30]
     python -m tests.benchmarks prepare
 
 `run` starts the site on both roads (the consumer and the plain view) and a bare ASGI floor, measures each
-case in turn and goes through all of them `--rounds` times, so that noise falls on all alike. `prepare`
-makes the tables that `db_get` needs; the other two do it themselves. The settings module says which
+case in turn and goes through all of them `--rounds` times, so that noise falls on all alike. `streams`
+opens that many streams of either era on a fresh server and measures what they cost. `prepare` makes the
+tables that are needed; the others do it themselves. The settings module says which
 environment variables choose the database. `canary` has two users talk on several processes that share
 PostgreSQL and Redis, and looks for what reaches the wrong one; it exits with 1 when anything does.
 """
@@ -25,7 +27,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests import sites
-from tests.benchmarks import canary, database, load, table
+from tests.benchmarks import canary, database, load, streams, table
 from tests.benchmarks.cases import CASES, CONSUMER, FLOOR, VIEW, Figures, check, import_ms, measure
 
 PACKAGE = "tests.benchmarks"
@@ -50,11 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1 if astray else 0
     _prepare()
-    extra = {"BENCH_TOOLS": str(options.tools)} if options.tools is not None else {}
+    tools = getattr(options, "tools", None)
+    extra = {"BENCH_TOOLS": str(tools)} if tools is not None else {}
     if options.verb == "serve":
         extra["BENCH_ROAD"] = VIEW if options.view else CONSUMER
         sites.serve(PACKAGE, options.server, host=options.host, port=options.port, extra=extra)
     try:
+        if options.verb == "streams":
+            return _run_streams(options)
         return _run(options, extra)
     except RuntimeError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
@@ -84,6 +89,11 @@ def _parser() -> argparse.ArgumentParser:
     secrets.add_argument("--workers", type=int, default=2)
     secrets.add_argument("--clients", type=int, default=200)
     secrets.add_argument("--rounds", type=int, default=30, help="of each client")
+    of_streams = verbs.add_parser("streams", help="open many streams and measure what they cost")
+    of_streams.add_argument("--server", choices=ASGI_SERVERS, default="uvicorn")
+    of_streams.add_argument("--streams", default="1000,2000", help="how many, with commas")
+    of_streams.add_argument("--idle", type=float, default=20, help="seconds to watch them idle")
+    of_streams.add_argument("--pin", action="store_true", help="server on core 0, load on core 1")
     verbs.add_parser("prepare", help="make the tables")
     return parser
 
@@ -129,6 +139,19 @@ def _run(options: argparse.Namespace, extra: Mapping[str, str]) -> int:
         rows = {name: import_ms(lines, rounds=options.rounds) for name, lines in IMPORTS.items()}
         print(table.of_imports(rows))
     return 1 if any(figures.errors for each in found.values() for figures in each) else 0
+
+
+def _run_streams(options: argparse.Namespace) -> int:
+    is_pinned = options.pin and _may_pin()
+    counts = [int(text) for text in options.streams.split(",")]
+    lines = streams.run(
+        options.server,
+        counts,
+        options.idle,
+        wrapper=["taskset", "-c", "0"] if is_pinned else [],
+    )
+    print("\n".join(lines))
+    return 0
 
 
 def _may_pin() -> bool:

@@ -15,6 +15,14 @@ def cpu_seconds(pid: int) -> float | None:
     return sum(_ticks(member) for member in _family(pid)) / os.sysconf("SC_CLK_TCK")
 
 
+def memory_kb(pid: int) -> float | None:
+    """Return the resident memory of the process and its living descendants, in units of 1000 bytes."""
+    if not (PROC / str(pid) / "statm").exists():
+        return None
+    pages = (_read(PROC / str(member) / "statm").split() for member in _family(pid))
+    return sum(int(each[1]) for each in pages if each) * os.sysconf("SC_PAGE_SIZE") / 1000
+
+
 def busy_cores(
     before: tuple[float, float] | None, after: tuple[float, float] | None
 ) -> float | None:
