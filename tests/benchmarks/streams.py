@@ -170,9 +170,8 @@ async def _measure(
     cpu = usage.cpu_seconds(pid)
     await asyncio.sleep(idle_s)
     idle = _each(usage.cpu_seconds(pid), cpu, idle_s)
-    cpu, lasts = usage.cpu_seconds(pid), []
-    for _ in range(ROUNDS):
-        lasts.append(await _tell(site.port, [*warm, *opened]))
+    cpu = usage.cpu_seconds(pid)
+    lasts = [await _tell(site.port, [*warm, *opened]) for _ in range(ROUNDS)]
     told = _each(usage.cpu_seconds(pid), cpu, ROUNDS * (count + AT_ONCE))
     for reader in (*warm, *opened):
         if reader.transport is not None:
