@@ -13,6 +13,7 @@ from django_mcp.admin.calls import CallRecordAdmin
 from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.keys import APIKeyAdmin
 from django_mcp.admin.live import SessionAdmin, StreamAdmin, SubscriptionAdmin
+from django_mcp.admin.tasks import TaskAdmin
 from django_mcp.models import (
     APIKey,
     CallRecord,
@@ -20,6 +21,7 @@ from django_mcp.models import (
     Session,
     Stream,
     Subscription,
+    Task,
 )
 
 __all__ = ["register"]
@@ -31,6 +33,7 @@ PAGES: tuple[tuple[Any, Any], ...] = (
     (Session, SessionAdmin),
     (Stream, StreamAdmin),
     (Subscription, SubscriptionAdmin),
+    (Task, TaskAdmin),
 )
 
 
