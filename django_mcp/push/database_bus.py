@@ -15,6 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
+from django.db import router, transaction
 from django.utils import timezone
 
 from django_mcp.conf import settings
@@ -138,7 +139,9 @@ class DatabaseBus:
         self._seen = {pk for pk in self._seen if pk > self._settled}
 
     def _write(self, body: str) -> None:
-        BusMessage._default_manager.create(sender=process_id(), body=body)
+        # A block of its own: should it fail, what the caller wrote in its transaction still stands.
+        with transaction.atomic(using=router.db_for_write(BusMessage)):
+            BusMessage._default_manager.create(sender=process_id(), body=body)
         now = time.monotonic()
         if now >= self._next_pruning_s:
             self._next_pruning_s = now + PRUNE_EVERY_S

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.pages import AdminPages, call, until
-from tests.browser.site.mcp import SCRIPT
+from tests.browser.site.hostile import SCRIPT
 
 
 async def test_the_catalogue_shows_what_there_is(admin: AdminPages):

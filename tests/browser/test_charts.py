@@ -7,7 +7,7 @@ import re
 from playwright.async_api import expect
 
 from tests.browser.pages import AdminPages, call, until
-from tests.browser.site.mcp import SCRIPT
+from tests.browser.site.hostile import SCRIPT
 
 
 async def test_the_charts_show_the_calls_made(admin: AdminPages):

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.browser.pages import AdminPages, call
-from tests.browser.site.mcp import SCRIPT
+from tests.browser.site.hostile import SCRIPT
 
 OPEN = f"""
 import uuid

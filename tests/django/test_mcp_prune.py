@@ -24,11 +24,22 @@ from django_mcp.models import (
     Stream,
     StreamEvent,
     Subscription,
+    Task,
     UsedState,
     Worker,
 )
 
-NAMES = ("sessions", "questions", "events", "processes", "states", "pages", "messages", "calls")
+NAMES = (
+    "sessions",
+    "questions",
+    "events",
+    "processes",
+    "states",
+    "pages",
+    "messages",
+    "tasks",
+    "calls",
+)
 
 
 def make_session(server: str, seen: timedelta, age: timedelta = timedelta(days=1)) -> Session:
@@ -66,6 +77,17 @@ def make_all() -> None:
         worker = Worker.objects.create(host="a", pid=1, lease_until=now - past)
         Stream.objects.create(worker=worker, session=kept, kind="call", server="example-shop")
         BusMessage.objects.create(sender="a", body="{}", created_at=now - past)
+        Task.objects.create(
+            id=uuid.uuid4().hex,
+            server="a",
+            call={},
+            rounds={},
+            created_at=now,
+            updated_at=now,
+            expires_at=now - past,
+            ttl_ms=1,
+            poll_ms=1,
+        )
         CallRecord.objects.create(
             started_at=now - past * 1000, minute=0, duration_ms=1, step=0, method="tools/call"
         )
@@ -91,7 +113,7 @@ def test_what_is_over_is_deleted():
     assert prune() == [f"{name}: 2 deleted" for name in NAMES]
 
     left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
-    left += (Worker, Stream, CallRecord, KeptState, UsedState, PageVisit, BusMessage)
+    left += (Worker, Stream, CallRecord, KeptState, UsedState, PageVisit, BusMessage, Task)
     assert [model._default_manager.count() for model in left] == [1] * len(left)
     assert prune() == [f"{name}: 0 deleted" for name in NAMES]
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from django_mcp import Context, Image, ToolResult, default_server, tool
+from tests.browser.site.hostile import SCRIPT
 
-SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
 BIDI = "abc\u202etxt.exe\u202c"
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGNQSFgARAwQCgAdjgSBQe+XXgAAAABJRU5ErkJggg=="
