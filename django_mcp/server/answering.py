@@ -105,6 +105,8 @@ async def _answer_on_stream(
         raise
     finally:
         timer.cancel()
+        # They hold each other, and what they hold must not wait for the collector.
+        exchange.sink = sink
     stream.finish(reply)
     return reply
 
