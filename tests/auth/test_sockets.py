@@ -259,6 +259,7 @@ def test_no_credentials_are_logged(site: Running):
 
     # Ours told of refusals; what was refused is not in there.
     assert "Refused credentials" in log
-    assert key.split("_")[2] not in log
+    # The secret may hold the character that parts it from the rest.
+    assert key.split("_", 2)[2] not in log
     assert "canary" not in log
     assert "Traceback" not in log
