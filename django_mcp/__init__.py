@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from django_mcp.protocol.results import PromptResult as PromptResult
     from django_mcp.protocol.results import ReadResult as ReadResult
     from django_mcp.protocol.results import ToolResult as ToolResult
+    from django_mcp.server.rounds import AskFailed as AskFailed
     from django_mcp.server.rounds import InputRequired as InputRequired
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import anotify as anotify
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Annotations": "django_mcp.protocol.content",
+    "AskFailed": "django_mcp.server.rounds",
     "Audio": "django_mcp.protocol.content",
     "BlobContents": "django_mcp.protocol.content",
     "CacheHint": "django_mcp.protocol.results",
@@ -103,6 +105,7 @@ _HOMES = {
 
 __all__ = [
     "Annotations",
+    "AskFailed",
     "Audio",
     "BlobContents",
     "CacheHint",

@@ -31,8 +31,10 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""
         import_module("django_mcp.checks")
+        import_module("django_mcp.entry_checks")
         import_module("django_mcp.push.checks")
         import_module("django_mcp.sessions.checks")
+        import_module("django_mcp.sessions.closing")
         import_module("django_mcp.auth.changes").connect()
         import_module("django_mcp.disabling")
         discover()

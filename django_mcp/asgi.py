@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["ASGIApp", "django_mcp_application", "standalone_application"]
+__all__ = ["ASGIApp", "django_mcp_application", "not_found", "standalone_application"]
 
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """Takes the scope, receive and send."""
@@ -27,6 +27,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     from django.conf import settings
     from django.urls import set_script_prefix
 
+    from django_mcp.heap import process_heap
     from django_mcp.mounting import announce, find_match
     from django_mcp.well_known import require_authorization_servers
 
@@ -52,6 +53,8 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         if match.kwargs:
             scope = {**scope, "url_route": {"args": (), "kwargs": match.kwargs}}
         await match.application(scope, receive, send)
+        if not process_heap.is_settled:
+            process_heap.settle()
 
     return serve
 
@@ -71,26 +74,37 @@ def _until_shutdown(receive: Any) -> Any:
     return receive_and_look
 
 
-def standalone_application(server: MCPServer) -> ASGIApp:
-    """Return an ASGI application that serves one server at `/mcp`, its health, and nothing else."""
+def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> ASGIApp:
+    """Return an ASGI application that serves one server at `/mcp`, its health, and nothing else.
+
+    Args:
+        server: the one.
+        beside: answers what is neither, as `alone.site_of` does; None: nobody does.
+    """
     from django_mcp.health import serve_health
+    from django_mcp.heap import process_heap
     from django_mcp.mounting import announce_server, consumer_of
 
     consumer = consumer_of(server)
     announce_server(server, "/mcp")
     applications = {"/mcp": consumer, "/mcp/health": serve_health}
+    others = beside or not_found
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             raise ValueError(f"Only http is served here, not {scope['type']}")
-        found = applications.get(scope["path"].removesuffix("/"))
-        if found is not None:
-            await found(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": 404, "headers": _NO_CONTENT})
-        await send({"type": "http.response.body", "body": b""})
+        found = applications.get(scope["path"].removesuffix("/"), others)
+        await found(scope, receive, send)
+        if not process_heap.is_settled:
+            process_heap.settle()
 
     return serve
+
+
+async def not_found(_scope: Any, _receive: Any, send: Any) -> None:
+    """Answer that nothing is there."""
+    await send({"type": "http.response.start", "status": 404, "headers": _NO_CONTENT})
+    await send({"type": "http.response.body", "body": b""})
 
 
 _NO_CONTENT = [(b"content-length", b"0")]

@@ -49,6 +49,7 @@ class Settings:
     KEEPALIVE_S: float = 15
     MAX_BATCH: int = 20
     SYNC_THREADS: int = 32
+    GC_FREEZE: bool = True
     ALLOWED_ORIGINS: Sequence[str] = ()
     CORS_ALLOW_CREDENTIALS: bool = False
     MIDDLEWARE: Sequence[str] = ("django_mcp.middleware.LocaleMiddleware",)
@@ -61,6 +62,7 @@ class Settings:
     PING_INTERVAL_S: float | None = None
     PING_FAILURES: int = 3
     LOG_RATE: int = 100
+    PROGRESS_RATE: int = 100
     TELL_LISTS_AT_START: bool = False
     STATE_TTL_S: float = 600
     STATE_INLINE_BYTES: int = 32 * 1024

@@ -225,6 +225,7 @@ RULES: Mapping[str, Rule] = {
     "REQUIRE_INITIALIZED": _BOOL,
     "ASK_TIMEOUT_S": _SECONDS,
     "LOG_RATE": _COUNT_OR_0,
+    "PROGRESS_RATE": _COUNT_OR_0,
     "TELL_LISTS_AT_START": _BOOL,
     "STATE_TTL_S": _SECONDS,
     "STATE_INLINE_BYTES": Rule(
@@ -233,6 +234,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "STATE_SINGLE_USE": _BOOL,
     "STRICT": _BOOL,
+    "GC_FREEZE": _BOOL,
     "READ_CHUNK_BYTES": Rule(
         accepts=_or_none(lambda value: _is_whole(value) and value > 0),
         wanted="a whole number above 0, or None for no limit",

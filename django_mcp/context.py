@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+
 from django_mcp.auth.credentials import CREDENTIAL_HEADERS
 from django_mcp.pages.asking import PageAsking
 
@@ -78,21 +80,42 @@ class Context(PageAsking):
 
 
 def _drop_credentials(request: Any) -> None:
-    """Take what authenticated the request out of it: handlers, and what they call, have no use for it."""
+    """Take what authenticates a request out of it: handlers, and what they call, have no use for it."""
+    session = settings.SESSION_COOKIE_NAME
+    # Before META, of which they are made when first asked for.
+    request.COOKIES = {name: value for name, value in request.COOKIES.items() if name != session}
     request.META = {
-        key: value
+        key: _without_session(value) if key == "HTTP_COOKIE" else value
         for key, value in request.META.items()
         if key not in ("HTTP_AUTHORIZATION", "HTTP_X_API_KEY")
     }
-    # Made of META when first asked for.
     vars(request).pop("headers", None)
+    if hasattr(request, "environ"):
+        # Under WSGI it is what META was made of.
+        request.environ = request.META
     scope = getattr(request, "scope", None)
     if scope is not None:
-        kept = [line for line in scope["headers"] if line[0] not in _CREDENTIALS]
+        kept = [
+            (name, _without_session(value.decode("latin-1")).encode("latin-1"))
+            if name == b"cookie"
+            else (name, value)
+            for name, value in scope["headers"]
+            if name not in _CREDENTIALS
+        ]
         request.scope = {**scope, "headers": kept}
 
 
 _CREDENTIALS = frozenset(name.encode() for name in CREDENTIAL_HEADERS)
+
+
+def _without_session(cookies: str) -> str:
+    """Return a cookie header without the session's."""
+    kept = [
+        cookie
+        for cookie in cookies.split(";")
+        if cookie.partition("=")[0].strip() != settings.SESSION_COOKIE_NAME
+    ]
+    return ";".join(kept).strip()
 
 
 def user_of(principal: Any) -> Any:

@@ -9,7 +9,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 from weakref import WeakSet
 
 from django.core.signals import setting_changed
@@ -33,6 +33,7 @@ __all__ = [
     "find_decorated",
     "find_match",
     "find_mounts",
+    "is_ours",
     "legacy_patterns_of",
     "patterns_of",
 ]
@@ -83,8 +84,13 @@ def find_mounts() -> list[Mount]:
     return [
         Mount(path=path, is_fixed=is_fixed, view=view)
         for path, is_fixed, view in _walk(get_resolver().url_patterns, "/", is_fixed=True)
-        if isinstance(view, MCPView | HealthView | LegacyView)
+        if is_ours(view)
     ]
+
+
+def is_ours(view: object) -> TypeGuard[MCPView | HealthView | LegacyView]:
+    """Tell whether a view is of a server: its endpoint, its health, or HTTP+SSE."""
+    return isinstance(view, MCPView | HealthView | LegacyView)
 
 
 def find_decorated() -> list[str]:

@@ -5,10 +5,10 @@ This is the one file that joins the two. Importing it loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from django.apps import apps
 from django.core.signals import setting_changed
@@ -32,6 +32,7 @@ from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.protocol.results import CacheHint
 from django_mcp.push.notifying import Publishes
 from django_mcp.push.observer import SignalObserver
+from django_mcp.push.reaching import Reaches
 from django_mcp.registry.injection import Provider
 from django_mcp.server import server as core
 from django_mcp.server.exchange import Exchange, Reply
@@ -43,6 +44,7 @@ from django_mcp.tasks.keeping import KeepsTasks
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
+    from django_mcp.auth.authenticators.base import Authenticator
     from django_mcp.server.interfaces import Observer
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "anotify_tools_list_changed",
     "completion",
     "default_server",
+    "find_server",
     "notify",
     "notify_prompts_list_changed",
     "notify_resource_updated",
@@ -85,6 +88,7 @@ _SHARED = {
     "ping_interval_s": "PING_INTERVAL_S",
     "ping_failures": "PING_FAILURES",
     "log_rate": "LOG_RATE",
+    "progress_rate": "PROGRESS_RATE",
     "tells_lists_at_start": "TELL_LISTS_AT_START",
     "state_ttl_s": "STATE_TTL_S",
     "inline_state_bytes": "STATE_INLINE_BYTES",
@@ -120,10 +124,10 @@ _OF_DEFAULT_SERVER = {
 _OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
 """Options that say who gets in. Each server says it for itself, so that none is open by accident."""
 
-_servers: WeakSet[MCPServer] = WeakSet()
+_servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 
 
-class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
+class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
     """A server of this site, with tools, resources and prompts of its own.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -160,7 +164,7 @@ class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
         self._needs_gate = True
         self._authenticate: Callable[[Exchange], Awaitable[Reply | None]] | None = None
         self.scope = ThreadScope()
-        self.access = DjangoAccess()
+        self.access = DjangoAccess(authenticators=self._find_authenticators)
         self.counter = CacheCounter()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
@@ -168,9 +172,9 @@ class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
         self.language = ActiveLanguage()
         self.converter = DjangoConverter()
         self.make_form = make_django_form
-        self._observer: Observer | None = CallRecorder()
+        self.observer: Observer | None = CallRecorder()
         self.connection_observer = SignalObserver(self)
-        _servers.add(self)
+        _servers[self] = None
 
     def __repr__(self) -> str:
         return f"<MCPServer {self._given_name or '(default)'}>"
@@ -191,7 +195,6 @@ class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
         current = self._current
         if current is None:
             current = self._current = self._read_options()
-            self.name = current.name
         return current
 
     def _read_options(self) -> Options:
@@ -206,16 +209,6 @@ class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
         found["icons"] = tuple(map(read_icon, found.get("icons", ())))
         found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
         return Options(**found)
-
-    @property
-    def observer(self) -> Observer | None:
-        """Who hears of each call; nobody while none are recorded and no receiver listens."""
-        found = self._observer
-        return None if isinstance(found, CallRecorder) and not found.is_wanted else found
-
-    @observer.setter
-    def observer(self, observer: Observer | None) -> None:
-        self._observer = observer
 
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
         """Say how long one of the lists stays fresh, where the revision can tell it.
@@ -248,6 +241,9 @@ class MCPServer(InProcess, Publishes, KeepsSessions, KeepsTasks):
         if self._needs_gate:
             self._set_up_gate()
         return self._gate
+
+    def _find_authenticators(self) -> Sequence[Authenticator]:
+        return () if self.gate is None else self.gate.authenticators
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
@@ -339,11 +335,16 @@ def _forget_settings(*, setting: str, **_kwargs: Any) -> None:
 setting_changed.connect(_forget_settings, dispatch_uid="django_mcp.servers")
 
 
-def _find_server(name: str) -> MCPServer | None:
-    return next((each for each in _servers if each.public_name == name), None)
+def find_server(name: object) -> MCPServer | None:
+    """Return the server of a name; None: there is none, or no longer.
+
+    Of several it is the one made last: the others may be about to be collected, after a test.
+    """
+    found = reversed(list(_servers))
+    return next((each for each in found if each.public_name == name), None)
 
 
-runners.find_server = _find_server
+runners.find_server = find_server
 
 default_server = MCPServer()
 """The server that `include("django_mcp.urls")` serves at `/mcp`."""

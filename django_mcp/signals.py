@@ -29,9 +29,11 @@ session_opened = Signal()
 """Sent after a client opened a session. `session` is a `django_mcp.push.SessionHandle`."""
 
 session_closed = Signal()
-"""Sent after a client or the site ended a session, by the process that did; `reason` is a text.
+"""Sent once after a session is over, however that came: `reason` is a text that says it.
 
-Not sent for sessions that expire: nobody is there to see it.
+Sent in the process that deleted its row, which may be `manage.py mcp_prune` or a queue's worker. A
+session that expires is deleted when somebody comes with its id, or within two minutes while any
+process serves sessions.
 """
 
 stream_opened = Signal()

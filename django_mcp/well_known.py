@@ -5,6 +5,7 @@ The documents are plain Django views at the origin's root, so the ASGI wrapper l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
@@ -13,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_script_prefix, path
 
 from django_mcp.auth.addresses import METADATA_PATH, metadata_url_of, origin_of
+from django_mcp.auth.authenticators.base import Authenticator
 from django_mcp.auth.challenges import set_metadata_source
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.contrib.oauth.public import open_to_pages, refusal
@@ -21,11 +23,12 @@ from django_mcp.contrib.oauth.resources import connect as connect_resources
 from django_mcp.mounting import find_mounts
 from django_mcp.server.exchange import Exchange
 from django_mcp.servers import MCPServer, all_servers
-from django_mcp.transports.http.view import MCPView
+from django_mcp.transports.http.view import MCPView, set_first_use
 
 __all__ = [
     "connect",
     "find_server",
+    "find_undescribed",
     "find_unreachable",
     "patterns",
     "require_authorization_servers",
@@ -39,15 +42,19 @@ REMEDY = (
 
 
 def connect() -> None:
-    """Tell challenges where the metadata is, and the OAuth part which servers there are."""
+    """Tell challenges where the metadata is, views what must be there, and the OAuth part which servers are."""
     set_metadata_source(_find_metadata_url)
+    set_first_use(require_authorization_servers)
     connect_resources(
         all_servers=all_servers, find_server=find_server, find_root_path=_find_root_path
     )
 
 
 def require_authorization_servers() -> None:
-    """Refuse to start where tokens are asked for that nobody could find out how to get.
+    """Refuse to serve where tokens are asked for that nobody could find out how to get.
+
+    The ASGI wrapper asks at the start. Without it there is no URLconf until the first request, so a
+    view asks when it is first used.
 
     Raises:
         ImproperlyConfigured: a server takes tokens of this site's authorization server, whose metadata
@@ -56,21 +63,31 @@ def require_authorization_servers() -> None:
     for server in find_unreachable():
         raise ImproperlyConfigured(
             f"The MCP server {server.public_name!r} takes tokens of this site's authorization server, "
-            f"and there is none at {SERVER_PATH}. {REMEDY}"
+            f"and there is none: {SERVER_PATH} and {METADATA_PATH} must answer. {REMEDY}"
         )
 
 
 def find_unreachable() -> list[MCPServer]:
     """Return the servers whose tokens come from this site's authorization server, if it is not there."""
+    takers = _mounted_with(lambda each: isinstance(each, OAuthAuthenticator))
+    return takers if takers and not (_is_there(SERVER_PATH) and _is_there(METADATA_PATH)) else []
+
+
+def find_undescribed() -> list[MCPServer]:
+    """Return the servers that take tokens of other issuers, if no client can find out of which."""
+    takers = _mounted_with(lambda each: bool(each.authorization_servers))
+    return takers if takers and not _is_there(METADATA_PATH) else []
+
+
+def _mounted_with(is_meant: Callable[[Authenticator], bool]) -> list[MCPServer]:
     mounted = {mount.view.server for mount in find_mounts() if isinstance(mount.view, MCPView)}
-    takers = [
+    return [
         server
         for server in all_servers()
         if server in mounted
         and server.gate is not None
-        and any(isinstance(each, OAuthAuthenticator) for each in server.gate.authenticators)
+        and any(map(is_meant, server.gate.authenticators))
     ]
-    return takers if takers and not _is_there(SERVER_PATH) else []
 
 
 def _is_there(path_info: str) -> bool:

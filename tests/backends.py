@@ -93,6 +93,7 @@ def databases() -> dict[str, dict[str, Any]]:
             "PASSWORD": os.environ.get("PGPASSWORD", ""),
             "HOST": host,
             "PORT": str(port),
+            "CONN_MAX_AGE": int(os.environ.get("SITE_CONN_MAX_AGE", "0")),
             "OPTIONS": {"connect_timeout": 3},
         }
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,8 +14,53 @@ from tests.backends import is_answering, postgres_address, redis_address
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", parent=settings.get_profile("default"), max_examples=10)
 settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+APART = (
+    "test_docs.py",
+    "admin/test_workers.py",
+    "architecture",
+    "browser",
+    "commands",
+    "oauth",
+    "sessions",
+    "tasks/test_celery_worker.py",
+    "transports/stdio",
+    "transports/legacy_sse",
+    "transports/http/test_sockets.py",
+    "auth/test_sockets.py",
+    "auth/test_revocation_everywhere.py",
+    "push/test_processes.py",
+    "push/test_shutdown.py",
+    "example_project/test_workers.py",
+    "example_project/test_own_tests.py",
+)
+"""What starts servers, browsers and clusters, or reads the sources: it takes most of the time and
+depends least on the versions of what we need."""
+
+
+def is_apart(path: Path) -> bool:
+    """Tell whether a file or folder is one of `APART`, or in one."""
+    here = Path(__file__).parent
+    return any(path.is_relative_to(here / name) for name in APART)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even read what `-m "not apart"` would leave out."""
+    return True if config.option.markexpr == "not apart" and is_apart(collection_path) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Mark what is apart, and run it first: of several processes none is left with a long one at the end."""
+    for item in items:
+        if is_apart(item.path):
+            item.add_marker("apart")
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("apart") is None)
 
 
 def require_service(name: str, host: str, port: int) -> None:

@@ -40,7 +40,13 @@ def _names() -> list[str]:
 
 
 def _said(value: object) -> str:
+    if value is None:
+        return ""
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else f"`{value}`"
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool | int | str)
 
 
 def _behaviour() -> list[str]:
@@ -48,7 +54,7 @@ def _behaviour() -> list[str]:
     plain = [
         field.name
         for field in fields(Revision)
-        if field.name != "name" and isinstance(getattr(REVISIONS[-1], field.name), bool | int | str)
+        if field.name != "name" and any(_is_plain(getattr(each, field.name)) for each in REVISIONS)
     ]
     rows = (
         [_meaning(name), *(_said(getattr(revision, name)) for revision in REVISIONS)]

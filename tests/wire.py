@@ -107,9 +107,12 @@ class WireClient:
         )
         return await self.server.answer(exchange)
 
-    async def open(self, capabilities: Mapping[str, Any] | None = None) -> None:
-        """Open a session, unless there is one."""
-        if self.session_id is None:
+    async def open(
+        self, capabilities: Mapping[str, Any] | None = None, *, is_ready: bool = True
+    ) -> None:
+        """Open a session, unless there is one, and say so unless `is_ready` is False."""
+        known = self.session_id
+        if known is None:
             params = {
                 "protocolVersion": self.revision.name,
                 "capabilities": capabilities or {},
@@ -117,6 +120,17 @@ class WireClient:
             }
             await self.send("initialize", params)
             assert self.session_id is not None
+            if is_ready:
+                await self.ready()
+
+    async def ready(self) -> None:
+        """Say that the handshake is over."""
+        headers = {
+            "mcp-session-id": self.session_id or "",
+            "mcp-protocol-version": self.revision.name,
+        }
+        body = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
+        assert (await self.post(body, headers)).status == 202
 
     async def send(
         self,

@@ -11,80 +11,21 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.charts import SPANS, summarise
-from django_mcp.admin.pages import Page, needs
+from django_mcp.admin.charts import SPANS, label_methods, summarise
+from django_mcp.admin.filters import NameFilter, RevisionFilter, ServerFilter
+from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
+from django_mcp.admin.pages import needs
 from django_mcp.admin.paging import EstimatingPaginator, SpanQuerySet
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord
-from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.servers import all_servers
 
 if TYPE_CHECKING:
-    from django.contrib.admin.options import ModelAdmin
     from django.db.models import QuerySet
 
 __all__ = ["CallRecordAdmin"]
 
 
-class _ChoiceFilter(admin.SimpleListFilter):
-    """A filter by values that are known without asking the table which of them it has."""
-
-    field = ""
-
-    def values(self) -> list[str]:
-        raise NotImplementedError
-
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
-        return [(value, value) for value in self.values()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        return queryset if value is None else queryset.filter(**{self.field: value})
-
-
-class NameFilter(_ChoiceFilter):
-    """By what was called."""
-
-    title = _("name")
-    parameter_name = field = "name"
-
-    def values(self) -> list[str]:
-        """Return the names that are registered now."""
-        registries = [server.registry for server in all_servers()]
-        kinds = ("tools", "resources", "templates", "prompts")
-        return sorted(
-            {
-                each.name
-                for reg in registries
-                for kind in kinds
-                for each in reg.registered(kind).values()
-            }
-        )
-
-
-class ServerFilter(_ChoiceFilter):
-    """By the server that answered."""
-
-    title = _("server")
-    parameter_name = field = "server"
-
-    def values(self) -> list[str]:
-        """Return the names of the servers."""
-        return [server.public_name for server in all_servers()]
-
-
-class RevisionFilter(_ChoiceFilter):
-    """By the protocol revision in effect."""
-
-    title = _("revision")
-    parameter_name = field = "revision"
-
-    def values(self) -> list[str]:
-        """Return the names of the revisions."""
-        return [revision.name for revision in REVISIONS]
-
-
-class CallRecordAdmin(Page):
+class CallRecordAdmin(ReadOnlyList):
     """What was called; nobody edits it."""
 
     list_display = (
@@ -99,15 +40,12 @@ class CallRecordAdmin(Page):
         "reference",
     )
     list_filter = ("started_at", "outcome", "method", NameFilter, ServerFilter, RevisionFilter)
-    list_select_related = ("user",)
     list_per_page = 50
-    search_fields = ("name__startswith", "reference__exact", "principal__startswith")
-    search_help_text = _("The start of a name or a principal, or an error reference.")
+    search_fields = ("name__startswith", "reference__exact", "principal__startswith", BY_USERNAME)
+    search_help_text = _("The start of a name, a user or a principal, or an error reference.")
     date_hierarchy = "started_at"
     ordering = ("-started_at", "-id")
-    show_full_result_count = False
     paginator = EstimatingPaginator
-    actions = None
     fields = (
         "started_at",
         "duration",
@@ -134,14 +72,6 @@ class CallRecordAdmin(Page):
         """Return the calls, as a set that tells its periods cheaply."""
         found = super().get_queryset(request)
         return SpanQuerySet(found.model, query=found.query, using=found.db)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody writes the record by hand."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: CallRecord | None = None) -> bool:
-        """Nobody edits the record."""
-        return False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the list, and say so when nothing is being recorded."""
@@ -180,7 +110,7 @@ class CallRecordAdmin(Page):
             return JsonResponse({"error": "no such span"}, status=400)
         # A name may be longer, or other, than some caches take for a key.
         digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
-        found = cache.get_or_set(
+        found: Any = cache.get_or_set(
             f"django_mcp.charts.{key}.{digest}", lambda: summarise(span, name), span.fresh_s
         )
-        return JsonResponse(found, headers={"Cache-Control": "no-store"})
+        return JsonResponse(label_methods(found), headers={"Cache-Control": "no-store"})

@@ -15,21 +15,24 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin.connecting import find_endpoints
+from django_mcp.admin.connecting import find_endpoints, find_own_keys
+from django_mcp.admin.conversing import can_answer
+from django_mcp.admin.finding import get_server
 from django_mcp.admin.history import note_action
-from django_mcp.admin.pages import Page, needs
+from django_mcp.admin.pages import Page, needs, without_transaction
 from django_mcp.admin.texts import inert, pretty
-from django_mcp.admin.trying import TryView
+from django_mcp.admin.trying import TryView, revision_tried
 from django_mcp.inprocess.errors import MCPError
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.protocol.tasks import NEVER, REQUIRED
 from django_mcp.servers import MCPServer, all_servers
 
 if TYPE_CHECKING:
     from django_mcp.protocol.json import JSONObject
     from django_mcp.registry.entries import Access, Entry
 
-__all__ = ["CatalogueAdmin", "find_server"]
+__all__ = ["CatalogueAdmin"]
 
 Kind = DisabledEntry.Kind
 _KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
@@ -75,7 +78,7 @@ class CatalogueAdmin(Page):
             path("entry/", view(self.entry_view), name="django_mcp_entry"),
             path("switch/", view(require_POST(self.switch_view)), name="django_mcp_switch"),
             path("connect/", view(self.connect_view), name="django_mcp_connect"),
-            path("try/", view(require_POST(trying)), name="django_mcp_try"),
+            path("try/", view(without_transaction(require_POST(trying))), name="django_mcp_try"),
         ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -87,7 +90,7 @@ class CatalogueAdmin(Page):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show every entry of a server."""
         needs(request, "view_disabledentry")
-        server = find_server(request.GET.get("server"))
+        server = get_server(request.GET.get("server") or all_servers()[0].public_name)
         viewer = self._viewer(request)
         failure, groups = "", []
         for kind in Kind:
@@ -110,7 +113,7 @@ class CatalogueAdmin(Page):
             failure=failure,
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_choose_user=_may_see_users(request),
-            switch_url=self.url_of("switch"),
+            switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
         )
 
     def _rows(
@@ -173,7 +176,7 @@ class CatalogueAdmin(Page):
     def entry_view(self, request: HttpRequest) -> HttpResponse:
         """Show one entry, and a form to try it."""
         needs(request, "view_disabledentry")
-        server = find_server(request.GET.get("server"))
+        server = get_server(request.GET.get("server") or all_servers()[0].public_name)
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         entry = find_entry(server, kind, key)
         viewer = self._viewer(request)
@@ -182,6 +185,8 @@ class CatalogueAdmin(Page):
         except MCPError:
             wire = None
         newest = entry.to_wire()
+        may_try = request.user.has_perm("django_mcp.try_entry")
+        is_task_only = getattr(entry, "task", NEVER) == REQUIRED
         return self.show(
             request,
             "entry.html",
@@ -197,14 +202,17 @@ class CatalogueAdmin(Page):
             facts=_facts(entry),
             is_disabled=(kind, key) in server.registry.disabled,
             catalogue_url=self.url_of("disabledentry_changelist"),
-            switch_url=self.url_of("switch"),
+            switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
             try_url=self.url_of("try"),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
-            may_try=request.user.has_perm("django_mcp.try_entry"),
+            may_try=may_try and not is_task_only,
+            is_task_only=may_try and is_task_only,
+            may_ask=can_answer(server, revision_tried(server, viewer.revision), request),
             form={
                 "server": server.public_name,
                 "kind": kind,
                 "key": key,
+                "revision": viewer.revision,
                 "schema": _form_schema(kind, newest),
             },
         )
@@ -212,9 +220,9 @@ class CatalogueAdmin(Page):
     # -- switching
 
     def switch_view(self, request: HttpRequest) -> HttpResponse:
-        """Disable or enable an entry."""
+        """Disable or enable an entry, and go on looking as before."""
         needs(request, "change_disabledentry")
-        server = find_server(request.POST.get("server"))
+        server = get_server(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
         if kind not in Kind.values:
             raise Http404
@@ -235,37 +243,24 @@ class CatalogueAdmin(Page):
                 if is_new:
                     note_action(request, DisabledEntry, name, _t("Disabled."))
                 messages.success(request, _t("%(name)s is disabled.") % {"name": name})
-        query = urlencode({"server": server.public_name})
+        query = urlencode({"server": server.public_name, **self._viewer(request).query})
         return HttpResponseRedirect(f"{self.url_of('disabledentry_changelist')}?{query}")
 
     # -- connecting
 
     def connect_view(self, request: HttpRequest) -> HttpResponse:
         """Show what to put into clients; any of the staff may see it."""
+        may_see_keys = request.user.has_perm("django_mcp.view_apikey")
+        # A site of one's own may have been made without them.
+        keys_url = self.find_url("apikey_changelist") if may_see_keys else None
         return self.show(
             request,
             "connect.html",
             _("Connect"),
             endpoints=find_endpoints(request),
-            keys_url=self.url_of("apikey_changelist")
-            if request.user.has_perm("django_mcp.view_apikey")
-            else None,
+            keys=find_own_keys(request.user) if keys_url is not None else [],
+            keys_url=keys_url,
         )
-
-
-def find_server(name: str | None) -> MCPServer:
-    """Return a server by its name; without one the default server.
-
-    Raises:
-        Http404: there is none of that name.
-    """
-    servers = all_servers()
-    if not name:
-        return servers[0]
-    for server in servers:
-        if server.public_name == name:
-            return server
-    raise Http404
 
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:

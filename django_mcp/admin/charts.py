@@ -1,7 +1,7 @@
 """What the charts draw: calls, errors and percentiles of durations, over an hour, a day or a week.
 
-Percentiles are counted on the logarithmic scale that each call was put on when it was written, so
-the database only counts rows, out of one index.
+Percentiles are counted on the logarithmic scale that each call was put on when it was written. An
+hour is counted from the calls themselves, more than that is read as it was tallied with their writing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Count, F, QuerySet
+from django.conf import settings as django_settings
+from django.db.models import Count
+from django.utils import timezone
 
 from django_mcp.calls.call import upper_ms
-from django_mcp.models import CallRecord
+from django_mcp.calls.tallies import KEPT_MINUTES, WHAT
+from django_mcp.models import CallRecord, CallTally
 
-__all__ = ["SPANS", "Span", "summarise"]
+__all__ = ["SPANS", "Span", "label_methods", "summarise"]
 
 MAX_NAMES = 200
 """Rows of the table; the least called are left out."""
@@ -31,7 +35,7 @@ ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcom
 class Span:
     """How far the charts look back, and how wide a point of theirs is; both in minutes.
 
-    The longer, the more rows there are to count: for so long what was counted is good enough.
+    The longer, the more rows there are to read: for so long what was read is good enough.
     """
 
     length: int
@@ -89,36 +93,51 @@ def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str,
     """
     last = int((time.time() if now is None else now) // 60)
     first = (last - span.length) // span.width * span.width + span.width
-    rows = CallRecord.objects.order_by().filter(minute__gte=first, minute__lte=last)
     slots = range(first, last + 1, span.width)
-    points = _points(rows.filter(name=name) if name else rows, slots, span.width)
+    points: defaultdict[int, _Tally] = defaultdict(_Tally)
+    names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
+    for slot, *whose, outcome, step, count in _counts(span.width, first, last):
+        names[tuple(whose)].add(outcome, step, count)
+        if not name or name == whose[-1]:
+            points[slot].add(outcome, step, count)
+    told = [points[slot].to_json() for slot in slots]
     return {
         "times": [slot * 60 for slot in slots],
-        **{key: [point[key] for point in points] for key in ("calls", "errors", "p50", "p95")},
-        "names": _names(rows),
+        **{key: [point[key] for point in told] for key in ("calls", "errors", "p50", "p95")},
+        "names": _rows(names),
     }
 
 
-def _points(rows: QuerySet[CallRecord], slots: Iterable[int], width: int) -> list[dict[str, Any]]:
-    tallies: defaultdict[int, _Tally] = defaultdict(_Tally)
-    counted = rows.annotate(slot=F("minute") - F("minute") % width)
-    for slot, outcome, step, count in counted.values_list("slot", "outcome", "step").annotate(
-        count=Count("pk")
-    ):
-        tallies[slot].add(outcome, step, count)
-    return [tallies[slot].to_json() for slot in slots]
+def label_methods(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what `summarise` found with its methods in the language of who looks."""
+    labels = dict(CallRecord.Method.choices)
+    rows = [
+        {**row, "method": str(labels.get(row["method"], row["method"]))} for row in found["names"]
+    ]
+    return {**found, "names": rows}
 
 
-def _names(rows: QuerySet[CallRecord]) -> list[dict[str, Any]]:
-    tallies: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
-    counted = rows.values_list("server", "method", "name", "outcome", "step")
-    for server, method, name, outcome, step, count in counted.annotate(count=Count("pk")):
-        tallies[server, method, name].add(outcome, step, count)
-    found = sorted(tallies.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
+def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
+    """Return the minute that a point begins with, the values of `WHAT`, and how many calls."""
+    if width in KEPT_MINUTES:
+        tallies = CallTally.objects.filter(width=width, minute__gte=first, minute__lte=last)
+        return tallies.values_list("minute", *WHAT, "calls").iterator()
+    begun, end = _moment(first), _moment(last + 1)
+    calls = CallRecord.objects.order_by().filter(started_at__gte=begun, started_at__lt=end)
+    return calls.values_list("minute", *WHAT).annotate(count=Count("pk")).iterator()
+
+
+def _moment(minute: int) -> datetime:
+    moment = datetime.fromtimestamp(minute * 60, UTC)
+    return moment if django_settings.USE_TZ else timezone.make_naive(moment)
+
+
+def _rows(names: dict[tuple[str, str, str], _Tally]) -> list[dict[str, Any]]:
+    found = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
     return [
         {
             "server": server,
-            "method": str(CallRecord.Method(method).label),
+            "method": method,
             "name": name,
             **tally.to_json(),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -13,26 +14,28 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_variables
 
+from django_mcp.admin.lists import VisibleList
+from django_mcp.admin.permissions import find_granted, has_object_backend, may, permission_for
+from django_mcp.admin.revoking import revoke_key
+from django_mcp.admin.texts import inert
 from django_mcp.models.keys import APIKey
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    Base = admin.ModelAdmin[APIKey]
-else:
-    Base = admin.ModelAdmin
-
 __all__ = ["APIKeyAdmin"]
 
 
-class APIKeyAdmin(Base):
+class APIKeyAdmin(VisibleList):
     """Keys of all users for superusers; for the other staff their own.
 
-    A key acts with all rights of its user, so nobody makes one for somebody else.
+    Of others' keys staff see, change, revoke and delete those for which a backend gives them that
+    very permission through the key itself: their permissions for all keys are for their own. A key
+    acts with all rights of its user, so that only superusers make one for somebody else.
     """
 
     list_display = (
-        "name",
+        "shown_name",
         "shown_prefix",
         "user",
         "state",
@@ -43,9 +46,19 @@ class APIKeyAdmin(Base):
     list_filter = ("revoked_at", "expires_at")
     list_select_related = ("user",)
     search_fields = ("name", "prefix")
+    date_hierarchy = "created_at"
     raw_id_fields = ("user",)
     actions = ("revoke",)
-    readonly_fields = ("shown_prefix", "state", "created_at", "last_used_at", "revoked_at")
+    readonly_fields = (
+        "shown_name",
+        "shown_scopes",
+        "shown_tools",
+        "shown_prefix",
+        "state",
+        "created_at",
+        "last_used_at",
+        "revoked_at",
+    )
     fieldsets = (
         (None, {"fields": ("name", "user", "expires_at")}),
         (_("What it may do"), {"fields": ("scopes", "is_restricted", "tools")}),
@@ -54,6 +67,21 @@ class APIKeyAdmin(Base):
             {"fields": ("shown_prefix", "state", "created_at", "last_used_at", "revoked_at")},
         ),
     )
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, key: APIKey) -> str:
+        """Return the name that its user gave it, made visible."""
+        return inert(key.name, 100)
+
+    @admin.display(description=_("scopes"))
+    def shown_scopes(self, key: APIKey) -> str:
+        """Return what its user wrote, made visible."""
+        return inert(key.scopes, 2000)
+
+    @admin.display(description=_("tools"))
+    def shown_tools(self, key: APIKey) -> str:
+        """Return what its user wrote, made visible."""
+        return inert(key.tools, 2000)
 
     @admin.display(description=_("key"), ordering="prefix")
     def shown_prefix(self, key: APIKey) -> str:
@@ -69,22 +97,55 @@ class APIKeyAdmin(Base):
             return str(_("revoked"))
         return str(_("expired") if key.is_over(timezone.now()) else _("valid"))
 
-    @admin.action(description=_("Revoke the selected keys"), permissions=["change"])
+    @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> None:
         """End keys for good; they stay in the list."""
-        count = queryset.filter(revoked_at=None).update(revoked_at=timezone.now())
+        count = 0
+        for key in queryset.filter(revoked_at=None):
+            if _may(request.user, "change", key) and revoke_key(key, request):
+                count += 1
         self.message_user(
             request, ngettext("%d key was revoked.", "%d keys were revoked.", count) % count
         )
 
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may revoke keys, or perhaps single ones."""
+        return may(request.user, "change", APIKey) or has_object_backend()
+
     # -- whose keys
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[APIKey]:
-        """Return all keys to a superuser, and to others their own."""
+        """Return all keys to a superuser, and to others their own and those they may see."""
         keys, user = super().get_queryset(request), request.user
         if user.is_superuser:
             return keys
-        return keys.filter(user=user) if user.is_authenticated else keys.none()
+        own = Q(user_id=user.pk) if self.sees_all(request) else Q(pk=None)
+        others = keys.exclude(Q(user_id=user.pk)).order_by("-created_at")
+        return keys.filter(own | Q(pk__in=find_granted(user, "view", others)))
+
+    def has_change_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
+        """Tell whether the user may change and revoke a key, or any at all."""
+        if obj is None:
+            return super().has_change_permission(request)
+        return _may(request.user, "change", obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
+        """Tell whether the user may delete a key, or any at all."""
+        match = request.resolver_match
+        if obj is None or (match and getattr(match.func, "model_admin", self) is not self):
+            # On the page of another model: with the user they belong to they may go.
+            return super().has_delete_permission(request)
+        return _may(request.user, "delete", obj)
+
+    def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
+        """Return the texts as they may be shown, where they are not to be edited."""
+        found: Any = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return found
+        return [
+            (title, {**how, "fields": tuple(_SHOWN.get(name, name) for name in how["fields"])})
+            for title, how in found
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return also the user, unless a superuser makes the key: it is never handed on."""
@@ -115,7 +176,7 @@ class APIKeyAdmin(Base):
                 **self.admin_site.each_context(request),
                 "title": _("Copy the key now"),
                 "opts": info,
-                "key": obj,
+                "key": {"name": inert(obj.name, 100), "user": obj.user},
                 "text": request._django_mcp_key,  # type: ignore[attr-defined]
                 "list_url": reverse(
                     f"admin:{info.app_label}_{info.model_name}_changelist",
@@ -123,3 +184,14 @@ class APIKeyAdmin(Base):
                 ),
             },
         )
+
+
+_SHOWN = {"name": "shown_name", "scopes": "shown_scopes", "tools": "shown_tools"}
+
+
+def _may(user: Any, action: str, key: APIKey) -> bool:
+    """Tell whether a user may do something to a key, which may be somebody else's."""
+    if user.is_superuser or key.user_id == user.pk:
+        return may(user, action, key)
+    name = permission_for(action, APIKey)
+    return has_object_backend() and bool(user.has_perm(name, key))

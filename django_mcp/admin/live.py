@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator
-from typing import Any, ClassVar
+from typing import Any
 
-from asgiref.sync import async_to_sync
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Model, QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -18,19 +18,22 @@ from django.http import (
     StreamingHttpResponse,
 )
 from django.urls import path
-from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin.history import note_action
-from django_mcp.admin.now import snapshot
-from django_mcp.admin.pages import Page, needs
-from django_mcp.admin.revoking import revoke
-from django_mcp.admin.texts import inert
+from django_mcp.admin.acting import DONE, OF_CALL, act
+from django_mcp.admin.ending import close_stream, end_session, note
+from django_mcp.admin.filters import RevisionFilter, ServerFilter
+from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
+from django_mcp.admin.now import Sight
+from django_mcp.admin.pages import without_transaction
+from django_mcp.admin.permissions import has_object_backend, may
+from django_mcp.admin.texts import inert, pretty
+from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Session, Stream
 from django_mcp.protocol.json import encode
-from django_mcp.servers import MCPServer, all_servers
 
 __all__ = ["SessionAdmin", "StreamAdmin", "SubscriptionAdmin"]
 
@@ -38,41 +41,57 @@ FEED_EVERY_S = 2.0
 FEED_FOR_S = 60.0
 """Then the page connects again, and whoever may not any more is told so."""
 
-MAX_LOG_LENGTH = 2000
-PING_LIMIT_S = 5.0
+MAX_DETAILS = 2000
+FOUND_BY = _("The start of a client's name, a user or a principal.")
 
 
-class _ReadOnly(Page):
-    """A list of what the server writes: nobody adds or edits its rows."""
-
-    actions = None
-    show_full_result_count = False
-    list_select_related: ClassVar[Any] = ("user",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds any."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits any."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """They are ended on the live page, where that also reaches the worker."""
-        return False
-
-
-class StreamAdmin(_ReadOnly):
+class StreamAdmin(ReadOnlyList):
     """The open streams, all of them."""
 
-    list_display = ("opened_at", "kind", "server", "user", "client_name", "revision", "worker")
-    list_filter = ("kind", "opened_at")
+    ending = "end"
+    actions = ("close_selected",)
+    list_display = ("opened_at", "kind", "server", "user", "client", "revision", "worker")
+    list_filter = ("kind", ServerFilter, "opened_at")
     list_select_related = ("user", "worker")
-    search_fields = ("client_name__startswith", "principal_key__startswith")
+    search_fields = ("client_name__startswith", "principal_key__startswith", BY_USERNAME)
+    search_help_text = FOUND_BY
     date_hierarchy = "opened_at"
+    fields = (
+        "kind",
+        "client",
+        "server",
+        "user",
+        "principal",
+        "revision",
+        "session",
+        "worker",
+        "opened_at",
+        "lists",
+        "uri_count",
+        "queued_events",
+    )
+
+    @admin.action(description=_("Close the selected streams"), permissions=["end"])
+    def close_selected(self, request: HttpRequest, queryset: QuerySet[Stream]) -> None:
+        """Close streams; those of calls end with their calls."""
+        closed = left = 0
+        for stream in queryset:
+            if not may(request.user, "end", stream):
+                continue
+            if close_stream(stream):
+                closed += 1
+                note(request, stream, str(DONE["close"]))
+            else:
+                left += 1
+        self.message_user(
+            request,
+            ngettext("%d stream was closed.", "%d streams were closed.", closed) % closed,
+        )
+        if left:
+            self.message_user(request, str(OF_CALL), messages.WARNING)
 
 
-class SubscriptionAdmin(_ReadOnly):
+class SubscriptionAdmin(ReadOnlyList):
     """What sessions want to hear of."""
 
     list_display = ("created_at", "shown_uri", "session")
@@ -88,23 +107,62 @@ class SubscriptionAdmin(_ReadOnly):
         return inert(row.uri, 200)
 
 
-class SessionAdmin(_ReadOnly):
+class SessionAdmin(ReadOnlyList):
     """The sessions, and the live page beside their list."""
 
+    ending = "end"
+    actions = ("end_selected",)
     list_display = (
         "last_seen_at",
-        "client_name",
-        "client_version",
+        "client",
         "server",
         "user",
         "revision",
         "transport",
         "created_at",
     )
-    list_filter = ("last_seen_at", "revision", "transport")
-    search_fields = ("client_name__startswith", "principal_key__startswith")
+    list_filter = ("last_seen_at", ServerFilter, RevisionFilter, "transport")
+    search_fields = ("client_name__startswith", "principal_key__startswith", BY_USERNAME)
+    search_help_text = FOUND_BY
     date_hierarchy = "last_seen_at"
-    exclude = ("digest",)
+    fields = (
+        "client",
+        "client_details",
+        "client_capabilities",
+        "server",
+        "user",
+        "principal",
+        "revision",
+        "transport",
+        "is_initialized",
+        "log_level",
+        "created_at",
+        "last_seen_at",
+        "expires_at",
+    )
+
+    @admin.display(description=_("client info"))
+    def client_details(self, session: Session) -> str:
+        """Return what the client says of itself, made visible."""
+        return pretty(session.client_info, MAX_DETAILS) if session.client_info else "-"
+
+    @admin.display(description=_("capabilities"))
+    def client_capabilities(self, session: Session) -> str:
+        """Return what the client says it can do, made visible."""
+        return pretty(session.capabilities, MAX_DETAILS)
+
+    @admin.action(description=_("End the selected sessions"), permissions=["end"])
+    def end_selected(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
+        """End sessions, with what runs and streams for them."""
+        count = 0
+        for session in queryset:
+            if may(request.user, "end", session):
+                end_session(session)
+                count += 1
+                note(request, session, str(DONE["end"]))
+        self.message_user(
+            request, ngettext("%d session was ended.", "%d sessions were ended.", count) % count
+        )
 
     def get_urls(self) -> list[Any]:
         """Return Django's, and those of the live page."""
@@ -113,13 +171,16 @@ class SessionAdmin(_ReadOnly):
             path("live/", view(self.live_view), name="django_mcp_live"),
             path("live/data/", view(self.data_view), name="django_mcp_live_data"),
             path("live/feed/", view(self.feed_view), name="django_mcp_live_feed"),
-            path("live/act/", view(require_POST(self.act_view)), name="django_mcp_live_act"),
+            path(
+                "live/act/",
+                view(without_transaction(require_POST(act))),
+                name="django_mcp_live_act",
+            ),
             *super().get_urls(),
         ]
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
         """Show the page; a script fills it."""
-        needs(request, "view_session", "view_stream")
         return self.show(
             request,
             "live.html",
@@ -127,131 +188,50 @@ class SessionAdmin(_ReadOnly):
             data_url=self.url_of("live_data"),
             feed_url=self.url_of("live_feed"),
             act_url=self.url_of("live_act"),
-            tables=_tables(
-                may_end=request.user.has_perm("django_mcp.delete_session"),
-                may_revoke=request.user.has_perm("django_mcp.change_apikey"),
-                may_close=request.user.has_perm("django_mcp.delete_stream"),
-            ),
+            tables=_tables(_sight(request)),
+            is_recording=bool(settings.RECORD_CALLS),
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
         """Return what there is now."""
-        needs(request, "view_session", "view_stream")
-        return JsonResponse(snapshot(), headers={"Cache-Control": "no-store"})
+        found = _sight(request).snapshot()
+        return JsonResponse(found, headers={"Cache-Control": "no-store"})
 
     def feed_view(self, request: HttpRequest) -> HttpResponseBase:
         """Return what there is now, again and again; under WSGI the page has to ask instead."""
-        needs(request, "view_session", "view_stream")
+        sight = _sight(request)
         if not isinstance(request, ASGIRequest):
             # The status that has an EventSource give up.
             return HttpResponse(status=204)
         return StreamingHttpResponse(
-            _feed(),
+            _feed(sight),
             content_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
-    # -- actions
 
-    def act_view(self, request: HttpRequest) -> HttpResponse:
-        """Do something to a session or a stream; one that is gone is no error."""
-        act, pk = request.POST.get("act", ""), _to_uuid(request.POST.get("id", ""))
-        if pk is None or act not in _DONE:
-            return JsonResponse({"error": "no such action"}, status=400)
-        if act in ("end", "revoke"):
-            needs(request, "view_session", "delete_session")
-            return self._end(request, act, pk)
-        needs(request, "view_stream", "delete_stream")
-        stream = Stream.objects.filter(pk=pk).first()
-        if stream is None:
-            return _gone()
-        server, name = _find_server(stream.server), str(stream)
-        if act == "close":
-            # What the worker finds even if the word to it is lost.
-            stream.delete()
-            if server is not None:
-                async_to_sync(server.aclose_stream)(pk.hex)
-            told = str(_DONE[act])
-        elif server is None or stream.session_id is None:
-            return _refuse(_t("A stream without a session can only be closed."))
-        elif act == "ping":
-            told = _ping(server, stream.session_id.hex)
-        else:
-            text = request.POST.get("text", "")[:MAX_LOG_LENGTH]
-            if not text:
-                return _refuse(_t("There is nothing to send."))
-            server.notify_log("notice", text, logger="operator", session=stream.session_id.hex)
-            told = str(_DONE[act])
-        note_action(request, Stream, name, told, pk)
-        return JsonResponse({"done": told})
-
-    def _end(self, request: HttpRequest, act: str, pk: uuid.UUID) -> HttpResponse:
-        session = Session.objects.filter(pk=pk).first()
-        if session is None:
-            return _gone()
-        name = inert(f"{session}", 200)
-        if act == "revoke":
-            needs(request, "change_apikey")
-            if not revoke(session.principal_key):
-                return _refuse(
-                    _t("It was opened with nothing that can be revoked here; end it instead.")
-                )
-        server = _find_server(session.server)
-        if server is not None:
-            async_to_sync(server.aclose_session)(pk.hex)
-        # Whoever keeps sessions elsewhere has no row to delete.
-        Session.objects.filter(pk=pk).delete()
-        note_action(request, Session, name, str(_DONE[act]), pk)
-        return JsonResponse({"done": str(_DONE[act])})
+def _sight(request: HttpRequest) -> Sight:
+    sight = Sight.of(request.user)
+    if not sight.tables:
+        raise PermissionDenied
+    return sight
 
 
-_DONE = {
-    "end": _("The session is ended."),
-    "revoke": _("The credentials are revoked, and the session is ended."),
-    "close": _("The stream is closed."),
-    "log": _("The message is sent."),
-    "ping": "",
-}
-
-
-def _gone() -> HttpResponse:
-    return JsonResponse({"done": _t("It is gone already.")})
-
-
-def _to_uuid(text: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
-
-
-def _refuse(text: str) -> HttpResponse:
-    return JsonResponse({"error": text}, status=400)
-
-
-def _find_server(name: str) -> MCPServer | None:
-    return next((each for each in all_servers() if each.public_name == name), None)
-
-
-def _ping(server: MCPServer, session_key: str) -> str:
-    taken_s = async_to_sync(server.aping_client)(session_key, PING_LIMIT_S)
-    if taken_s is None:
-        return _t("The client does not answer.")
-    return _t("The client answered within %(time)d ms.") % {"time": round(taken_s * 1000) or 1}
-
-
-async def _feed() -> AsyncIterator[bytes]:
+async def _feed(sight: Sight) -> AsyncIterator[bytes]:
     last = b""
     for _round in range(int(FEED_FOR_S / FEED_EVERY_S)):
-        found = await run_in_pool(snapshot)
+        found = await run_in_pool(sight.snapshot)
         told = encode({**found, "at": 0})
-        # A comment keeps what stands in between from closing it.
-        yield b":\n\n" if told == last else b"data: " + encode(found) + b"\n\n"
+        if told == last:
+            # The page sees that it is still connected, and what stands in between does not close it.
+            yield b"event: same\ndata: " + encode(found["at"]) + b"\n\n"
+        else:
+            yield b"data: " + encode(found) + b"\n\n"
         last = told
         await asyncio.sleep(FEED_EVERY_S)
 
 
-def _tables(*, may_end: bool, may_revoke: bool, may_close: bool) -> list[dict[str, Any]]:
+def _tables(sight: Sight) -> list[dict[str, Any]]:
     """Return what the tables of the page show: keys of the data, their titles, and the buttons."""
     who = {
         "client": _("Client"),
@@ -260,28 +240,28 @@ def _tables(*, may_end: bool, may_revoke: bool, may_close: bool) -> list[dict[st
         "revision": _("Revision"),
     }
     since, seen, worker = _("Since"), _("Last seen"), _("Worker")
-    ends = (["end"] if may_end else []) + (["revoke"] if may_end and may_revoke else [])
+    running = {"running": _("Requests in flight")}
     parts: tuple[tuple[str, Any, dict[str, Any], list[str]], ...] = (
         (
             "streams",
             _("Open streams"),
             {**who, "kind": _("Kind"), "worker": worker, "since": since}
             | {"queued": _("Queued"), "resources": _("Resources")},
-            ["close", "log", "ping"] if may_close else [],
+            _stream_acts(sight.user),
         ),
         (
             "sessions",
             _("Sessions"),
-            {**who, "transport": _("Transport"), "since": since, "seen": seen},
-            ends,
+            {**who, "transport": _("Transport"), "since": since, "seen": seen, **running},
+            _session_acts(sight.user),
         ),
         (
             "callers",
             _("Callers of the last 15 minutes"),
-            {**who, "calls": _("Calls"), "seen": seen},
+            {**who, "calls": _("Calls"), "seen": seen, **running},
             [],
         ),
-        ("workers", _("Workers"), {"name": worker, "since": since}, []),
+        ("workers", _("Workers"), {"name": worker, "since": since, **running}, []),
     )
     return [
         {
@@ -292,4 +272,22 @@ def _tables(*, may_end: bool, may_revoke: bool, may_close: bool) -> list[dict[st
             "acts": " ".join(acts),
         }
         for name, title, columns, acts in parts
+        if name in sight.tables
     ]
+
+
+def _stream_acts(user: Any) -> list[str]:
+    if not _may_end_any(user, Stream):
+        return []
+    revoking = ["cut"] if user.has_perm("django_mcp.change_apikey") else []
+    return ["close", *revoking, "ping", "log"]
+
+
+def _session_acts(user: Any) -> list[str]:
+    if not _may_end_any(user, Session):
+        return []
+    return ["end", "revoke"] if user.has_perm("django_mcp.change_apikey") else ["end"]
+
+
+def _may_end_any(user: Any, model: type[Model]) -> bool:
+    return may(user, "end", model) or has_object_backend()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db import connections
+from django.db.transaction import non_atomic_requests
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
@@ -17,17 +19,20 @@ if TYPE_CHECKING:
 else:
     Base = admin.ModelAdmin
 
-__all__ = ["Page", "needs"]
+__all__ = ["Page", "needs", "without_transaction"]
+
+View = TypeVar("View", bound=Callable[..., Any])
 
 TABS = (
-    ("live", _("Live"), "django_mcp.view_session"),
-    ("disabledentry_changelist", _("Catalogue"), "django_mcp.view_disabledentry"),
-    ("charts", _("Charts"), "django_mcp.view_callrecord"),
-    ("callrecord_changelist", _("Calls"), "django_mcp.view_callrecord"),
-    ("connect", _("Connect"), None),
-    ("apikey_changelist", _("API keys"), "django_mcp.view_apikey"),
+    ("live", _("Live"), ("session", "stream")),
+    ("disabledentry_changelist", _("Catalogue"), ("disabledentry",)),
+    ("charts", _("Charts"), ("callrecord",)),
+    ("callrecord_changelist", _("Calls"), ("callrecord",)),
+    ("task_changelist", _("Tasks"), ("task",)),
+    ("connect", _("Connect"), ()),
+    ("apikey_changelist", _("API keys"), ("apikey",)),
 )
-"""Name of the URL, title, permission; those that the site does not have are left out."""
+"""Name of the URL, title, models of which one has to see any; what the site lacks is left out."""
 
 
 class Page(Base):
@@ -38,17 +43,27 @@ class Page(Base):
         path: str = reverse(f"{self.admin_site.name}:django_mcp_{name}")
         return path
 
+    def find_url(self, name: str) -> str | None:
+        """Return the address of a page that this admin site may lack."""
+        try:
+            return self.url_of(name)
+        except NoReverseMatch:
+            return None
+
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
         """Return the pages that this user may open."""
+        pages = {model._meta.label_lower: page for model, page in self.admin_site._registry.items()}
         found = []
-        for name, title, permission in TABS:
-            if permission is not None and not request.user.has_perm(permission):
+        for name, title, models in TABS:
+            seen = (pages.get(f"django_mcp.{model}") for model in models)
+            if models and not any(page and page.has_view_permission(request) for page in seen):
                 continue
-            try:
-                url = self.url_of(name)
-            except NoReverseMatch:
+            # They are of all calls together.
+            if name == "charts" and not request.user.has_perm("django_mcp.view_callrecord"):
                 continue
-            found.append({"url": url, "title": title, "is_here": request.path == url})
+            url = self.find_url(name)
+            if url is not None:
+                found.append({"url": url, "title": title, "is_here": request.path == url})
         return found
 
     def show(
@@ -72,6 +87,17 @@ class Page(Base):
         """Show Django's list, with our tabs above."""
         extra = {"tabs": self.tabs(request), **(extra_context or {})}
         return super().changelist_view(request, extra)
+
+
+def without_transaction(view: View) -> View:
+    """Mark a view whose requests Django must not open a transaction for, whatever ATOMIC_REQUESTS says.
+
+    What such a view asks of a server is written by other threads, which would wait for the end of
+    the request's transaction, and that for them.
+    """
+    for alias in connections:
+        view = non_atomic_requests(using=alias)(view)
+    return view
 
 
 def needs(request: HttpRequest, *permissions: str) -> None:

@@ -29,6 +29,6 @@ def inert(text: str, max_length: int = MAX_SHOWN) -> str:
     )
 
 
-def pretty(value: Any) -> str:
+def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:
     """Return JSON laid out for people."""
-    return inert(msgspec.json.format(encode(value), indent=2).decode())
+    return inert(msgspec.json.format(encode(value), indent=2).decode(), max_length)

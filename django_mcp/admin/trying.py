@@ -1,22 +1,31 @@
 """Try an entry from the catalogue: call it with one's own rights, and tell all that is exchanged.
 
-The answer is a stream of JSON lines: each has `at`, which is `sent`, `ahead` (of the answer) or
-`answer`, and `text`, the message as it went over the wire.
+The answer is a stream of JSON lines: each has `at`, which is `sent`, `received` (in a handshake),
+`ahead` (of the answer) or `answer`, and `text`, the message as it went over the wire. Where what is
+asked ahead of the answer can be answered, a line at `session` has the session's id as its text: the
+answer comes as a `response` to the same address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from asgiref.sync import async_to_sync
 from django.core.handlers.asgi import ASGIRequest
-from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.translation import gettext as _t
 
+from django_mcp.admin.conversing import (
+    CLIENT_INFO,
+    Conversation,
+    can_answer,
+    next_id,
+    session_headers,
+)
+from django_mcp.admin.finding import get_server
 from django_mcp.admin.history import note_action
 from django_mcp.admin.pages import needs
 from django_mcp.admin.texts import inert
@@ -26,13 +35,14 @@ from django_mcp.models import DisabledEntry
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import Exchange
-from django_mcp.servers import MCPServer, all_servers
+from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.servers import MCPServer
 
 if TYPE_CHECKING:
     from django_mcp.admin.pages import Page
+    from django_mcp.protocol.revisions import Revision
 
-__all__ = ["TryView"]
+__all__ = ["TryView", "revision_tried"]
 
 METHODS = {
     "tools": ("tools/call", "name"),
@@ -42,8 +52,6 @@ METHODS = {
 }
 PASSED_ON = ("arguments", "inputResponses", "requestState")
 """Params that the page may set besides."""
-
-_ids = itertools.count(1)
 
 
 class TryView:
@@ -62,7 +70,10 @@ class TryView:
         kind = given.get("kind") if isinstance(given, dict) else None
         if not isinstance(kind, str) or kind not in METHODS:
             return JsonResponse({"error": "not a call"}, status=400)
-        server = _find_server(given.get("server"))
+        server = get_server(given.get("server"))
+        revision = revision_tried(server, given.get("revision"))
+        if "response" in given:
+            return _respond(server, revision, given, request)
         method, name = METHODS[kind]
         # Of a template it is any URI that matches.
         target = given.get("uri", given.get("key")) if name == "uri" else given.get("key")
@@ -70,7 +81,7 @@ class TryView:
             return JsonResponse({"error": "not a call"}, status=400)
         params = {name: target, **{key: given[key] for key in PASSED_ON if key in given}}
         note_action(request, DisabledEntry, inert(target, 200), _t("Called from the catalogue."))
-        lines = _exchange(server, method, params, request)
+        lines = _exchange(server, method, params, revision, request)
         return StreamingHttpResponse(
             # Under WSGI there is no event loop to go on with while the lines are sent.
             lines if isinstance(request, ASGIRequest) else async_to_sync(_collect)(lines),
@@ -78,13 +89,6 @@ class TryView:
             # Nginx would hold the lines back.
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-
-
-def _find_server(name: object) -> MCPServer:
-    for server in all_servers():
-        if server.public_name == name:
-            return server
-    raise Http404
 
 
 class _Wire:
@@ -104,19 +108,56 @@ class _Wire:
         self.queue.put_nowait(message)
 
 
-async def _exchange(
-    server: MCPServer, method: str, params: JSONObject, request: HttpRequest
-) -> AsyncIterator[bytes]:
-    wire = _Wire()
-    message, connection = _write(server, method, params)
+def _respond(
+    server: MCPServer, revision: Revision, given: JSONObject, request: HttpRequest
+) -> HttpResponseBase:
+    """Take the answer to what a call asked, whichever worker it runs at."""
+    token, response = given.get("session"), given.get("response")
+    if not isinstance(token, str) or not isinstance(response, dict) or "method" in response:
+        return JsonResponse({"error": "not an answer"}, status=400)
     exchange = Exchange(
-        body=encode(message),
+        body=encode({"jsonrpc": "2.0", **response}),
+        headers=session_headers(revision, token),
         principal=principal_of(request.user),
-        can_stream=True,
-        sink=wire,
-        build_request=lambda: request,
-        connection=connection,
     )
+    reply = async_to_sync(_answer)(server, exchange)
+    sent = {"at": "sent", "text": exchange.body.decode()}
+    return JsonResponse(sent, status=200 if reply.body is None else reply.status)
+
+
+async def _answer(server: MCPServer, exchange: Exchange) -> Reply:
+    return await server.answer(exchange)
+
+
+async def _exchange(
+    server: MCPServer, method: str, params: JSONObject, revision: Revision, request: HttpRequest
+) -> AsyncIterator[bytes]:
+    principal = principal_of(request.user)
+    talk, wire = Conversation(server, revision, principal), _Wire()
+    exchange = Exchange(
+        principal=principal, can_stream=True, sink=wire, build_request=lambda: request
+    )
+    try:
+        if not revision.is_stateless and can_answer(server, revision, request):
+            await talk.open()
+            for at, message in talk.exchanged[: None if talk.token else -1]:
+                yield _line(at, message)
+            if not talk.token:
+                yield _line("answer", talk.exchanged[-1][1])
+                return
+            yield _line("session", talk.token.encode())
+            exchange.headers = talk.headers
+        elif not revision.is_stateless:
+            # Nothing is declared that could be asked: there is no way to answer.
+            exchange.connection = ConnectionState(revision, log_level="debug")
+        exchange.body = encode(_write(revision, method, params))
+        async for line in _call(server, exchange, wire):
+            yield line
+    finally:
+        await talk.close()
+
+
+async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIterator[bytes]:
     yield _line("sent", exchange.body)
     task = asyncio.ensure_future(server.answer(exchange))
     task.add_done_callback(lambda _task: wire.queue.put_nowait(None))
@@ -134,21 +175,22 @@ async def _exchange(
                 await task
 
 
-def _write(
-    server: MCPServer, method: str, params: JSONObject
-) -> tuple[JSONObject, ConnectionState | None]:
-    """Return the message as a client of the newest revision writes it, and its connection."""
+def revision_tried(server: MCPServer, name: object) -> Revision:
+    """Return the revision that is asked for, else the newest that the server serves."""
+    found = server.revisions.find(name) if isinstance(name, str) else None
+    return found or (server.revisions.stateless or server.revisions.handshake)[-1]
+
+
+def _write(revision: Revision, method: str, params: JSONObject) -> JSONObject:
+    """Return the message as a client of a revision writes it."""
     meta: JSONObject = {keys.PROGRESS_TOKEN: "try"}
-    connection = None
-    if server.revisions.stateless:
-        meta[keys.PROTOCOL_VERSION] = server.revisions.stateless[-1].name
-        meta[keys.CLIENT_INFO] = {"name": "django-admin", "version": "1"}
+    if revision.is_stateless:
+        meta[keys.PROTOCOL_VERSION] = revision.name
+        meta[keys.CLIENT_INFO] = CLIENT_INFO
         meta[keys.CLIENT_CAPABILITIES] = ALL_CAPABILITIES
         meta[keys.LOG_LEVEL] = "debug"
-    else:
-        connection = ConnectionState(server.revisions.handshake[-1], log_level="debug")
     params = {**params, "_meta": meta}
-    return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}, connection
+    return {"jsonrpc": "2.0", "id": next_id(), "method": method, "params": params}
 
 
 def _line(at: str, message: bytes) -> bytes:

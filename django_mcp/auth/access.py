@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.principal import AuthInfo, Principal
+from django_mcp.auth.principal import Principal
+from django_mcp.auth.reviving import describe, revive
 from django_mcp.auth.scopes import are_covered
 from django_mcp.context import user_of
 from django_mcp.handlers.threads import run_in_pool
@@ -22,6 +23,7 @@ from django_mcp.server.exchange import ANONYMOUS, Exchange
 from django_mcp.server.offers import WHOLE, Offer, Requirements
 
 if TYPE_CHECKING:
+    from django_mcp.auth.authenticators.base import Authenticator
     from django_mcp.protocol.errors import Refusal
 
 __all__ = ["DjangoAccess", "permissions_changed"]
@@ -45,10 +47,16 @@ class DjangoAccess:
 
     Args:
         clock: seconds from any beginning.
+        authenticators: returns those of the server, which know what became of credentials.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        authenticators: Callable[[], Iterable[Authenticator]] = tuple,
+    ) -> None:
         self._clock = clock
+        self._authenticators = authenticators
         self._kept: dict[Hashable, _Kept] = {}
         self._loading: WeakKeyDictionary[
             asyncio.AbstractEventLoop, dict[Hashable, asyncio.Task[Offer]]
@@ -125,30 +133,11 @@ class DjangoAccess:
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`: what it may do, and nothing that would prove it elsewhere."""
-        if principal is ANONYMOUS:
-            return None
-        user, auth = user_of(principal), getattr(principal, "auth", None)
-        return {
-            "key": getattr(principal, "key", None) if isinstance(principal, Principal) else None,
-            "user": None if user.pk is None else str(user.pk),
-            "auth": None if auth is None else _describe_auth(auth),
-        }
+        return describe(principal)
 
     async def revive(self, described: JSONObject | None) -> Any | None:
-        """See `AccessPolicy.revive`: users who were deactivated meanwhile may do nothing."""
-        if described is None:
-            return ANONYMOUS
-        user = None
-        if described["user"] is not None:
-            user = await run_in_pool(partial(_find_user, described["user"]))
-            if user is None:
-                return None
-        if described["key"] is None:
-            return user
-        auth = described["auth"]
-        return Principal(
-            key=described["key"], user=user, auth=None if auth is None else _read_auth(auth)
-        )
+        """See `AccessPolicy.revive`: a user who was deactivated meanwhile may do nothing."""
+        return await revive(described, self._authenticators())
 
     def forget(self, user_ids: Collection[Any] | None) -> None:
         """Forget what was loaded for these users; None: for everybody."""
@@ -172,37 +161,6 @@ class DjangoAccess:
             return "nobody"
         key = self.identify(principal)
         return None if key is None else f"known {key}"
-
-
-def _describe_auth(auth: AuthInfo) -> JSONObject:
-    tools = auth.allowed_tools
-    return {
-        "subject": auth.subject,
-        "authenticator": auth.authenticator,
-        "client_id": auth.client_id,
-        "scopes": sorted(auth.scopes),
-        "tools": None if tools is None else sorted(tools),
-        "expires_at": auth.expires_at,
-    }
-
-
-def _read_auth(described: JSONObject) -> AuthInfo:
-    tools = described["tools"]
-    return AuthInfo(
-        subject=described["subject"],
-        authenticator=described["authenticator"],
-        client_id=described["client_id"],
-        scopes=frozenset(described["scopes"]),
-        allowed_tools=None if tools is None else frozenset(tools),
-        expires_at=described["expires_at"],
-    )
-
-
-def _find_user(pk: str) -> Any | None:
-    from django.contrib.auth import get_user_model
-
-    user = get_user_model()._default_manager.filter(pk=pk).first()
-    return user if user is not None and user.is_active else None
 
 
 _policies: WeakSet[DjangoAccess] = WeakSet()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
+from django_mcp.registry.arguments import is_async_callable
 from django_mcp.server.exchange import Exchange, Reply
 
 if TYPE_CHECKING:
@@ -96,12 +96,14 @@ class Gate:
                 # Whoever made it did not say who can tell later whether it still holds.
                 found.source = authenticator
             exchange.principal = found
-            for name in CREDENTIAL_HEADERS:
-                headers.discard(name)
+            _forget_credentials(headers)
             return None
         if has_authorization(headers):
             return await self._refuse(exchange, _UNKNOWN_KIND)
-        return None if self.is_public else unauthorized(exchange)
+        if not self.is_public:
+            return unauthorized(exchange)
+        _forget_credentials(headers)
+        return None
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # Credentials are in no reason, and quoting keeps what else a client wrote on one line.
@@ -122,6 +124,12 @@ _DEACTIVATED = Rejection(reason="The account was deactivated")
 _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
 
 
+def _forget_credentials(headers: Headers) -> None:
+    # The session's cookie is among the others; those are still in the HTTP request.
+    for name in (*CREDENTIAL_HEADERS, "cookie"):
+        headers.discard(name)
+
+
 def _closed(remedy: str) -> Reply:
     refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
     return Reply(403, encode_error(None, refusal))
@@ -129,7 +137,7 @@ def _closed(remedy: str) -> Reply:
 
 def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[Any]]:
     authenticate = authenticator.authenticate
-    if inspect.iscoroutinefunction(authenticate):
+    if is_async_callable(authenticate):
         return authenticate
 
     async def ask(exchange: Exchange) -> Principal | Rejection | None:

@@ -59,7 +59,7 @@ class Principal:
         user: the Django user; None: nobody who has an account here.
         auth: what the credentials say.
         source: the authenticator, which can tell later whether the credentials still hold.
-        handle: by which `source` finds the credentials again; no secret.
+        handle: by which `source` finds the credentials again; kept in memory only, and never shown.
     """
 
     __slots__ = ("__weakref__", "_shared_user", "_user", "auth", "handle", "key", "source")

@@ -1,4 +1,4 @@
-"""Whether what was authenticated a while ago still holds: asked for streams that stay open."""
+"""Whether what was authenticated a while ago still holds: asked for what stays open or goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django_mcp.auth.authenticators.base import Authenticator
 from django_mcp.auth.principal import Principal
 
-__all__ = ["recheck"]
+__all__ = ["find_withdrawn", "recheck"]
 
 
 async def recheck(principals: Iterable[Any]) -> set[Principal]:
@@ -19,7 +19,7 @@ async def recheck(principals: Iterable[Any]) -> set[Principal]:
     costs one query per kind of credentials, however many principals there are.
     """
     ended: set[Principal] = set()
-    by_source: dict[Authenticator, list[Principal]] = {}
+    left: list[Principal] = []
     now = time.time()
     for principal in principals:
         if not isinstance(principal, Principal):
@@ -28,8 +28,27 @@ async def recheck(principals: Iterable[Any]) -> set[Principal]:
         expires_at = principal.auth.expires_at if principal.auth is not None else None
         if expires_at is not None and expires_at <= now:
             ended.add(principal)
-        elif principal.source is not None:
-            by_source.setdefault(principal.source, []).append(principal)
-    for source, theirs in by_source.items():
+        else:
+            left.append(principal)
+    for source, theirs in _by_source(left):
         ended |= await source.find_ended(theirs)
     return ended
+
+
+async def find_withdrawn(principals: Iterable[Any]) -> set[Principal]:
+    """Return those principals who may act no longer, whatever credentials their client has by now.
+
+    Asked for tasks: one goes on while its client refreshes its tokens. It costs what `recheck` does.
+    """
+    withdrawn: set[Principal] = set()
+    for source, theirs in _by_source(each for each in principals if isinstance(each, Principal)):
+        withdrawn |= await source.find_withdrawn(theirs)
+    return withdrawn
+
+
+def _by_source(principals: Iterable[Principal]) -> Iterable[tuple[Authenticator, list[Principal]]]:
+    found: dict[Authenticator, list[Principal]] = {}
+    for principal in principals:
+        if principal.source is not None:
+            found.setdefault(principal.source, []).append(principal)
+    return found.items()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["STEPS_PER_DOUBLING", "Call", "clean", "step_of", "upper_ms"]
+__all__ = ["STEPS_PER_DOUBLING", "Call", "step_of", "upper_ms"]
 
 STEPS_PER_DOUBLING = 4
 """Of the scale that durations are counted on: neighbours are 19 % apart."""
@@ -24,7 +24,8 @@ class Call:
         started_at: seconds since the epoch.
         duration_s: until the answer was ready.
         method: such as `"tools/call"`.
-        name: what was called; cut short when there is nothing of that name.
+        name: what was called; cut short when there is nothing of that name, and of a URI at which
+            there is nothing the scheme.
         outcome: a value of `CallRecord.Outcome`.
         reference: by which the log has an internal error; else empty.
         user_id: primary key of the Django user, or None.
@@ -47,19 +48,6 @@ class Call:
     client_name: str
     client_version: str
     arguments: str
-
-
-def clean(text: str, max_length: int) -> str:
-    """Return a client's text cut short, with a mark in the place of what cannot be seen.
-
-    That is control characters, bidirectional overrides and half surrogates, which would also not
-    be taken by every database.
-    """
-    if len(text) > max_length:
-        text = text[: max_length - 1] + "…"
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def step_of(duration_ms: float) -> int:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.calls.call import Call, clean
+from django_mcp.calls.call import Call
 from django_mcp.calls.writer import put
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
-from django_mcp.registry.entries import Entry, PromptEntry, ToolEntry
+from django_mcp.protocol.texts import clean
+from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.server.interfaces import FailureKind
 from django_mcp.signals import tool_called
 
 if TYPE_CHECKING:
+    from django_mcp.registry.registry import Registry
     from django_mcp.server.context import Context
 
 __all__ = ["CallRecorder"]
@@ -25,6 +28,8 @@ MAX_KEPT_BODY_BYTES = 16 * 1024
 
 MAX_ARGUMENTS = 20
 MAX_ARGUMENTS_LENGTH = 4000
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,39}:")
 
 _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
@@ -81,8 +86,34 @@ def _outcome(ctx: Context[Any], answer: bytes | Refusal | None) -> str:
 def _name(ctx: Context[Any]) -> str:
     if ctx.entry is not None:
         return clean(ctx.entry.name, 200)
+    if ctx.method == "resources/read":
+        return _name_at(ctx.server.registry, ctx.params.get("uri"))
     # Nothing of that name: it is the client's text.
-    return _text(ctx.params.get("uri" if ctx.method == "resources/read" else "name"), 200)
+    return _text(ctx.params.get("name"), 200)
+
+
+def _name_at(registry: Registry, uri: Any) -> str:
+    """Return what of a URI at which nothing was found may be kept: the rest of it is arguments.
+
+    That is the name of what is there for others, or is disabled; else the URI's scheme.
+    """
+    if type(uri) is not str:
+        return ""
+    entry = registry.registered("resources").get(uri)
+    if entry is None:
+        templates = registry.registered("templates").values()
+        entry = next(
+            (
+                each
+                for each in templates
+                if isinstance(each, TemplateEntry) and each.match(uri) is not None
+            ),
+            None,
+        )
+    if entry is not None:
+        return clean(entry.name, 200)
+    scheme = _SCHEME.match(uri)
+    return "" if scheme is None else scheme[0]
 
 
 def _text(value: Any, max_length: int) -> str:

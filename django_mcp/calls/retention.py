@@ -1,16 +1,18 @@
-"""How long calls are kept."""
+"""How long calls are kept, and the counts of them."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import router
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
+from django_mcp.calls.tallies import KEPT_MINUTES
 from django_mcp.conf import settings
-from django_mcp.models.calls import CallRecord
+from django_mcp.models.calls import CallRecord, CallTally
 
-__all__ = ["old_calls", "prune_calls"]
+__all__ = ["old_calls", "old_tallies", "prune_calls", "prune_tallies"]
 
 CHUNK = 5_000
 """Rows deleted in one statement, so that nobody waits for long."""
@@ -22,12 +24,16 @@ def prune_calls(now: datetime) -> int:
     Args:
         now: counted back from; aware.
     """
-    old = old_calls(now)
-    total = 0
-    while (last := _last_of_chunk(old)) is not None:
-        # Nothing refers to a call, so none has to be loaded.
-        total += old.filter(pk__lte=last)._raw_delete(old.db)
-    return total
+    return _prune(old_calls(now))
+
+
+def prune_tallies(now: datetime) -> int:
+    """Delete the counts of calls that `old_tallies` returns; return how many.
+
+    Args:
+        now: counted back from; aware.
+    """
+    return _prune(old_tallies(now))
 
 
 def old_calls(now: datetime) -> QuerySet[CallRecord]:
@@ -37,8 +43,24 @@ def old_calls(now: datetime) -> QuerySet[CallRecord]:
     return calls.none() if days is None else calls.filter(started_at__lt=now - timedelta(days=days))
 
 
-def _last_of_chunk(old: QuerySet[CallRecord]) -> int | None:
-    """Return the key of the last row to delete next; None: there is none left."""
-    # Old rows come first by key as well, so that this reads no more than it finds.
-    keys = list(old.order_by("pk").values_list("pk", flat=True)[:CHUNK])
-    return keys[-1] if keys else None
+def old_tallies(now: datetime) -> QuerySet[CallTally]:
+    """Return the counts of calls that may be deleted themselves, or that no chart looks back to."""
+    minute, days = int(now.timestamp() // 60), settings.CALL_RETENTION_DAYS
+    old = Q()
+    for width, kept in KEPT_MINUTES.items():
+        reach = kept if days is None else min(kept, days * 24 * 60)
+        old |= Q(width=width, minute__lte=minute - reach - width)
+    return CallTally.objects.using(router.db_for_write(CallRecord)).filter(old)
+
+
+def _prune(old: QuerySet[Any]) -> int:
+    total, is_more = 0, True
+    while is_more:
+        # Old rows come first by key as well, so that this reads no more than it finds: but for one
+        # question that finds none, which would go through all that is kept.
+        keys = list(old.order_by("pk").values_list("pk", flat=True)[:CHUNK])
+        is_more = len(keys) == CHUNK
+        if keys:
+            # Nothing refers to these rows, so none has to be loaded.
+            total += old.filter(pk__lte=keys[-1])._raw_delete(old.db)
+    return total

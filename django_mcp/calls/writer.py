@@ -12,12 +12,12 @@ import os
 import threading
 import time
 from collections import deque
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.core.signals import setting_changed
 
-from django_mcp.calls.call import Call, clean, step_of
+from django_mcp.calls.call import Call
+from django_mcp.calls.rows import insert
 from django_mcp.conf import settings
 from django_mcp.signals import tool_called
 
@@ -29,7 +29,7 @@ __all__ = ["dropped", "flush_calls", "put"]
 logger = logging.getLogger("django_mcp")
 
 MAX_QUEUED = 10_000
-BATCH = 500
+BATCH = 1000
 FLUSH_EVERY_S = 1.0
 WARN_EVERY_S = 60.0
 
@@ -85,7 +85,7 @@ class _Writer:
         if not calls:
             return
         try:
-            _insert(calls)
+            insert(calls)
         except Exception:  # noqa: BLE001 - the top of this thread's loop
             self._drop(len(calls), exc_info=True)
 
@@ -138,57 +138,6 @@ def _tell(call: Call) -> None:
                 logger.error("A receiver of tool_called failed: %r", receiver, exc_info=answer)
 
     run_with_connections(send, lambda: False)
-
-
-def _insert(calls: Sequence[Call]) -> None:
-    # Servers take note of calls before models are loaded.
-    from django.db import DEFAULT_DB_ALIAS, connections, router
-
-    from django_mcp.handlers.connections import run_with_connections
-    from django_mcp.models.calls import CallRecord
-
-    connection = connections[router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS]
-    fields = [field for field in CallRecord._meta.concrete_fields if not field.primary_key]
-    quote = connection.ops.quote_name
-    columns = ", ".join(quote(str(field.column)) for field in fields)
-    marks = ", ".join(["%s"] * len(fields))
-    table = quote(CallRecord._meta.db_table)
-    statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - names of ours
-    prepare_time = CallRecord._meta.get_field("started_at").get_db_prep_save
-    prepare_user = CallRecord._meta.get_field("user").get_db_prep_save
-    rows = []
-    for call in calls:
-        values = _values(call)
-        values["started_at"] = prepare_time(values["started_at"], connection)
-        values["user"] = prepare_user(values["user"], connection)
-        rows.append([values[field.name] for field in fields])
-
-    def write() -> None:
-        with connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
-
-    run_with_connections(write, lambda: False)
-
-
-def _values(call: Call) -> dict[str, Any]:
-    duration_ms = call.duration_s * 1000
-    return {
-        "started_at": datetime.fromtimestamp(call.started_at, UTC),
-        "minute": int(call.started_at // 60),
-        "duration_ms": duration_ms,
-        "step": step_of(duration_ms),
-        "server": clean(call.server.options.name, 100),
-        "method": call.method,
-        "name": call.name,
-        "outcome": call.outcome,
-        "reference": call.reference,
-        "user": call.user_id,
-        "principal": call.principal,
-        "revision": call.revision,
-        "client_name": call.client_name,
-        "client_version": call.client_version,
-        "arguments": call.arguments,
-    }
 
 
 _writer = _Writer()

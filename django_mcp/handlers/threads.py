@@ -6,11 +6,9 @@ A handler sees the context variables of its request: the language, the time zone
 from __future__ import annotations
 
 import contextvars
-import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -18,11 +16,10 @@ from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
+from django_mcp.handlers.pool import LoopPool
 from django_mcp.server.context import Context
 
 __all__ = ["ThreadScope", "in_calling_thread", "run_in_pool", "run_later"]
-
-logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
@@ -79,15 +76,8 @@ def run_later(function: Callable[[], object]) -> None:
     if lanes.our_pool is None or _runs_in_place.get():
         function()
         return
-    lanes.our_pool.submit(run_with_connections, function, lambda: False).add_done_callback(
-        _log_failure
-    )
 
-
-def _log_failure(done: Future[Any]) -> None:
-    error = None if done.cancelled() else done.exception()
-    if error is not None:
-        logger.error("What was left for later failed", exc_info=error)
+    lanes.our_pool.leave(lambda: run_with_connections(function, lambda: False))
 
 
 @contextmanager
@@ -124,17 +114,15 @@ class _Lanes:
 
         self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
         self.pooled = self.tasks = self.ours = self.nested
-        self.pool: ThreadPoolExecutor | None = None
-        self.task_pool: ThreadPoolExecutor | None = None
-        self.our_pool: ThreadPoolExecutor | None = None
+        self.pool: LoopPool | None = None
+        self.task_pool: LoopPool | None = None
+        self.our_pool: LoopPool | None = None
         if max_threads:
-            self.pool = ThreadPoolExecutor(max_threads, thread_name_prefix="django-mcp")
+            self.pool = LoopPool(max_threads, "django-mcp")
             self.pooled = sync_to_async(work, thread_sensitive=False, executor=self.pool)
-            self.task_pool = ThreadPoolExecutor(max_tasks, thread_name_prefix="django-mcp-task")
+            self.task_pool = LoopPool(max_tasks, "django-mcp-task")
             self.tasks = sync_to_async(work, thread_sensitive=False, executor=self.task_pool)
-            self.our_pool = ThreadPoolExecutor(
-                min(max_threads, OUR_THREADS), thread_name_prefix="django-mcp-own"
-            )
+            self.our_pool = LoopPool(min(max_threads, OUR_THREADS), "django-mcp-own")
             self.ours = sync_to_async(work, thread_sensitive=False, executor=self.our_pool)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_mcp.models.bus import BusMessage
-from django_mcp.models.calls import CallRecord
+from django_mcp.models.calls import CallRecord, CallTally
 from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.models.keys import APIKey
 from django_mcp.models.sessions import (
@@ -23,6 +23,7 @@ __all__ = [
     "APIKey",
     "BusMessage",
     "CallRecord",
+    "CallTally",
     "DisabledEntry",
     "KeptState",
     "PageVisit",

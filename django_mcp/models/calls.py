@@ -1,4 +1,4 @@
-"""The record of calls: who called what, when, how long it took and what came of it.
+"""The record of calls: who called what, when, how long it took and what came of it; and their number.
 
 Rows are written in batches of bare tuples by `django_mcp.calls`, never by saving an object.
 """
@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-__all__ = ["CallRecord"]
+__all__ = ["CallRecord", "CallTally"]
 
 
 class CallRecord(models.Model):
@@ -73,12 +73,42 @@ class CallRecord(models.Model):
             models.Index(fields=["-started_at", "-id"], name="django_mcp_call_time"),
             models.Index(fields=["name", "-started_at", "-id"], name="django_mcp_call_name"),
             models.Index(fields=["outcome", "-started_at", "-id"], name="django_mcp_call_outcome"),
-            # All that the charts read, so that they never touch the rows.
-            models.Index(
-                fields=["minute", "server", "method", "name", "outcome", "step"],
-                name="django_mcp_call_chart",
-            ),
         )
 
     def __str__(self) -> str:
         return f"{self.method} {self.name}"
+
+
+class CallTally(models.Model):
+    """How many calls of one name came to one outcome at one step of duration, in a span of time.
+
+    Written in the transaction of the calls that it counts. Each call is counted in a span of each
+    width that `django_mcp.calls.tallies` names.
+
+    Attributes:
+        width: minutes of the span.
+        minute: the first one of the span, since the epoch.
+    """
+
+    width = models.SmallIntegerField()
+    minute = models.IntegerField()
+    server = models.CharField(max_length=100)
+    method = models.CharField(max_length=20)
+    name = models.CharField(max_length=200)
+    outcome = models.CharField(max_length=10)
+    step = models.SmallIntegerField()
+    calls = models.BigIntegerField()
+
+    class Meta:
+        verbose_name = _("tally of calls")
+        verbose_name_plural = _("tallies of calls")
+        default_permissions = ("view", "delete")
+        constraints = (
+            models.UniqueConstraint(
+                fields=["width", "minute", "server", "method", "name", "outcome", "step"],
+                name="django_mcp_call_tally",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.calls}"

@@ -15,6 +15,8 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.protocol.texts import clean
+
 __all__ = ["APIKey", "APIKeyManager", "KeyParts", "split_key"]
 
 SECRET_BYTES = 32
@@ -115,7 +117,7 @@ class APIKey(models.Model):
         ordering = ("-created_at", "-pk")
 
     def __str__(self) -> str:
-        return f"{self.name} (mcp_{self.prefix})"
+        return f"{clean(self.name, 100)} (mcp_{self.prefix})"
 
     def renew_secret(self) -> str:
         """Give the key a new prefix and secret, unsaved, and return its text."""

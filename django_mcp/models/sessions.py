@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.texts import clean
 
 if TYPE_CHECKING:
     # It takes and gives any value, which a TextField does not.
@@ -98,16 +99,20 @@ class Session(models.Model):
     class Meta:
         verbose_name = _("session")
         verbose_name_plural = _("sessions")
-        default_permissions = ("view", "delete")
+        default_permissions = ("view", "end")
         ordering = ("-last_seen_at", "-id")
         indexes = (
             models.Index(fields=["last_seen_at", "id"], name="django_mcp_session_seen"),
-            models.Index(fields=["principal_key", "last_seen_at"], name="django_mcp_session_owner"),
+            # In the order of who makes room, so that nothing is sorted for each handshake.
+            models.Index(
+                fields=["server", "principal_key", "last_seen_at", "id"],
+                name="django_mcp_session_owner",
+            ),
             models.Index(fields=["expires_at"], name="django_mcp_session_expiry"),
         )
 
     def __str__(self) -> str:
-        return f"{self.client_name or '?'} {self.pk.hex[:8]}"
+        return f"{clean(self.client_name, 100) or '?'} {self.pk.hex[:8]}"
 
 
 class SessionItem(models.Model):
@@ -152,7 +157,8 @@ class Subscription(models.Model):
         )
 
     def __str__(self) -> str:
-        return self.uri
+        # A title in pages that others look at; a client may have chosen a megabyte.
+        return clean(self.uri, 200)
 
 
 class Worker(models.Model):
@@ -166,6 +172,9 @@ class Worker(models.Model):
         _("lease until"),
         db_index=True,
         help_text=_("A process that is still there renews it in time."),
+    )
+    in_flight = JSONTextField(
+        _("in flight"), null=True, blank=True, help_text=_("Requests it answered a moment ago.")
     )
 
     class Meta:
@@ -227,7 +236,7 @@ class Stream(models.Model):
     class Meta:
         verbose_name = _("stream")
         verbose_name_plural = _("streams")
-        default_permissions = ("view", "delete")
+        default_permissions = ("view", "end")
         ordering = ("-opened_at", "-id")
         indexes = (models.Index(fields=["-opened_at", "-id"], name="django_mcp_stream_opened"),)
 
@@ -270,7 +279,7 @@ class PendingAnswer(models.Model):
     session = models.ForeignKey(
         Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="questions"
     )
-    ask_id = models.CharField(_("id"), max_length=64, unique=True)
+    ask_id = models.CharField(_("id"), max_length=64)
     answer = JSONTextField(_("answer"), null=True, blank=True)
     answered_at = models.DateTimeField(_("answered"), null=True, blank=True)
     created_at = models.DateTimeField(_("created"), default=timezone.now)
@@ -280,6 +289,9 @@ class PendingAnswer(models.Model):
         verbose_name = _("question to a client")
         verbose_name_plural = _("questions to clients")
         default_permissions = ("view", "delete")
+        constraints = (
+            models.UniqueConstraint(fields=["session", "ask_id"], name="django_mcp_question_id"),
+        )
 
     def __str__(self) -> str:
         return self.ask_id

@@ -121,7 +121,7 @@ class PageAsking(Context[Any]):
 
         path = reverse(view, args=args or None, kwargs=dict(kwargs or {}) or None)
         # Before anything is written: whether there is such a client, and such a user.
-        self.check_asks({"": ask_url("", self._origin() + path)})
+        self.check_asks({"": ask_url("", self._origin() + path)}, may_be_told=False)
         if self.user.is_anonymous or self.user.pk is None:
             raise ToolError(_("This needs a user who is signed in."))
         return path

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.sampling import check_sampling
 
-__all__ = ["Ask", "FormError", "ask_form", "ask_roots", "ask_sampling", "ask_url"]
+__all__ = ["Ask", "FormError", "ask_form", "ask_roots", "ask_sampling", "ask_url", "holds_link"]
 
+_LINK = re.compile(r"https?://", re.IGNORECASE)
 _PRIMITIVES = ("string", "number", "integer", "boolean")
+_SHOWN = ("title", "description", "default")
+_REQUEST_ID = re.compile(r"(?!ask-|ping-)[!-~]{1,64}")
+"""Ids that are the site's to choose: the others are made by this package."""
+
 _LOOPBACK = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d*)?([/?#].*)?", re.DOTALL)
 
 
@@ -33,6 +39,7 @@ class Ask:
         form: what the user fills in, as it was given. Where that is a class, `params` lack its
             schema until the server has made it.
         elicitation_id: names a visit to a page, where the revision has names for them; None: any.
+        request_id: of the request that asks, where the revision asks by one; None: any.
     """
 
     method: str
@@ -40,6 +47,7 @@ class Ask:
     capability: Mapping[str, Any]
     form: Any = None
     elicitation_id: str | None = None
+    request_id: str | None = None
 
     @property
     def kind(self) -> str:
@@ -101,15 +109,31 @@ def ask_url(message: str, url: str) -> Ask:
     )
 
 
-def ask_sampling(messages: Sequence[JSONObject], *, max_tokens: int, **options: Any) -> Ask:
+def ask_sampling(
+    messages: Sequence[JSONObject],
+    *,
+    max_tokens: int,
+    request_id: str | None = None,
+    **options: Any,
+) -> Ask:
     """Return the question to the client's model.
 
     Args:
         messages: `{"role": "user" | "assistant", "content": block or blocks}`, oldest first.
         max_tokens: the most that the model may write.
+        request_id: of the request that asks, by which it can be cancelled; unlike any other in the
+            session, 64 visible ASCII characters at most, and not beginning with `ask-` or `ping-`.
         options: further params, by the names of the protocol (`systemPrompt`, `temperature`,
-            `stopSequences`, `modelPreferences`, `metadata`, `tools`, `toolChoice`).
+            `stopSequences`, `modelPreferences`, `metadata`, `tools`, `toolChoice`;
+            `includeContext`, which goes only to clients that declared it).
+
+    Raises:
+        SamplingError: the use of a tool and its result do not make a pair.
+        ValueError: `request_id` cannot be one.
     """
+    check_sampling(messages)
+    if request_id is not None and _REQUEST_ID.fullmatch(request_id) is None:
+        raise ValueError(f"{request_id!r:.100} cannot be the id of a request to a client.")
     params: JSONObject = {"messages": list(messages), "maxTokens": max_tokens, **options}
     uses_tools = (
         "tools" in params
@@ -121,6 +145,7 @@ def ask_sampling(messages: Sequence[JSONObject], *, max_tokens: int, **options: 
         method="sampling/createMessage",
         params=params,
         capability={"sampling": {"tools": {}} if uses_tools else {}},
+        request_id=request_id,
     )
 
 
@@ -142,6 +167,17 @@ def check_form(schema: Any) -> None:
                 f"The field {name!r} cannot be asked for: use a string, number, integer, boolean, "
                 f"a choice of strings, or an array of such a choice."
             )
+
+
+def holds_link(ask: Ask) -> bool:
+    """Tell whether a form shows its user an address, which they could be led astray by.
+
+    Source: 2025-11-25 client/elicitation "Safe URL Handling": no field of a form does.
+    """
+    params = ask.params or {}
+    fields = params.get("requestedSchema", {}).get("properties", {}).values()
+    texts = [params.get("message"), *(field.get(key) for field in fields for key in _SHOWN)]
+    return any(isinstance(text, str) and _LINK.search(text) is not None for text in texts)
 
 
 def _is_field(field: Any) -> bool:

@@ -49,12 +49,27 @@ LAST_EVENT_ID = "last-event-id"
 MAX_INTEGER = 2**53 - 1
 """The largest whole number a header carries, either side of zero: what every JSON reader keeps."""
 
+MAX_NAMES_KEPT = 256
+
 _SENTINEL_START = "=?base64?"
 _SENTINEL_END = "?="
 _WHITESPACE = b" \t"
 _NONE: frozenset[bytes] = frozenset()
 _PLAIN = re.compile(r"[ -~]*")
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")
+
+
+class _Encoded(dict[str, bytes]):
+    """Names as they travel: those that are asked for again and again are few."""
+
+    def __missing__(self, name: str) -> bytes:
+        found = name.encode("latin-1", "replace")
+        if len(self) < MAX_NAMES_KEPT:
+            self[name] = found
+        return found
+
+
+_ENCODED = _Encoded()
 
 
 class Headers:
@@ -64,15 +79,17 @@ class Headers:
     were several, which is never right for a header that mirrors the body.
     """
 
-    __slots__ = ("_repeated", "_values")
+    __slots__ = ("_repeated", "by_name", "line_count")
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         """Take the `headers` of an ASGI scope."""
         # One pass at the price of a dict: this runs for every request.
         lines = raw if type(raw) is list else list(raw)
-        self._values = {name.lower(): value for name, value in lines}
+        self.by_name = {name.lower(): value for name, value in lines}
+        """Values by name, both as bytes; outer blanks may be there still."""
+        self.line_count = len(lines)
         self._repeated = _NONE
-        if len(self._values) != len(lines):
+        if len(self.by_name) != len(lines):
             self._join(lines)
 
     @classmethod
@@ -84,28 +101,29 @@ class Headers:
     def from_asgi(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
         """Take the headers of an ASGI scope, whose names are in lower case by its specification."""
         found = cls.__new__(cls)
-        found._values = dict(raw)
+        found.by_name = dict(raw)
+        found.line_count = len(raw)
         found._repeated = _NONE
-        if len(found._values) != len(raw):
+        if len(found.by_name) != found.line_count:
             found._join(raw)
         return found
 
     def get(self, name: str) -> str | None:
         """Return the value of a header, or None; the name is given in lower case."""
-        value = self._values.get(name.encode("latin-1", "replace"))
+        value = self.by_name.get(_ENCODED[name])
         return None if value is None else value.strip(_WHITESPACE).decode("latin-1")
 
     def is_repeated(self, name: str) -> bool:
         """Tell whether several lines had this name, given in lower case."""
-        return bool(self._repeated) and name.encode("latin-1", "replace") in self._repeated
+        return bool(self._repeated) and _ENCODED[name] in self._repeated
 
     def discard(self, name: str) -> None:
         """Forget a header, given in lower case."""
-        self._values.pop(name.encode("latin-1", "replace"), None)
+        self.by_name.pop(_ENCODED[name], None)
 
     def names(self) -> tuple[str, ...]:
         """Return the names in lower case, each once, in order of appearance."""
-        return tuple(name.decode("latin-1") for name in self._values)
+        return tuple(name.decode("latin-1") for name in self.by_name)
 
     def __repr__(self) -> str:
         # Without values: credentials are among them.
@@ -115,7 +133,7 @@ class Headers:
         lines: dict[bytes, list[bytes]] = {}
         for name, value in raw:
             lines.setdefault(name.lower(), []).append(value.strip(_WHITESPACE))
-        self._values = {name: b", ".join(values) for name, values in lines.items()}
+        self.by_name = {name: b", ".join(values) for name, values in lines.items()}
         self._repeated = frozenset(name for name, values in lines.items() if len(values) > 1)
 
 

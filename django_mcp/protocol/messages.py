@@ -78,7 +78,7 @@ def decode_message(data: bytes | str) -> Message | Batch:
         value = decode(data)
     except JSONDecodeError as error:
         return Malformed(Refusal(code=PARSE_ERROR, message=f"Not valid JSON: {error}"))
-    return to_message(value)
+    return _to_single(value) if type(value) is dict else to_message(value)
 
 
 def to_message(value: JSONValue) -> Message | Batch:
@@ -179,3 +179,12 @@ def encode_notification(method: str, params: JSONObject | None = None) -> bytes:
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
+
+
+def encode_notification_head(method: str, params: JSONObject | None) -> bytes:
+    """Return a notification up to where the last member of its params belongs.
+
+    `b'"name":value}}'` completes it, so that what differs in one member is written once.
+    """
+    inner = encode(params)[:-1] + b"," if params else b"{"
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b' % (encode(method), inner)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -41,6 +43,8 @@ class LayerBus:
         self._tasks: list[asyncio.Task[None]] = []
         self._channel: str | None = None
         self._has_joined = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = asyncio.Lock()
         self._trouble = Warner()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -49,7 +53,9 @@ class LayerBus:
         body = pack(message)
         if body is None:
             return
-        async with asyncio.timeout(TIMEOUT_S):
+        is_own_loop = self._loop is asyncio.get_running_loop()
+        # One after the other: two on their way at a time may overtake each other.
+        async with asyncio.timeout(TIMEOUT_S), self._turn if is_own_loop else nullcontext():
             envelope = {"type": "django_mcp.push", "from": process_id(), "body": body}
             await _layer().group_send(self._group, envelope)
 
@@ -70,9 +76,10 @@ class LayerBus:
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """See `Bus.start`."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self._channel = None
         self._has_joined = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._tasks = [loop.create_task(self._listen(receive)), loop.create_task(self._rejoin())]
 
     async def ready(self) -> None:
@@ -95,6 +102,7 @@ class LayerBus:
     async def _listen(self, receive: Callable[[JSONObject], None]) -> None:
         layer = _layer()
         while True:
+            begun_s = time.monotonic()
             try:
                 if self._channel is None:
                     channel = await layer.new_channel()
@@ -103,9 +111,12 @@ class LayerBus:
                     self._has_joined.set()
                 envelope = await layer.receive(self._channel)
             except Exception as error:  # noqa: BLE001 - what the layer raises is its library's business
-                self._trouble.warn("Hearing nothing of other processes: %r", error)
-                self._channel = None
-                await asyncio.sleep(RETRY_S)
+                # Some give up when it was quiet for a while. On the same channel nothing is missed.
+                is_quick = time.monotonic() - begun_s < RETRY_S
+                if is_quick or self._channel is None:
+                    self._trouble.warn("Hearing nothing of other processes: %r", error)
+                if is_quick:
+                    await asyncio.sleep(RETRY_S)
                 continue
             if envelope.get("from") != process_id():
                 message = unpack(envelope.get("body"))

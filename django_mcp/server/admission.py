@@ -19,14 +19,15 @@ from django_mcp.protocol.errors import (
     Refusal,
 )
 from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
-from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.media import admits_event_stream
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import (
     UNSTATED_HTTP_REVISION,
     Revision,
     RevisionSet,
     find_revision,
+    has_handshake,
 )
 from django_mcp.server.connection import ConnectionState
 
@@ -73,15 +74,8 @@ def is_stateless(method: str, header: str | None, version: object) -> bool:
         # from a probe are known to leave the probe's header on it.
         if method == "initialize" or header is None:
             return False
-        return _is_no_handshake_revision(header)
-    return _is_no_handshake_revision(version) or (
-        header is not None and _is_no_handshake_revision(header)
-    )
-
-
-def _is_no_handshake_revision(name: object) -> bool:
-    revision = find_revision(name)
-    return revision is None or revision.is_stateless
+        return not has_handshake(header)
+    return not has_handshake(version) or (header is not None and not has_handshake(header))
 
 
 def _admit_stateless(
@@ -92,36 +86,45 @@ def _admit_stateless(
     offered: Container[str],
 ) -> ConnectionState | Refusal:
     if not revisions.stateless:
-        # Not a code of the stateless revisions: it tells a client of both kinds to shake hands.
+        # What tells a client of both kinds to shake hands: over HTTP no code of the stateless
+        # revisions, on a pipe what a server says that never heard of them.
         return Refusal(
-            code=INVALID_REQUEST,
+            code=METHOD_NOT_FOUND if headers is None else INVALID_REQUEST,
             message=f"This server speaks {', '.join(revisions.names())}; send initialize first",
             status=400,
         )
     meta = request.params.get("_meta")
     if type(meta) is not dict:
-        if header is not None and find_revision(header) is None:
-            return _unsupported(header, revisions)
-        return _missing_meta(keys.PROTOCOL_VERSION)
+        meta = {}
+    if keys.PROTOCOL_VERSION not in meta and header is not None and find_revision(header) is None:
+        # Of whatever era the client is: it speaks what nobody here does.
+        return _unsupported(header, revisions)
     version, capabilities = meta.get(keys.PROTOCOL_VERSION), meta.get(keys.CLIENT_CAPABILITIES)
     if type(version) is not str:
         return _missing_meta(keys.PROTOCOL_VERSION)
     if type(capabilities) is not dict:
         return _missing_meta(keys.CLIENT_CAPABILITIES)
-    if headers is not None and (header != version or headers.is_repeated(PROTOCOL_VERSION)):
+    # Repeated it would have a comma in it, as no version has.
+    if headers is not None and header != version:
         return _mismatch(f"The header MCP-Protocol-Version must be {version!r:.100}, as in _meta")
     revision = revisions.find(version)
     if revision is None or not revision.is_stateless:
         return _unsupported(version, revisions)
-    refusal = _refuse_method(request, headers, revision, offered) or _refuse_level(meta, revision)
+    refusal = _refuse_method(request, headers, revision, offered)
     if refusal is not None:
         return refusal
-    client_info = meta.get(keys.CLIENT_INFO)
+    level, client_info = meta.get(keys.LOG_LEVEL), meta.get(keys.CLIENT_INFO)
+    if level is not None and not (type(level) is str and level in LOG_LEVELS):
+        return Refusal(
+            code=INVALID_PARAMS,
+            message=f"{keys.LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}",
+            status=revision.status(INVALID_PARAMS),
+        )
     return ConnectionState(
         revision,
         client_info=client_info if type(client_info) is dict else None,
         client_capabilities=capabilities,
-        log_level=meta.get(keys.LOG_LEVEL),
+        log_level=level,
         is_transient=True,
     )
 
@@ -134,24 +137,29 @@ def _refuse_method(
         problem = _check_mirrors(request, headers, rule.mirrored_param if rule else None)
         if problem is not None:
             return _mismatch(problem)
-    if rule is None or (rule.feature is not None and rule.feature not in offered):
+    if rule is None:
+        return _unknown_method(request.method, revision)
+    if rule.feature is not None and rule.feature not in offered:
+        if rule.feature == "listen" and headers is not None and not _takes_events(headers):
+            return _NEEDS_EVENTS
         return _unknown_method(request.method, revision)
     return None
 
 
-def _refuse_level(meta: JSONObject, revision: Revision) -> Refusal | None:
-    level = meta.get(keys.LOG_LEVEL)
-    if level is None or (type(level) is str and level in LOG_LEVELS):
-        return None
-    return Refusal(
-        code=INVALID_PARAMS,
-        message=f"{keys.LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}",
-        status=revision.status(INVALID_PARAMS),
-    )
+_NEEDS_EVENTS = Refusal(
+    code=INVALID_REQUEST,
+    message="This is answered with text/event-stream, which the header Accept does not admit",
+    status=406,
+)
+
+
+def _takes_events(headers: Headers) -> bool:
+    return admits_event_stream(headers.get("accept"))
 
 
 def _check_mirrors(request: Request, headers: Headers, mirrored: str | None) -> str | None:
-    if headers.get(METHOD) != request.method or headers.is_repeated(METHOD):
+    # Repeated it would have a comma in it, as no method has.
+    if headers.get(METHOD) != request.method:
         return "The header Mcp-Method must be there once and equal the method"
     if mirrored is None:
         return None

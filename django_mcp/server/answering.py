@@ -44,7 +44,7 @@ from django_mcp.server.sessions import (
     join_session,
     may_have_session,
 )
-from django_mcp.server.strict import check_params, check_result
+from django_mcp.server.strict import check_outcome, check_params
 from django_mcp.server.taking import take
 
 if TYPE_CHECKING:
@@ -58,8 +58,11 @@ _DUPLICATE_ID = Refusal(
     code=INVALID_REQUEST, message="A request with this id is running on this connection"
 )
 
+_EARLY = frozenset({"initialize", "ping"})
+_TOO_EARLY = Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first")
 
-async def answer(server: MCPServer, exchange: Exchange) -> Reply:
+
+def answer(server: MCPServer, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
     message = decode_message(exchange.body)
     headers = exchange.headers
@@ -69,21 +72,28 @@ async def answer(server: MCPServer, exchange: Exchange) -> Reply:
         and may_have_session(headers)
         and server.keeps_sessions
     ):
-        refusal = None
         if not join_at_hand(server, exchange, headers, message):
-            try:
-                refusal = await join_session(server, exchange, message)
-            except StoreUnavailable:
-                refusal = NO_STORE
-        if refusal is not None:
-            request_id = message.id if isinstance(message, Request) else None
-            return _refuse(request_id, refusal, refusal.status or 400)
+            return _join_and_answer(server, message, exchange)
         joined: ConnectionState | None = exchange.connection
         if isinstance(joined, Session):
-            if not exchange.is_buffered:
-                # Word from other processes concerns what runs here: it may be cancelled.
-                server.join_hub()
-            return await _answer_on_stream(server, message, exchange, joined)
+            return _answer_on_stream(server, message, exchange, joined)
+    return _answer(server, message, exchange)
+
+
+async def _join_and_answer(
+    server: MCPServer, message: Message | Batch, exchange: Exchange
+) -> Reply:
+    """Answer what may belong to a session, as a message of that session if it does."""
+    try:
+        refusal = await join_session(server, exchange, message)
+    except StoreUnavailable:
+        refusal = NO_STORE
+    if refusal is not None:
+        request_id = message.id if isinstance(message, Request) else None
+        return _refuse(request_id, refusal, refusal.status or 400)
+    joined: ConnectionState | None = exchange.connection
+    if isinstance(joined, Session):
+        return await _answer_on_stream(server, message, exchange, joined)
     return await _answer(server, message, exchange)
 
 
@@ -91,12 +101,15 @@ async def _answer_on_stream(
     server: MCPServer, message: Message | Batch, exchange: Exchange, session: Session
 ) -> Reply:
     """Answer a message of a session in a way that lets a broken stream be resumed."""
+    timers = exchange.timers or TaskTimers()
+    if not exchange.is_buffered:
+        # Word from other processes concerns what runs here: it may be cancelled.
+        server.join_hub(timers.loop)
     sink = exchange.sink
     if sink is None or exchange.is_buffered or not isinstance(message, Request | Batch):
         return await _answer(server, message, exchange)
     request_id = message.id if type(message) is Request else None
     stream = exchange.sink = CallStream(server, session, exchange, sink, request_id)
-    timers = exchange.timers or TaskTimers()
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
     try:
         reply = await _answer(server, message, exchange)
@@ -151,6 +164,9 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     )
     if isinstance(connection, Refusal):
         return _refuse(request.id, connection, connection.status or 200)
+    options = derived.options
+    if options.require_initialized and _is_early(request, exchange, connection):
+        return _refuse(request.id, _TOO_EARLY, 400)
     ctx = server.context_class(server, exchange, request, connection)
     revision = ctx.rules
     exchange.cancels_on_disconnect = revision.disconnect_cancels
@@ -160,22 +176,38 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     may_be_ended = kept is not None or exchange.principal is not ANONYMOUS
     if may_be_ended:
         _note_running(ctx)
+    else:
+        _count(ctx)
     try:
-        outcome = await (_begin(ctx, derived) if not ctx.options.strict else _run_strictly(ctx))
+        outcome = await (_begin(ctx, derived) if not options.strict else _run_strictly(ctx))
     finally:
         ctx.finish()
         if may_be_ended:
             _note_end(ctx)
+        else:
+            server.hub.calls.discard(ctx)
     if outcome is None:
         return Reply(202)
-    if ctx.options.strict and not isinstance(outcome, Refusal):
-        outcome = check_result(ctx, outcome)
+    if options.strict:
+        outcome = check_outcome(ctx, outcome)
     if isinstance(outcome, Refusal):
-        return _refuse(request.id, outcome, outcome.status or revision.status(outcome.code))
+        refused = _refuse(request.id, outcome, outcome.status or revision.status(outcome.code))
+        # Source: 2025-11-25 basic/utilities/cancellation: no response, where none has to be.
+        refused.is_dispensable = ctx.cancelled_by == "client"
+        return refused
     reply = Reply(200, encode_result(request.id, outcome))
     if request.method == "initialize" and kept is None and exchange.headers is not None:
         return await _open_session(server, exchange, request, ctx.connection, reply)
     return reply
+
+
+def _is_early(request: Request, exchange: Exchange, connection: ConnectionState) -> bool:
+    """Tell whether a request of a session comes before its client has said that it is ready.
+
+    Source: 2025-11-25 basic/lifecycle: only pings come before `initialized`.
+    """
+    is_kept = connection is exchange.connection
+    return is_kept and not connection.is_initialized and request.method not in _EARLY
 
 
 def _note_running(ctx: Context[Any]) -> None:
@@ -189,6 +221,14 @@ def _note_running(ctx: Context[Any]) -> None:
         ctx.server.join_hub().calls.add(ctx)
     timers = ctx.exchange.timers
     ctx.task = timers.task if timers is not None else asyncio.current_task()
+
+
+def _count(ctx: Context[Any]) -> None:
+    """Write a call down that is nobody's, for those who look at what is in flight; cheaply."""
+    exchange, server = ctx.exchange, ctx.server
+    if exchange.headers is not None and not exchange.is_buffered:
+        hub = server.hub if server.hub.loop is not None else server.join_hub()
+        hub.calls.add(ctx)
 
 
 def _note_end(ctx: Context[Any]) -> None:
@@ -211,9 +251,10 @@ def _begin(ctx: Context[Any], derived: Derived) -> Coroutine[Any, Any, bytes | R
     if offer is not None:
         exchange.offer = offer
     may_go_on = offer is not None and not derived.rates
-    if server.observer is None:
+    observer = server.observer
+    if observer is None or not observer.is_wanted:
         return _run(ctx, may_go_on=may_go_on)
-    return _run_observed(ctx, server.observer, may_go_on=may_go_on)
+    return _run_observed(ctx, observer, may_go_on=may_go_on)
 
 
 async def _open_session(
@@ -234,6 +275,9 @@ async def _open_session(
         token = NO_STORE
     if isinstance(token, Refusal):
         return _refuse(request.id, token, token.status or 503)
+    if not exchange.is_buffered:
+        # It looks after what is never heard of again.
+        server.join_hub()
     server.connection_observer.session_opened(session)
     reply.headers = ((SESSION_ID.encode(), token.encode()),)
     return reply
@@ -256,13 +300,13 @@ async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
         if (
             not isinstance(ctx.task, asyncio.Task)
             or not ctx.is_cancelled
-            or ctx.exchange.is_disconnected
+            or (ctx.exchange.is_disconnected and ctx.exchange.cancels_on_disconnect)
         ):
             raise
         # Cancelled by the client's own notification, or since its user may not use it any more:
         # the task itself lives on.
         ctx.task.uncancel()
-        if ctx.exchange.headers is None:
+        if ctx.exchange.headers is None and ctx.cancelled_by != "server":
             return None
         return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
     except StoreUnavailable:

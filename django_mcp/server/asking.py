@@ -6,11 +6,19 @@ What stands before a question runs once for each round, so write after the last 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
-from django_mcp.protocol.asks import Ask, ask_form, ask_roots, ask_sampling, ask_url
+from django_mcp.protocol.asks import (
+    Ask,
+    ask_form,
+    ask_roots,
+    ask_sampling,
+    ask_url,
+    holds_link,
+)
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors
@@ -21,9 +29,12 @@ from django_mcp.server.rounds import Answers, Asked, CannotAsk, OnceDue
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
+    from django_mcp.registry.entries import Entry
     from django_mcp.server.server import MCPServer
 
 T = TypeVar("T")
+
+logger = logging.getLogger("django_mcp")
 
 
 class Asking:
@@ -38,6 +49,7 @@ class Asking:
 
         rules: Revision
         server: MCPServer
+        entry: Entry | None
 
         @property
         def answers(self) -> Answers: ...
@@ -127,6 +139,7 @@ class Asking:
         *,
         max_tokens: int,
         key: str | None = None,
+        request_id: str | None = None,
         **options: Any,
     ) -> JSONObject:
         """Have the client's model write something, and return its message.
@@ -135,15 +148,17 @@ class Asking:
             messages: a text of the user's, or messages as the protocol has them.
             max_tokens: the most that the model may write.
             key: see `elicit`.
+            request_id: names the request that carries the question, for `cancel_request`; see
+                `ask_sampling`. Where results carry questions, it is the key.
             options: see `ask_sampling`.
 
         Returns:
             `{"role": str, "content": block or blocks, "model": str, "stopReason"?: str}`.
         """
-        key = key or self.answers.next_key()
+        key = key or request_id or self.answers.next_key()
         if isinstance(messages, str):
             messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
-        question = ask_sampling(messages, max_tokens=max_tokens, **options)
+        question = ask_sampling(messages, max_tokens=max_tokens, request_id=request_id, **options)
         message: JSONObject = self.ask({key: question})[key]
         return message
 
@@ -153,10 +168,13 @@ class Asking:
         *,
         max_tokens: int,
         key: str | None = None,
+        request_id: str | None = None,
         **options: Any,
     ) -> JSONObject:
         """Do as `sample` does."""
-        return self.sample(messages, max_tokens=max_tokens, key=key, **options)
+        return self.sample(
+            messages, max_tokens=max_tokens, key=key, request_id=request_id, **options
+        )
 
     def list_roots(self, *, key: str | None = None) -> list[JSONObject]:
         """Return the folders the client works in: `{"uri": str, "name"?: str}` each.
@@ -246,25 +264,49 @@ class Asking:
     def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
         """Return a question ready to be sent, and what its answer is read by."""
         if ask.form is None:
-            return ask, None
+            return self._without_context(ask), None
         form = self.server.make_form(ask.form)
-        if isinstance(ask.form, Mapping):
-            return ask, form
-        message = (ask.params or {})["message"]
-        return replace(ask, params=ask_form(message, form.schema).params), form
+        if not isinstance(ask.form, Mapping):
+            message = (ask.params or {})["message"]
+            ask = replace(ask, params=ask_form(message, form.schema).params)
+        if holds_link(ask):
+            logger.warning(
+                "A form that %s asks with shows an address: clients may refuse it, and users be "
+                "led astray. Send them there with elicit_url().",
+                self.entry.name if self.entry is not None else "a handler",
+            )
+        return ask, form
+
+    def _without_context(self, ask: Ask) -> Ask:
+        """Leave out what a model is to see of other servers, where its client does not offer that."""
+        params = ask.params or {}
+        if (
+            params.get("includeContext", "none") == "none"
+            or "sampling.context" not in self.rules.asks
+            or self.client_supports("sampling", "context")
+        ):
+            return ask
+        rest = {key: value for key, value in params.items() if key != "includeContext"}
+        return replace(ask, params=rest)
 
     def _ask(self, asks: Mapping[str, Ask]) -> NoReturn:
         self.check_asks(asks)
         raise Asked(asks)
 
-    def check_asks(self, asks: Mapping[str, Ask]) -> None:
-        """Raise `CannotAsk` unless each question can be put to this client."""
+    def check_asks(self, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
+        """Raise `CannotAsk` unless each question can be put to this client.
+
+        Args:
+            asks: the questions.
+            may_be_told: whether an error may tell of them, where that is all there is.
+        """
         for ask in asks.values():
             if not self.rules.interim_fields and not self.has_back_channel:
                 raise CannotAsk(
                     "This needs to ask you something, which clients of this protocol version "
                     "can only be asked within a session, on an event stream. Use a newer client.",
                     ask.capability,
+                    tuple(asks.values()) if may_be_told else (),
                 )
             if ask.kind not in self.rules.asks:
                 raise CannotAsk(

@@ -18,8 +18,11 @@ from django_mcp.protocol.messages import encode_notification, encode_request
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange, Sink
+from django_mcp.server.readiness import await_initialized
 from django_mcp.server.replay import CallStream
+from django_mcp.server.rounds import AskFailed
 from django_mcp.server.sessions import Session
+from django_mcp.server.strict import check_question, to_ask_id
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -30,18 +33,25 @@ POLL_S = 2.0
 """How often the store is asked for an answer whose notice may have been lost."""
 
 
+_WITHDRAWN = "withdrawn"
+"""In place of an answer: why it is waited for no longer."""
+
+
 class NoAnswer(Exception):
-    """A client did not answer in time."""
+    """A client gave no answer; the text says why."""
 
 
 async def ask_client(
     ctx: Context[Any], asks: Mapping[str, Ask], meta: JSONObject | None = None
-) -> JSONObject:
-    """Put questions to the client, all at once, and return its answers by key.
+) -> dict[str, Any | AskFailed]:
+    """Put questions to the client, all at once, and return its answers by key, or why there is none.
 
-    An answer is `{"result": ...}` or `{"error": ...}`, as the client sent it; one that did not
-    come in time is left out.
+    An answer is the result as the client sent it.
+
+    Raises:
+        CannotAsk: the client has not said yet that it may be asked anything.
     """
+    await await_initialized(ctx.connection, ctx.server.sessions, asks)
     waits = {
         key: asyncio.ensure_future(
             request_client(
@@ -51,6 +61,7 @@ async def ask_client(
                 ask.method,
                 ask_params(ask, ctx.rules, meta),
                 timeout_s=ctx.options.ask_timeout_s,
+                request_id=ask.request_id,
             )
         )
         for key, ask in asks.items()
@@ -61,13 +72,16 @@ async def ask_client(
         for wait in waits.values():
             wait.cancel()
         raise
-    found: JSONObject = {}
+    found: dict[str, Any | AskFailed] = {}
     for key, outcome in zip(waits, outcomes, strict=True):
         if isinstance(outcome, NoAnswer):
-            continue
-        if isinstance(outcome, BaseException):
+            found[key] = AskFailed(str(outcome))
+        elif isinstance(outcome, BaseException):
             raise outcome
-        found[key] = outcome
+        elif "error" in outcome:
+            found[key] = AskFailed.of(outcome["error"])
+        else:
+            found[key] = outcome.get("result")
     return found
 
 
@@ -91,39 +105,86 @@ async def request_client(
     params: JSONObject | None,
     *,
     timeout_s: float,
+    request_id: str | None = None,
 ) -> JSONObject:
     """Send the client a request on the stream of an exchange, and return its answer.
 
     Raises:
-        NoAnswer: none came in time; the client was told that it is waited for no longer.
+        NoAnswer: none came in time, or the request was withdrawn; the client was told that it is
+            waited for no longer. Or another request with this id is not answered yet.
+        BrokenRules: in strict mode, what is asked does not keep to the rules.
     """
     sink = exchange.sink
     if sink is None:
-        raise NoAnswer
-    ask_id = f"ask-{uuid.uuid4().hex}"
+        raise NoAnswer("Nothing leads back to the client")
+    if server.options.strict and connection.revision is not None:
+        check_question(method, params, connection.revision)
+    ask_id = request_id or to_ask_id(method, uuid.uuid4().hex)
+    if ask_id in connection.asked:
+        raise NoAnswer(_IN_USE)
     waiting: asyncio.Future[JSONObject] = asyncio.get_running_loop().create_future()
     connection.asked[ask_id] = waiting
     session = connection if isinstance(connection, Session) else None
+    is_ours = True
     try:
         if session is not None:
             server.join_hub()
             server.hub.on("answered", partial(take_answered, server.hub))
-            await server.answers.expect(session, ask_id, timeout_s)
+            is_ours = await server.answers.expect(session, ask_id, timeout_s)
+            if not is_ours:
+                raise NoAnswer(_IN_USE)
         await _send(sink, encode_request(ask_id, method, params))
         try:
             async with asyncio.timeout(timeout_s):
-                return await _wait(server, session, ask_id, waiting)
-        except (TimeoutError, asyncio.CancelledError) as error:
-            # Source: 2025-11-25 basic/utilities/cancellation: the requestor says it stops waiting.
-            params = {"requestId": ask_id, "reason": "No longer waited for"}
-            await _send(sink, encode_notification("notifications/cancelled", params))
-            if isinstance(error, TimeoutError):
-                raise NoAnswer from None
+                answer = await _wait(server, session, ask_id, waiting)
+        except TimeoutError:
+            await _tell_cancelled(sink, ask_id, "No longer waited for")
+            raise NoAnswer("The client was asked and did not answer in time") from None
+        except asyncio.CancelledError:
+            await _tell_cancelled(sink, ask_id, "No longer waited for")
             raise
+        if _WITHDRAWN in answer:
+            await _tell_cancelled(sink, ask_id, answer[_WITHDRAWN])
+            raise NoAnswer("What the client was asked was cancelled before it answered")
+        return answer
     finally:
         del connection.asked[ask_id]
-        if session is not None:
+        if session is not None and is_ours:
             await server.answers.forget(session, ask_id)
+
+
+_IN_USE = "The client was asked under this id already and has not answered yet"
+
+
+async def withdraw(
+    server: MCPServer, connection: ConnectionState, request_id: str, reason: str
+) -> bool:
+    """Wait for the answer to a request of ours no longer; tell whether it was waited for.
+
+    Whoever waits, in whichever process, tells the client so, and gets `NoAnswer`.
+    """
+    waiting, answer = connection.asked.get(request_id), {_WITHDRAWN: reason}
+    if waiting is not None:
+        if not waiting.done():
+            waiting.set_result(answer)
+            return True
+    elif isinstance(connection, Session):
+        return await pass_on(server, connection, request_id, answer)
+    return False
+
+
+async def pass_on(server: MCPServer, session: Session, ask_id: str, answer: JSONObject) -> bool:
+    """Leave an answer for another process, should it be one that waits; tell whether one does."""
+    is_waited_for = await server.answers.put(session, ask_id, answer)
+    if is_waited_for:
+        server.hub.tell("answered", server=server.name, session=session.key, id=ask_id)
+    return is_waited_for
+
+
+async def _tell_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
+    # Source: 2025-11-25 basic/utilities/cancellation: the requestor says it stops waiting.
+    params = {"requestId": ask_id, "reason": reason}
+    await _send(sink, encode_notification("notifications/cancelled", params))
 
 
 async def ping_back(ctx: Context[Any], timeout_s: float) -> float | None:

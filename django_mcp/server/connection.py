@@ -16,8 +16,8 @@ from django_mcp.protocol.revisions import Revision
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
-    from django_mcp.server.log_rate import LogRate
     from django_mcp.server.push import PushStream
+    from django_mcp.server.send_rate import LogRate
 
 
 class ConnectionState:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Request, RequestId, encode_notification
 from django_mcp.server.asking import Asking
-from django_mcp.server.back_channel import ping_back
+from django_mcp.server.back_channel import ping_back, withdraw
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.interrupt import Shield
@@ -52,6 +52,7 @@ class Context(Asking, Telling, Generic[P]):
         "_loop",
         "_loop_thread",
         "_meta",
+        "cancelled_by",
         "connection",
         "entry",
         "exchange",
@@ -92,8 +93,11 @@ class Context(Asking, Telling, Generic[P]):
         self._meta: JSONObject = meta if type(meta) is dict else {}
         self._answers: Answers | None = None
         self._is_cancelled = False
+        self.cancelled_by: Literal["client", "server"] | None = None
+        """Who cancelled it for good; a client that did expects no answer."""
         self._is_finished = False
         self._last_progress: float | None = None
+        self._progress_rate = None
         self.entry: Entry | None = None
         """What is called, once it is found."""
         self.failure: Failure | None = None
@@ -182,10 +186,11 @@ class Context(Asking, Telling, Generic[P]):
             self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
         )
 
-    def cancel(self) -> None:
+    def cancel(self, by: Literal["client", "server"] = "server") -> None:
         """Mark the request as cancelled and interrupt its handler. On the event loop only."""
         if self._is_cancelled or self._is_finished:
             return
+        self.cancelled_by = by
         self._is_cancelled = True
         if self.task is not None:
             self.exchange.interrupt(self.task.cancel)
@@ -239,6 +244,7 @@ class Context(Asking, Telling, Generic[P]):
             and exchange.sink is not None
             and exchange.can_stream
             and not exchange.is_buffered
+            and not self._is_finished
         )
 
     async def aping_client(self, timeout_s: float = 10.0) -> float | None:
@@ -254,12 +260,37 @@ class Context(Asking, Telling, Generic[P]):
         """Do as `aping_client` does, from a synchronous handler."""
         return self._from_thread(self.aping_client(timeout_s), "aping_client")
 
+    async def acancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
+        """Cancel a request that another call of this client's asked it by; see `sample`.
+
+        The client is told so, and that call gets `AskFailed`.
+
+        Returns:
+            Whether its answer was waited for.
+
+        Source: 2025-11-25 basic/utilities/cancellation.
+        """
+        return await withdraw(self.server, self.connection, request_id, reason)
+
+    def cancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
+        """Do as `acancel_request` does, from a synchronous handler."""
+        return self._from_thread(self.acancel_request(request_id, reason), "acancel_request")
+
     @property
     def unwinds_to_ask(self) -> bool:
         """Whether a question ends this run of the handler, and its answer begins another."""
         return bool(self.rules.interim_fields) or self.run is not None
 
     # -- the session
+
+    @property
+    def session_key(self) -> str | None:
+        """The public key of the session; None: there is none. It opens nothing.
+
+        Whoever goes on with the work elsewhere, such as a queue's worker, reaches the client by it:
+        `MCPServer.notify(..., session=key)`, `ping_client(key)`.
+        """
+        return self.connection.key if isinstance(self.connection, Session) else None
 
     @property
     def session(self) -> Any:

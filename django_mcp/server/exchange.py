@@ -131,10 +131,11 @@ class Exchange:
 class Reply:
     """The answer as a transport sends it: `body` is JSON, or None for an empty one.
 
-    `event_id` goes with it where it is the last event of a stream.
+    `event_id` goes with it where it is the last event of a stream. One that `is_dispensable` is
+    sent only where something has to be: a stream ends without it.
     """
 
-    __slots__ = ("body", "event_id", "headers", "status")
+    __slots__ = ("body", "event_id", "headers", "is_dispensable", "status")
 
     def __init__(
         self,
@@ -144,6 +145,7 @@ class Reply:
         event_id: str | None = None,
     ) -> None:
         self.event_id = event_id
+        self.is_dispensable = False
         self.status = status
         self.body = body
         self.headers = headers

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import encode_request
+from django_mcp.protocol.messages import encode_notification_head, encode_request
 from django_mcp.server.following import Followers
 from django_mcp.server.memory_state import LocalBus
 from django_mcp.server.push import Change, Ending, PushStream, StreamKind, read_change
@@ -39,7 +39,7 @@ class Hub:
         streams: what is open here, by id.
         sessions: those that this process holds objects of, by key.
         servers: those whose clients it knows, by name.
-        calls: what runs for somebody known, apart from what runs in sessions.
+        calls: what runs here, apart from what runs in sessions.
         on_start: called when it begins to live on an event loop.
         on_tick: called every `TICK_S`.
         is_closing: no further stream is opened, since the process is about to end.
@@ -73,9 +73,9 @@ class Hub:
 
     # -- its life
 
-    def start(self) -> None:
-        """Live on the running event loop from now on, unless it lives on one that runs."""
-        loop = asyncio.get_running_loop()
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Live on the running event loop, unless on one that runs; who knows it saves asking for it."""
+        loop = loop or asyncio.get_running_loop()
         if self.loop is loop or self.is_running:
             return
         self.reset()
@@ -160,15 +160,17 @@ class Hub:
             return
         if not self.bus.is_shared:
             return
-        task = loop.create_task(self._send({"kind": kind, **message}))
+        task = loop.create_task(self.send({"kind": kind, **message}))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
     async def flush(self) -> None:
-        """Wait until what was told has gone out, for a second at most."""
-        await asyncio.wait({*self._sending, asyncio.create_task(asyncio.sleep(0))}, timeout=1.0)
+        """Wait until what was told on this event loop has gone out, for a second at most."""
+        if self.loop is asyncio.get_running_loop():
+            await asyncio.wait({*self._sending, asyncio.create_task(asyncio.sleep(0))}, timeout=1.0)
 
-    async def _send(self, message: JSONObject) -> None:
+    async def send(self, message: JSONObject) -> None:
+        """Send word to the other processes, and wait until it has gone out, or cannot."""
         try:
             await self.bus.send(message)
         except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
@@ -180,6 +182,9 @@ class Hub:
     def attach(self, stream: PushStream) -> None:
         """Have a stream hear of changes, in place of an older one of the same session."""
         self.start()
+        server = self.servers.get(stream.server_name)
+        if server is not None and server.options.strict:
+            stream.hold_strictly()
         self.streams[stream.id] = stream
         if stream.session is not None:
             others = self._by_session.setdefault(stream.session.key, [])
@@ -260,17 +265,17 @@ class Hub:
         """Offer a change to the streams of this process; return how many will be sent it."""
         method, params = change.notification()
         may_hear = self._find_judge(change)
-        shared: bytes | None = None
+        shared = head = b""
         reached = 0
         for stream in self._audience(change):
             if may_hear is not None and not may_hear(stream):
                 continue
-            if stream.subscription_id is None:
-                if shared is None:
-                    shared = stream.encode(method, params)
-                reached += stream.offer(shared)
+            if stream.tail:
+                head = head or encode_notification_head(method, params)
+                reached += stream.offer(head + stream.tail)
             else:
-                reached += stream.offer(stream.encode(method, params))
+                shared = shared or stream.encode(method, params)
+                reached += stream.offer(shared)
         return reached
 
     def announce(self, change: Change) -> int:
@@ -364,6 +369,7 @@ class Hub:
 
     def _take_session(self, message: JSONObject) -> None:
         key, event = message["key"], message["event"]
+        session = self.sessions.get(key)
         if event == "ended":
             self.forget_session(key)
         elif event == "stream":
@@ -376,18 +382,12 @@ class Hub:
                 stream = self._by_session[key][-1]
                 self._activate(stream)
                 self._claim(key, stream)
-        elif event == "subscriptions":
-            session = self.sessions.get(key)
-            if session is not None:
-                self.set_subscriptions(session, message["uris"])
-        elif event == "cancel":
-            self._cancel(key, message)
-
-    def _cancel(self, key: str, message: JSONObject) -> None:
-        session = self.sessions.get(key)
-        running = session.in_flight.get(message["id"]) if session is not None else None
-        if running is not None:
-            running.cancel()
+        elif event == "subscriptions" and session is not None:
+            self.set_subscriptions(session, message["uris"])
+        elif event == "cancel" and session is not None:
+            running = session.in_flight.get(message["id"])
+            if running is not None:
+                running.cancel("client")
 
 
 def _discard(

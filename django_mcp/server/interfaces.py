@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.offers import Offer, Requirements
     from django_mcp.server.push import PushStream
-    from django_mcp.server.sessions import Session
+    from django_mcp.server.sessions import Closing, Session
 
 T = TypeVar("T")
 
@@ -84,6 +84,11 @@ class RateCounter(Protocol):
 
 class Observer(Protocol):
     """Hears of each tool called, resource read and prompt filled in."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it wants to hear of calls now; asked at the beginning of each."""
+        ...
 
     def answered(
         self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
@@ -185,7 +190,10 @@ class StoreUnavailable(Exception):
 
 
 class SessionStore(Protocol):
-    """Where sessions are kept, so that any process that serves the site finds them."""
+    """Where sessions are kept, so that any process that serves the site finds them.
+
+    However one ends, the store of one process says so to its server's `ConnectionObserver`, once.
+    """
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
         """Keep a session that a handshake has just opened, and return its secret id.
@@ -210,7 +218,7 @@ class SessionStore(Protocol):
         """Keep `is_initialized` and `log_level` as they are on the object."""
         ...
 
-    async def end(self, key: str) -> bool:
+    async def end(self, key: str, reason: Closing) -> bool:
         """End a session and forget what belongs to it; tell whether there was one."""
         ...
 
@@ -234,8 +242,8 @@ class SessionStore(Protocol):
 class AnswerBox(Protocol):
     """Answers to questions that were asked on a stream, from whichever process they arrive at."""
 
-    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> None:
-        """Note that an answer is waited for."""
+    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
+        """Note that an answer is waited for; False when one under this id is waited for already."""
         ...
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
@@ -325,7 +333,12 @@ class ConnectionObserver(Protocol):
 
     def session_opened(self, session: Session) -> None: ...
 
-    def session_closed(self, session: Session, reason: str) -> None: ...
+    def session_closed(self, session: Session, reason: str) -> None:
+        """Hear of a session that is over, in any thread of the process that ended it.
+
+        The session may be an object of its own, made from what was kept.
+        """
+        ...
 
     def stream_opened(self, stream: PushStream) -> None: ...
 

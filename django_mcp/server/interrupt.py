@@ -88,17 +88,15 @@ class Shield:
 class Timer:
     """One of the timers of a request; see `TaskTimers`."""
 
-    __slots__ = ("delay_s", "function", "handle", "is_cancelled")
+    __slots__ = ("delay_s", "function", "handle")
 
     def __init__(self, delay_s: float, function: Callable[[], object]) -> None:
         self.delay_s = delay_s
         self.function = function
         self.handle: asyncio.TimerHandle | None = None
-        self.is_cancelled = False
 
     def cancel(self) -> None:
         """Do not call the function any more."""
-        self.is_cancelled = True
         # The function is often a method of the one who holds the timer: no reference cycle, or
         # what an exchange holds would live until the collector comes by.
         self.function = _nothing
@@ -112,11 +110,11 @@ class TaskTimers:
     A task that finishes before it waits pays for one `call_soon`, however many timers it has.
     """
 
-    __slots__ = ("_has_waited", "_loop", "_pulse", "_timers", "task")
+    __slots__ = ("_has_waited", "_pulse", "_timers", "loop", "task")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.task = asyncio.current_task(self._loop)
+        self.loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task(self.loop)
         self._timers: list[Timer] = []
         self._has_waited = False
         self._pulse: asyncio.Handle | None = None
@@ -125,11 +123,11 @@ class TaskTimers:
         """Return a timer that calls `function` after `delay_s`, unless it is cancelled."""
         timer = Timer(delay_s, function)
         if self._has_waited:
-            timer.handle = self._loop.call_later(delay_s, function)
+            timer.handle = self.loop.call_later(delay_s, function)
         else:
             self._timers.append(timer)
             if self._pulse is None:
-                self._pulse = self._loop.call_soon(self._begin)
+                self._pulse = self.loop.call_soon(self._begin)
         return timer
 
     def close(self) -> None:
@@ -143,8 +141,8 @@ class TaskTimers:
         self._has_waited = True
         self._pulse = None
         for timer in self._timers:
-            if not timer.is_cancelled:
-                timer.handle = self._loop.call_later(timer.delay_s, timer.function)
+            if timer.function is not _nothing:
+                timer.handle = self.loop.call_later(timer.delay_s, timer.function)
         self._timers = []
 
 

@@ -9,12 +9,14 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.interfaces import Event, Replay
 from django_mcp.server.session_data import MemoryData
-from django_mcp.server.sessions import Session
+from django_mcp.server.sessions import Closing, Session
+from django_mcp.server.upkeep import while_there
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -38,14 +40,27 @@ def digest_of(token: str) -> str:
 
 
 class MemorySessions:
-    """Keep sessions in this process; they end with it."""
+    """Keep sessions in this process; they end with it.
+
+    Args:
+        hub: holds what runs and streams for them.
+        options: the server's.
+        clock: seconds since any moment.
+        closed: is told of each that is over.
+    """
 
     def __init__(
-        self, hub: Hub, options: Callable[[], Options], clock: Callable[[], float] = time.monotonic
+        self,
+        hub: Hub,
+        options: Callable[[], Options],
+        clock: Callable[[], float] = time.monotonic,
+        closed: Callable[[Session, Closing], None] = lambda _session, _reason: None,
     ) -> None:
         self._hub = hub
         self._options = options
         self._clock = clock
+        self._closed = closed
+        self._on_tick = while_there(WeakMethod(self._drop_expired))
         # Least recently used first.
         self._by_digest: OrderedDict[str, _Kept] = OrderedDict()
         self._digests: dict[str, str] = {}
@@ -53,16 +68,18 @@ class MemorySessions:
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
         """See `SessionStore.open`."""
         options = self._options()
-        self._drop_expired()
+        self._drop_expired(self._hub)
+        if self._on_tick not in self._hub.on_tick:
+            self._hub.on_tick.append(self._on_tick)
         own = [
             digest
             for digest, kept in self._by_digest.items()
             if kept.session.principal_key == session.principal_key is not None
         ]
         if len(own) >= options.max_sessions_each:
-            self._drop(own[0])
+            self._drop(own[0], Closing.EVICTED)
         while len(self._by_digest) >= options.max_sessions:
-            self._drop(next(iter(self._by_digest)))
+            self._drop(next(iter(self._by_digest)), Closing.EVICTED)
         token = new_token()
         digest = digest_of(token)
         now = self._clock()
@@ -80,7 +97,7 @@ class MemorySessions:
             return None
         now = self._clock()
         if self._is_over(kept, now):
-            self._drop(digest)
+            self._drop(digest, Closing.EXPIRED)
             return None
         kept.seen_s = now
         self._by_digest.move_to_end(digest)
@@ -99,12 +116,12 @@ class MemorySessions:
     async def save(self, session: Session) -> None:
         """See `SessionStore.save`."""
 
-    async def end(self, key: str) -> bool:
+    async def end(self, key: str, reason: Closing) -> bool:
         """See `SessionStore.end`."""
         digest = self._digests.get(key)
         if digest is None:
             return False
-        self._drop(digest)
+        self._drop(digest, reason)
         return True
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
@@ -134,16 +151,22 @@ class MemorySessions:
             or now - kept.opened_s > options.session_max_age_s
         )
 
-    def _drop_expired(self) -> None:
+    def _drop_expired(self, hub: Hub) -> None:
         now = self._clock()
-        for digest in [key for key, kept in self._by_digest.items() if self._is_over(kept, now)]:
-            self._drop(digest)
+        stale_s = self._options().session_idle_s / 2
+        for digest, kept in list(self._by_digest.items()):
+            session = kept.session
+            if now - kept.seen_s > stale_s and (session.in_flight or hub.streams_of(session.key)):
+                kept.seen_s = now
+            if self._is_over(kept, now):
+                self._drop(digest, Closing.EXPIRED)
 
-    def _drop(self, digest: str) -> None:
+    def _drop(self, digest: str, reason: Closing) -> None:
         session = self._by_digest.pop(digest).session
         del self._digests[session.key]
         self._hub.forget_session(session.key)
         session.is_ended = True
+        self._closed(session, reason)
 
 
 class _Kept:
@@ -158,8 +181,9 @@ class _Kept:
 class MemoryAnswers:
     """Keep answers nowhere: whoever asked waits in this process, and is told directly."""
 
-    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> None:
+    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
         """See `AnswerBox.expect`."""
+        return True
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
         """See `AnswerBox.put`."""

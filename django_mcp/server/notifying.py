@@ -36,7 +36,6 @@ class Notifying:
     """
 
     hub: Hub
-    name: str
 
     if TYPE_CHECKING:
 

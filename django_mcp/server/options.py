@@ -70,6 +70,7 @@ class Options:
         throttle: requests by `principal` and by `address`, and `failures` to authenticate by
             address, such as `"600/m"`.
         log_rate: log messages per second that one connection is sent at most; 0: any number.
+        progress_rate: progress messages per second of one request at most; 0: any number.
         ping_interval_s: how often the clients of standing streams are pinged; None: never.
         ping_failures: pings in a row that a client may leave unanswered until its stream is closed.
         tells_lists_at_start: whether the first standing stream of a session begins with the
@@ -113,6 +114,7 @@ class Options:
     max_streams_each: int = 1000
     legacy_sse: bool = False
     log_rate: int = DEFAULT_LOG_RATE
+    progress_rate: int = 100
     task_ttl_s: float = 86400.0
     task_timeout_s: float | None = 3600.0
     task_after_s: float = 1.0

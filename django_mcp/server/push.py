@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import RequestId, encode_notification
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.messages import (
+    RequestId,
+    encode_notification,
+    encode_notification_head,
+)
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
@@ -94,6 +98,7 @@ class PushStream:
         lists: the lists whose changes it hears of.
         uris: the resources whose changes it hears of. A session's stream shares the session's set.
         subscription_id: of the request that opened it, where messages have to say that.
+        tail: how all its messages end where they say that; see `encode_notification_head`.
         queued_bytes: what waits for its reader.
         opened_at: seconds since the epoch, to compare with streams of other processes.
         closes_s: when it is old enough to be closed, by the loop's clock; 0: not yet said.
@@ -108,7 +113,6 @@ class PushStream:
         "__weakref__",
         "_ended",
         "_flusher",
-        "_meta",
         "_queue",
         "_sink",
         "client_info",
@@ -130,6 +134,7 @@ class PushStream:
         "server_name",
         "session",
         "subscription_id",
+        "tail",
         "uris",
     )
 
@@ -172,9 +177,9 @@ class PushStream:
         self._queue: dict[bytes, None] = {}
         self._flusher: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[Ending] = loop.create_future()
-        self._meta: JSONObject = (
-            {} if subscription_id is None else {"_meta": {SUBSCRIPTION_ID: subscription_id}}
-        )
+        self.tail = b""
+        if subscription_id is not None:
+            self.tail = b'"_meta":%b}}' % encode({SUBSCRIPTION_ID: subscription_id})
 
     @property
     def queued_events(self) -> int:
@@ -203,8 +208,8 @@ class PushStream:
 
     def encode(self, method: str, params: JSONObject | None) -> bytes:
         """Return a notification as this stream has to write it."""
-        if self._meta:
-            params = {**(params or {}), **self._meta}
+        if self.tail:
+            return encode_notification_head(method, params) + self.tail
         return encode_notification(method, params)
 
     def offer(self, message: bytes) -> bool:
@@ -225,6 +230,13 @@ class PushStream:
         if self._flusher is None:
             self._flusher = asyncio.get_running_loop().create_task(self._flush())
         return True
+
+    def hold_strictly(self) -> None:
+        """Send nothing from now on that breaks the rules of its revision."""
+        from django_mcp.server.strict import StrictSink
+
+        if not isinstance(self._sink, StrictSink):
+            self._sink = StrictSink(self, self._sink)
 
     async def _flush(self) -> None:
         queue = self._queue

@@ -1,25 +1,31 @@
 """Reach single clients: who is there, whether they answer, and the end of their streams and sessions.
 
 What is named here may belong to any process. Sessions go by their public keys, which open nothing.
+Each method may be awaited on any event loop: what concerns open streams is done on the hub's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.sessions import Closing
 
 if TYPE_CHECKING:
     from django_mcp.server.hub import Hub
-    from django_mcp.server.interfaces import AnswerBox, ConnectionObserver, SessionStore
+    from django_mcp.server.interfaces import AnswerBox, SessionStore
     from django_mcp.server.push import PushStream
     from django_mcp.server.sessions import Session
 
 __all__ = ["Reaching", "SessionHandle", "StreamHandle"]
+
+T = TypeVar("T")
 
 PING_TIMEOUT_S = 10.0
 
@@ -67,10 +73,11 @@ class StreamHandle:
         server: the name of the server it is open at.
         principal: the key of whose it is; None: nobody's.
         session: the key of its session; None: it has none.
-        client_info: what the client says it is.
+        client_info: what the client says it is; of a stream in another process, name and version.
         revision: the protocol revision of its messages.
         uris: how many resources it hears of.
-        queued_events, queued_bytes: what waits for its reader.
+        queued_events: messages that wait for its reader.
+        queued_bytes: how large they are; 0 of a stream in another process.
     """
 
     id: str
@@ -102,45 +109,69 @@ class StreamHandle:
 
 
 class Reaching:
-    """The part of a server that reaches single clients. On an event loop only."""
+    """The part of a server that reaches single clients."""
 
     hub: Hub
     sessions: SessionStore
     answers: AnswerBox
-    connection_observer: ConnectionObserver
-    name: str
+
+    if TYPE_CHECKING:
+
+        @property
+        def name(self) -> str: ...
 
     def join_hub(self) -> Hub:
         """See `MCPServer.join_hub`."""
         raise NotImplementedError
 
-    def open_streams(self) -> list[StreamHandle]:
-        """Return this server's open streams in this process."""
-        streams = self.hub.streams.values()
-        return [StreamHandle.of(each) for each in streams if each.server_name == self.name]
+    async def aopen_streams(self) -> list[StreamHandle]:
+        """Return this server's open streams in all processes, as far as they are kept together."""
+        return [StreamHandle.of(each) for each in self._streams_here()] + [
+            stream for stream, _ in await self.find_elsewhere()
+        ]
 
-    def connected_sessions(self) -> list[SessionHandle]:
-        """Return the sessions of this server that have a standing stream in this process."""
+    async def aconnected_sessions(self) -> list[SessionHandle]:
+        """Return the sessions of this server that have a standing stream, in whichever process."""
         found = {
-            stream.session.key: stream.session
-            for stream in self.hub.streams.values()
-            if stream.session is not None and stream.server_name == self.name
+            session.key: session
+            for _, session in await self.find_elsewhere()
+            if session is not None
         }
-        return [SessionHandle.of(session, has_stream=True) for session in found.values()]
+        for stream in self._streams_here():
+            if stream.session is not None:
+                found[stream.session.key] = SessionHandle.of(stream.session, has_stream=True)
+        return list(found.values())
+
+    def _streams_here(self) -> list[PushStream]:
+        return [each for each in list(self.hub.streams.values()) if each.server_name == self.name]
+
+    async def find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
+        """Return this server's open streams in other processes, with their sessions."""
+        return []
 
     async def aclose_stream(self, stream_id: str) -> None:
         """Close a stream, in whichever process it is. Its client may open another."""
-        self.join_hub().close_stream(stream_id)
+        await self._on_hub(self._close_stream, stream_id)
+
+    async def _close_stream(self, stream_id: str) -> None:
+        if self.hub.is_running:
+            self.hub.close_stream(stream_id)
+        else:
+            # Nothing is open here, and this process may end as soon as this returns.
+            await self.hub.send({"kind": "close", "stream": stream_id})
 
     async def aclose_session(self, key: str) -> bool:
         """End a session with all that runs and streams for it; tell whether there was one."""
-        session = await self.sessions.get(key)
-        found = await self.sessions.end(key)
-        if found:
-            self.join_hub().end_session(key)
-            if session is not None:
-                self.connection_observer.session_closed(session, "the site ended it")
-        return found
+        return await self._on_hub(self._close_session, key)
+
+    async def _close_session(self, key: str) -> bool:
+        if not is_key(key) or not await self.sessions.end(key, Closing.SITE):
+            return False
+        if self.hub.is_running:
+            self.hub.end_session(key)
+        else:
+            await self.hub.send({"kind": "session", "key": key, "event": "ended"})
+        return True
 
     async def aping_client(
         self, session_key: str, timeout_s: float = PING_TIMEOUT_S
@@ -152,11 +183,14 @@ class Reaching:
 
         Source: 2025-11-25 basic/utilities/ping.
         """
+        return await self._on_hub(self._ping_client, session_key, timeout_s)
+
+    async def _ping_client(self, session_key: str, timeout_s: float) -> float | None:
         from django_mcp.server.back_channel import POLL_S, take_answered
 
         hub = self.join_hub()
         hub.on("answered", partial(take_answered, hub))
-        session = await self.sessions.get(session_key)
+        session = await self.sessions.get(session_key) if is_key(session_key) else None
         if session is None:
             return None
         ask_id = f"ask-{uuid.uuid4().hex}"
@@ -177,3 +211,45 @@ class Reaching:
             del session.asked[ask_id]
             await self.answers.forget(session, ask_id)
         return loop.time() - begun_s
+
+    async def acancel_request(
+        self, session_key: str, request_id: str, reason: str = "Cancelled"
+    ) -> bool:
+        """Cancel a request of ours to a client, in whichever process its answer is waited for.
+
+        The client is told so, and the handler that asked gets `AskFailed`.
+
+        Args:
+            session_key: the public key of the client's session.
+            request_id: what the handler gave to `ctx.sample`.
+            reason: for the client.
+
+        Returns:
+            Whether its answer was waited for.
+
+        Source: 2025-11-25 basic/utilities/cancellation.
+        """
+        return await self._on_hub(self._cancel_request, session_key, request_id, reason)
+
+    async def _cancel_request(self, session_key: str, request_id: str, reason: str) -> bool:
+        from django_mcp.server.back_channel import withdraw
+
+        session = await self.sessions.get(session_key) if is_key(session_key) else None
+        # Of the whole server, which is what this is a part of.
+        server: Any = self
+        return session is not None and await withdraw(server, session, request_id, reason)
+
+    async def _on_hub(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        loop = self.hub.loop
+        if loop is None or not loop.is_running() or loop is asyncio.get_running_loop():
+            return await function(*args)
+        there = asyncio.run_coroutine_threadsafe(function(*args), loop)
+        return await asyncio.wrap_future(there)
+
+
+_KEY = re.compile("[0-9a-f]{32}")
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text may be the public key of a session."""
+    return _KEY.fullmatch(text) is not None

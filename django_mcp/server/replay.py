@@ -136,7 +136,7 @@ class CallStream:
 
     def finish(self, reply: Reply) -> None:
         """Record the answer, if the client can resume, and give it its id."""
-        if reply.body is None:
+        if reply.body is None or reply.is_dispensable:
             self.abandon()
         elif self._number >= 0:
             reply.event_id = self._record(reply.body, is_last=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,19 @@ class Waiting(BaseException):
 
 
 class CannotAsk(Exception):
-    """The client cannot be asked: it did not declare that it can, or nothing leads back to it."""
+    """The client cannot be asked: it did not declare that it can, or nothing leads back to it.
 
-    def __init__(self, message: str, capability: Mapping[str, Any]) -> None:
+    Attributes:
+        capability: what it would have to declare.
+        unasked: the questions, where an error can tell of them in their place.
+    """
+
+    def __init__(
+        self, message: str, capability: Mapping[str, Any], unasked: Sequence[Ask] = ()
+    ) -> None:
         super().__init__(message)
         self.capability = capability
+        self.unasked = unasked
 
 
 class AskFailed(ToolError):
@@ -65,10 +73,8 @@ class AskFailed(ToolError):
         self.code = code
 
     @classmethod
-    def of(cls, error: JSONObject | None) -> AskFailed:
-        """Return what a handler is told of a client's error; None stands for no answer at all."""
-        if error is None:
-            return cls("The client was asked and did not answer in time")
+    def of(cls, error: JSONObject) -> AskFailed:
+        """Return what a handler is told of a client's error."""
         message, code = error.get("message"), error.get("code")
         return cls(
             f"The client refused to answer: {message!s:.500}", code if type(code) is int else None

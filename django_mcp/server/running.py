@@ -21,7 +21,8 @@ from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.server.back_channel import ask_client
+from django_mcp.server.back_channel import ask_client, ask_params
+from django_mcp.server.capabilities import covers
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.server.request_state import open_answers, seal_state
@@ -74,21 +75,22 @@ async def run_handler(
         timeout_s: seconds it may take; None: the server's.
         may_ask: whether the answer may be a question to the client.
     """
-    if may_ask and ("inputResponses" in ctx.params or "requestState" in ctx.params):
+    params, meta = ctx.params, ctx.meta
+    if may_ask and ("inputResponses" in params or "requestState" in params):
         opened = await open_answers(ctx) if ctx.rules.interim_fields else Answers()
         if isinstance(opened, Refusal):
             return opened
         ctx.answers = opened
     # The keys that may stand alone: a state without a parent means nothing.
-    is_traced = "traceparent" in ctx.meta or "baggage" in ctx.meta
-    detach_trace = attach_trace(ctx.meta) if is_traced else None
+    is_traced = "traceparent" in meta or "baggage" in meta
+    detach_trace = attach_trace(meta) if is_traced else None
     try:
         outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked
         try:
             outcome = await _run(ctx, handler, arguments, finish, timeout_s)
         except (Asked, OnceDue, Waiting) as due:
             outcome = due
-        if not isinstance(outcome, _MORE):
+        if type(outcome) is bytes or not isinstance(outcome, _MORE):
             return outcome
         return await _run_rounds(ctx, handler, arguments, finish, timeout_s, outcome)
     except Asked as asked:
@@ -223,12 +225,11 @@ async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> N
     """Ask on the stream of the request, and keep the answers for the handler's next round."""
     found = await ask_client(ctx, asks)
     answers = ctx.answers
-    for key in asks:
-        answer = found.get(key, {"error": None})
-        if "error" in answer:
-            answers.failed[key] = AskFailed.of(answer["error"])
+    for key, answer in found.items():
+        if isinstance(answer, AskFailed):
+            answers.failed[key] = answer
         else:
-            answers.known[key] = answer.get("result")
+            answers.known[key] = answer
     answers.state = state
     answers.is_resubmit = True
 
@@ -244,6 +245,20 @@ def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
             code=MISSING_CLIENT_CAPABILITY,
             message=str(error),
             data={"requiredCapabilities": error.capability},
+        )
+    code, asks = ctx.rules.visit_code, error.unasked
+    if (
+        code is not None
+        and asks
+        and all(
+            ask.kind == "url" and covers(ctx.client_capabilities, ask.capability) for ask in asks
+        )
+    ):
+        # Source: 2025-11-25 client/elicitation "URL Elicitation Required Error".
+        return Refusal(
+            code=code,
+            message="This needs you to visit a page first; then send the request once more",
+            data={"elicitations": [ask_params(ask, ctx.rules) for ask in asks]},
         )
     return note(ctx, Failure(kind=FailureKind.TOLD, message=str(error)))
 

@@ -6,6 +6,7 @@ bytes travel, and no state of a client is kept here.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from functools import cache
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         SessionStore,
         StateStore,
     )
+    from django_mcp.server.sessions import Closing, Session
     from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
@@ -87,7 +89,6 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__()
-        self.name = name
         self.registry = Registry()
         self.scope: HandlerScope = ThreadScope()
         self.access: AccessPolicy = OpenAccess()
@@ -104,7 +105,9 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         self.hub = self.make_hub()
         self._changed_lists: set[str] = set()
         self.registry.on_change(self._registry_changed)
-        self.sessions: SessionStore = MemorySessions(self.hub, lambda: self.options)
+        self.sessions: SessionStore = MemorySessions(
+            self.hub, lambda: self.options, closed=self.session_closed
+        )
         self.answers: AnswerBox = MemoryAnswers()
         self.events: EventLog = MemoryEvents()
         self._tasks: TaskStore | None = None
@@ -116,10 +119,18 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         """Return the hub that this server's streams belong to."""
         return Hub()
 
-    def join_hub(self) -> Hub:
-        """Have the hub live on the running event loop and know this server; return it."""
+    def session_closed(self, session: Session, reason: Closing) -> None:
+        """Tell who observes connections that a session is over. For the store that ended it."""
+        self.connection_observer.session_closed(session, reason.value)
+
+    def join_hub(self, loop: asyncio.AbstractEventLoop | None = None) -> Hub:
+        """Have the hub live on the running event loop and know this server; return it.
+
+        Args:
+            loop: the running one, from who knows it: asking for it is dear.
+        """
         hub = self.hub
-        hub.start()
+        hub.start(loop)
         if hub.servers.get(self.name) is not self:
             hub.servers[self.name] = self
         return hub
@@ -131,6 +142,11 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
     def options(self) -> Options:
         """The settings in force now."""
         return self._options
+
+    @property
+    def name(self) -> str:
+        """Who this server is to clients, and to other processes."""
+        return self.options.name
 
     # -- the three entries for transports
 
@@ -282,7 +298,8 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         return encode({**revision.interim_fields, **result, **({"_meta": meta} if meta else {})})
 
     def _result_fields(self, revision: Revision) -> ResultFields:
-        derived = self.derived
+        # As it was when the request came.
+        derived = self._derived or self.derived
         language = self.language.current() if derived.has_lazy_identity else None
         key = (revision.name, language)
         found = derived.result_fields.get(key)

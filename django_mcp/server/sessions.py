@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
-from django_mcp.protocol.revisions import find_revision
+from django_mcp.protocol.revisions import has_handshake
 from django_mcp.server.admission import is_stateless
 from django_mcp.server.connection import ConnectionState
 
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 
 MAX_TOKEN = 128
 """Characters of a session id that is worth looking up. Ours are shorter."""
+
+
+class Closing(Enum):
+    """Why a session is over."""
+
+    CLIENT = "the client ended it"
+    SITE = "the site ended it"
+    STREAM = "its stream is over"
+    EVICTED = "it made room for a newer one"
+    EXPIRED = "it expired"
+    DELETED = "its row was deleted"
 
 
 class Session(ConnectionState):
@@ -66,10 +78,12 @@ class Session(ConnectionState):
 
 
 def may_have_session(headers: Headers) -> bool:
-    """Tell whether the headers leave it open that a message belongs to a session: most do not."""
+    """Tell whether the headers leave it open that a message belongs to a session: most do not.
+
+    With a version that nobody knows it does not either: it is refused whatever else it says.
+    """
     header = headers.get(PROTOCOL_VERSION)
-    revision = find_revision(header) if header is not None else None
-    return revision is None or not revision.is_stateless
+    return header is None or has_handshake(header)
 
 
 async def join_session(
@@ -77,8 +91,8 @@ async def join_session(
 ) -> Refusal | None:
     """Set the connection of an exchange to the session it names, or say why it cannot be served.
 
-    A message of a stateless revision has no session, whatever its headers say, and neither has
-    the handshake that opens one.
+    To be asked where `may_have_session`. A message whose body is of a stateless revision has none,
+    and neither has the handshake that opens one.
 
     Source: 2025-11-25 basic/transports "Session Management".
     """
@@ -95,8 +109,6 @@ async def join_session(
     if session is None:
         return UNKNOWN_SESSION
     exchange.connection = session
-    if server.options.require_initialized and not session.is_initialized:
-        return _refuse_early(message)
     return None
 
 
@@ -110,10 +122,13 @@ def join_at_hand(
     if type(message) is not Request or message.method == "initialize":
         return False
     token = headers.get(SESSION_ID)
-    if token is None or server.options.require_initialized or _needs_none(headers, message):
+    if token is None or _needs_none(headers, message):
         return False
     session = server.sessions.peek(token) if is_token(token) else None
     if session is None or not _is_for(session, server, exchange):
+        return False
+    if server.options.require_initialized and not session.is_initialized:
+        # Another process may have heard that it is.
         return False
     exchange.connection = session
     return True
@@ -133,16 +148,11 @@ def _is_for(session: Session, server: MCPServer, exchange: Exchange) -> bool:
 
 
 def _needs_none(headers: Headers, message: Message | Batch) -> bool:
-    header = headers.get(PROTOCOL_VERSION)
-    if header is not None:
-        revision = find_revision(header)
-        if revision is None or revision.is_stateless:
-            return True
     if not isinstance(message, Request):
         return False
     meta = message.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
-    return is_stateless(message.method, header, version)
+    return is_stateless(message.method, headers.get(PROTOCOL_VERSION), version)
 
 
 async def find_session(server: MCPServer, exchange: Exchange, token: str) -> Session | None:
@@ -152,14 +162,6 @@ async def find_session(server: MCPServer, exchange: Exchange, token: str) -> Ses
         return None
     session = sessions.peek(token) or await sessions.find(token)
     return session if session is not None and _is_for(session, server, exchange) else None
-
-
-def _refuse_early(message: Message | Batch) -> Refusal | None:
-    # Source: 2025-11-25 basic/lifecycle: only pings come before `initialized`.
-    messages = message.messages if isinstance(message, Batch) else (message,)
-    if all(not isinstance(each, Request) or each.method == "ping" for each in messages):
-        return None
-    return Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first", status=400)
 
 
 NO_SESSION_ID = Refusal(

@@ -17,6 +17,7 @@ from django_mcp.server.sessions import (
     NO_SESSION_ID,
     NO_STORE,
     UNKNOWN_SESSION,
+    Closing,
     Session,
     find_session,
 )
@@ -126,7 +127,7 @@ async def end_session(server: MCPServer, exchange: Exchange) -> Reply:
         session = await _join(server, exchange, needs_stream=False)
         if not isinstance(session, Session):
             return session
-        was_open = await server.sessions.end(session.key)
+        was_open = await server.sessions.end(session.key, Closing.CLIENT)
     except StoreUnavailable:
         return _no_store()
     if was_open:
@@ -134,7 +135,6 @@ async def end_session(server: MCPServer, exchange: Exchange) -> Reply:
         hub.end_session(session.key)
         # The client may use the id at another process as soon as it has our answer.
         await hub.flush()
-        server.connection_observer.session_closed(session, "the client ended it")
     return Reply(204)
 
 

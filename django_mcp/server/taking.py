@@ -10,10 +10,11 @@ from django_mcp.protocol.headers import PROTOCOL_VERSION
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Notification, Response, is_request_id
 from django_mcp.server.admission import refuse_version
+from django_mcp.server.back_channel import pass_on
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.sessions import Session
-from django_mcp.server.strict import check_params
+from django_mcp.server.strict import check_params, check_response
 from django_mcp.server.upkeep import take_pong
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def _check(server: MCPServer, message: Notification, exchange: Exchange) -> Refu
     revision = server.revisions.find(header)
     if revision is None and exchange.connection is not None:
         revision = exchange.connection.revision
+    if revision is None and server.revisions.stateless:
+        # On a pipe where hands were not shaken.
+        revision = server.revisions.stateless[-1]
     return None if revision is None else check_params(message.method, message.params, revision)
 
 
@@ -62,22 +66,21 @@ async def _take_response(
     connection = exchange.connection
     if connection is None or response.id is None:
         return None
-    answer = to_answer(response)
+    answer, refusal = to_answer(response), None
+    if server.options.strict and connection.revision is not None:
+        refusal = check_response(response, connection.revision)
+        if refusal is not None:
+            # Whoever asked waits no longer.
+            answer = {"error": {"code": refusal.code, "message": refusal.message}}
     waiting = connection.asked.get(response.id)
     if waiting is not None:
         if not waiting.done():
             waiting.set_result(answer)
     elif isinstance(connection, Session) and isinstance(response.id, str):
         if take_pong(server.hub, connection.key, response.id):
-            return None
-        await _pass_on(server, connection, response.id, answer)
-    return None
-
-
-async def _pass_on(server: MCPServer, session: Session, ask_id: str, answer: JSONObject) -> None:
-    """Leave an answer for another process, should it be one that waits."""
-    if await server.answers.put(session, ask_id, answer):
-        server.hub.tell("answered", server=server.name, session=session.key, id=ask_id)
+            return refusal
+        await pass_on(server, connection, response.id, answer)
+    return refusal
 
 
 def to_answer(response: Response) -> JSONObject:
@@ -108,6 +111,6 @@ def _cancel(server: MCPServer, connection: ConnectionState, params: JSONObject) 
     running = connection.in_flight.get(request_id)
     if running is not None:
         logger.info("Request cancelled by the client: %.200r", params.get("reason"))
-        running.cancel()
+        running.cancel("client")
     elif isinstance(connection, Session):
         server.hub.tell("session", key=connection.key, event="cancel", id=request_id)

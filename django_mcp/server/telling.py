@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.server.log_rate import LogRate
+from django_mcp.server.send_rate import LogRate, SendRate
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
@@ -21,9 +21,10 @@ __all__ = ["Telling"]
 class Telling:
     """The part of a context that tells. Each method has an `a` twin for async handlers."""
 
-    __slots__ = ("_last_progress",)
+    __slots__ = ("_last_progress", "_progress_rate")
 
     _last_progress: float | None
+    _progress_rate: SendRate | None
 
     if TYPE_CHECKING:
         rules: Revision
@@ -45,6 +46,9 @@ class Telling:
     ) -> None:
         """Tell the client how far the work is. Does nothing when it did not ask to know.
 
+        Of more than `PROGRESS_RATE` a second some are left out; not one where `progress` has come
+        to `total`.
+
         Args:
             progress: done so far, in any unit; only increasing values are sent.
             total: what `progress` will be at the end, if known.
@@ -54,6 +58,8 @@ class Telling:
         if token is None or not self._may_send or type(token) not in (str, int):
             return
         if self._last_progress is not None and progress <= self._last_progress:
+            return
+        if progress != total and not self._is_within_progress_rate():
             return
         self._last_progress = progress
         params: JSONObject = {"progressToken": token, "progress": progress}
@@ -69,6 +75,14 @@ class Telling:
         """Do as `aprogress` does, from a synchronous handler."""
         if keys.PROGRESS_TOKEN in self._meta and self._may_send:
             self._from_thread(self.aprogress(progress, total, message), "aprogress")
+
+    def _is_within_progress_rate(self) -> bool:
+        rate = self.options.progress_rate
+        if not rate:
+            return True
+        if self._progress_rate is None:
+            self._progress_rate = SendRate(rate)
+        return self._progress_rate.take()
 
     # -- log messages
 

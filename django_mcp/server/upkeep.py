@@ -7,7 +7,8 @@ import logging
 import random
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import encode_request
@@ -15,6 +16,7 @@ from django_mcp.server.push import LISTS, Change, Ending, PushStream
 
 if TYPE_CHECKING:
     from django_mcp.registry.entries import Entry
+    from django_mcp.registry.registry import Registry
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.hub import Hub
     from django_mcp.server.server import MCPServer
@@ -25,6 +27,12 @@ logger = logging.getLogger("django_mcp")
 PING_PREFIX = "ping-"
 
 
+def find_entries(registry: Registry, uri: str) -> list[Entry]:
+    """Return what a URI may lead to: a resource, or templates."""
+    found: list[Entry] = [registry.resources[uri]] if uri in registry.resources else []
+    return found + [each for each in registry.templates.values() if each.match(uri) is not None]
+
+
 def may_see(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
     """Return what tells whether a stream's principal may see the changed resource now.
 
@@ -33,8 +41,7 @@ def may_see(server: MCPServer, change: Change) -> Callable[[PushStream], bool] |
     """
     registry, derived, uri = server.registry, server.derived, change.uri or ""
     requirements = derived.requirements
-    entries: list[Entry] = [registry.resources[uri]] if uri in registry.resources else []
-    entries += [each for each in registry.templates.values() if each.match(uri) is not None]
+    entries = find_entries(registry, uri)
     if any(entry not in requirements.rules for entry in entries):
         return None
     method, params = change.notification()
@@ -83,6 +90,19 @@ def tell_lists(server: MCPServer, stream: PushStream, session: Session) -> None:
     for name in LISTS:
         if name in features:
             stream.offer(stream.encode(*Change(server=server.name, list=name).notification()))
+
+
+def while_there(method: WeakMethod[Any]) -> Callable[[Hub], Any]:
+    """Return a function for `Hub.on_tick` that calls a method for as long as its object lives.
+
+    A hub may outlive the stores that it looks after.
+    """
+
+    def on_tick(hub: Hub) -> Any:
+        found = method()
+        return found(hub) if found is not None else None
+
+    return on_tick
 
 
 def close_old_streams(hub: Hub) -> None:

@@ -22,7 +22,7 @@ MAX_ID = 64
 class DatabaseAnswers:
     """Keep questions in the site's database, and the first answer to each. See `AnswerBox`."""
 
-    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> None:
+    async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
         """See `AnswerBox.expect`."""
         now = timezone.now()
         row = PendingAnswer(
@@ -34,8 +34,12 @@ class DatabaseAnswers:
         try:
             await ask_database(lambda: row.save(force_insert=True))
         except IntegrityError:
+            rows = PendingAnswer.objects.filter(session_id=row.session_id, ask_id=ask_id)
+            if await ask_database(rows.exists):
+                return False
             # The session has ended, so that nobody can answer.
             raise StoreUnavailable from None
+        return True
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
         """See `AnswerBox.put`."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
 
-from django_mcp.calls.call import clean
 from django_mcp.models.sessions import Stream, StreamEvent
+from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.interfaces import Event, Replay
 from django_mcp.server.sessions import Session
 from django_mcp.sessions.batches import NewEvent, NewStream
@@ -22,7 +21,7 @@ from django_mcp.sessions.writer import (
     put_stream,
 )
 
-__all__ = ["DatabaseEvents", "name_and_version"]
+__all__ = ["DatabaseEvents"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -133,13 +132,3 @@ def _read_events(stream: UUID, session: UUID, after: int) -> list[Event]:
 
 def _was_recorded(stream: UUID, session: UUID) -> bool:
     return StreamEvent.objects.filter(stream_id=stream, session_id=session).exists()
-
-
-def name_and_version(client_info: Any) -> tuple[str, str]:
-    """Return what a client calls itself, as rows keep it."""
-    info = client_info if isinstance(client_info, dict) else {}
-    name, version = info.get("name"), info.get("version")
-    return (
-        clean(name, 100) if isinstance(name, str) else "",
-        clean(version, 50) if isinstance(version, str) else "",
-    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from django_mcp.conf import settings
 from django_mcp.server.server import MCPServer
 
-__all__ = ["KeepsSessions"]
+__all__ = ["KeepsSessions", "find_keeper"]
 
 _NAMES = ("sessions", "answers", "events")
 
@@ -21,6 +22,7 @@ class KeepsSessions(MCPServer):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
+        _keepers.add(self)
         self._made: dict[str, Any] = {}
         # The core's are those of "memory".
         self._plain = {each: vars(self).pop(each) for each in _NAMES}
@@ -42,3 +44,11 @@ class KeepsSessions(MCPServer):
         for name, store in self._made.items():
             if vars(self).get(name) is store:
                 del vars(self)[name]
+
+
+_keepers: WeakSet[KeepsSessions] = WeakSet()
+
+
+def find_keeper(name: str) -> KeepsSessions | None:
+    """Return the server of this process whose sessions are kept under a name."""
+    return next((each for each in list(_keepers) if each.options.name == name), None)

@@ -7,9 +7,11 @@ from collections.abc import Collection
 from django.db.models import Q, QuerySet
 
 from django_mcp.models.sessions import Session
+from django_mcp.server.sessions import Closing
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
-from django_mcp.sessions.rows import delete_sessions, moment
+from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
+from django_mcp.sessions.rows import moment
 
 __all__ = ["AT_ONCE", "expired_sessions", "prune_sessions", "prune_some"]
 
@@ -34,14 +36,14 @@ def expired_sessions(
     return rows.exclude(server__in=others_than) if server is None else rows.filter(server=server)
 
 
-def prune_sessions(rows: QuerySet[Session]) -> int:
+def prune_sessions(rows: QuerySet[Session], closed: Closed = tell_closed) -> int:
     """Delete up to `AT_ONCE` of these sessions; return how many."""
     keys = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
-    return delete_sessions(keys) if keys else 0
+    return len(close_sessions(keys, Closing.EXPIRED, closed)) if keys else 0
 
 
-def prune_some(server: str, now_s: float, idle_s: float) -> None:
-    """Delete a little of everything that is over. For whoever opens a session, now and then."""
-    prune_sessions(expired_sessions(now_s, idle_s, server=server))
+def prune_some(server: str, now_s: float, idle_s: float, closed: Closed = tell_closed) -> None:
+    """Delete a little of everything that is over. For every process that keeps sessions."""
+    prune_sessions(expired_sessions(now_s, idle_s, server=server), closed)
     prune_answers(limit=AT_ONCE)
     prune_events(limit=AT_ONCE)

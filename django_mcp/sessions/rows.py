@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import connections, router, transaction
+from django.db import connections
 from django.db.models import BooleanField, Count, Max, QuerySet
 from django.db.models.expressions import RawSQL
 
 from django_mcp.models.sessions import Session, Subscription
+from django_mcp.protocol.texts import name_and_version
+from django_mcp.server.sessions import Closing
+from django_mcp.server.sessions import Session as CoreSession
+from django_mcp.sessions.closing import Closed, close_sessions
 
 __all__ = [
     "MAX_SUBSCRIPTIONS",
@@ -22,10 +27,10 @@ __all__ = [
     "Row",
     "Tally",
     "add_subscription",
-    "delete_sessions",
     "find_row",
     "insert_session",
     "moment",
+    "new_row",
     "read_alive",
     "read_uris",
     "remove_subscription",
@@ -37,6 +42,12 @@ MAX_URI_LENGTH = 4096
 
 CHUNK = 500
 """Sessions asked for in one statement."""
+
+SPARE = 100
+"""Of so many sessions of a principal one more goes than has to, when they make room. Ours."""
+
+AT_ONCE = 100
+"""Sessions beyond the bound that make room at a time, as when that was lowered."""
 
 RECOUNT_S = 5.0
 """How old the number of all sessions may be that a process goes by."""
@@ -66,6 +77,36 @@ def moment(time_s: float) -> datetime:
     return datetime.fromtimestamp(time_s, UTC)
 
 
+def new_row(
+    session: CoreSession,
+    *,
+    server: str,
+    digest: str,
+    user_id: Any,
+    opened_s: float,
+    expires_s: float,
+) -> Session:
+    """Return the row of a session that was opened just now; times in seconds since the epoch."""
+    client_name, client_version = name_and_version(session.client_info)
+    return Session(
+        id=UUID(session.key),
+        digest=digest,
+        server=server,
+        principal_key=session.principal_key or "",
+        user_id=user_id,
+        revision=session.revision.name if session.revision is not None else "",
+        client_name=client_name,
+        client_version=client_version,
+        client_info=session.client_info,
+        capabilities=session.client_capabilities,
+        is_initialized=session.is_initialized,
+        log_level=session.log_level or "",
+        created_at=moment(opened_s),
+        last_seen_at=moment(opened_s),
+        expires_at=moment(expires_s),
+    )
+
+
 def find_row(server: str, *, is_known: bool, **lookup: Any) -> Row | None:
     """Return a session of a server, by `pk` or `digest`; what is known of it is not read again."""
     columns = _NARROW if is_known else _WHOLE
@@ -89,10 +130,12 @@ class Tally:
     """How many sessions a server has, near enough: counted now and then, and kept up meanwhile."""
 
     def __init__(self) -> None:
+        self.making_room = threading.Lock()
+        """Held by the thread that deletes sessions for others to come."""
         self._count = 0
         self._recount_s = 0.0
 
-    def is_full(self, server: str, limit: int) -> int:
+    def find_surplus(self, server: str, limit: int) -> int:
         """Return how many sessions have to go before another one comes."""
         now_s = time.monotonic()
         if now_s >= self._recount_s:
@@ -105,34 +148,50 @@ class Tally:
         self._count += change
 
 
-def insert_session(row: Session, tally: Tally, max_each: int, max_all: int) -> list[str]:
+def insert_session(
+    row: Session, tally: Tally, max_each: int, max_all: int, closed: Closed
+) -> list[str]:
     """Insert a session, after those idle for longest have made room; return the keys of these."""
-    rows = Session.objects.filter(server=row.server).order_by("last_seen_at", "pk")
-    doomed: list[UUID] = []
-    if row.principal_key:
-        own = list(
-            rows.filter(principal_key=row.principal_key)
-            .reverse()
-            .values_list("pk", flat=True)[max_each - 1 : max_each + 99]
-        )
-        doomed += own
-    surplus = tally.is_full(row.server, max_all) - len(doomed)
-    if surplus > 0:
-        doomed += rows.exclude(pk__in=doomed).values_list("pk", flat=True)[:surplus]
-    if doomed:
-        delete_sessions(doomed)
+    ended: list[UUID] = []
+    # Others that come meanwhile would find the same ones in the way. What is then too many goes next.
+    if tally.making_room.acquire(blocking=False):
+        try:
+            ended = _make_room(row, tally, max_each, max_all, closed)
+        finally:
+            tally.making_room.release()
     row.save(force_insert=True)
-    tally.add(1 - len(doomed))
-    return [key.hex for key in doomed]
+    tally.add(1 - len(ended))
+    return [key.hex for key in ended]
 
 
-def delete_sessions(keys: Collection[UUID | str]) -> int:
-    """Delete sessions with all that belongs to them; return how many there were."""
-    using = router.db_for_write(Session)
-    with transaction.atomic(using):
-        return (
-            Session.objects.using(using).filter(pk__in=keys).delete()[1].get(Session._meta.label, 0)
-        )
+def _make_room(
+    row: Session, tally: Tally, max_each: int, max_all: int, closed: Closed
+) -> list[UUID]:
+    doomed = _find_surplus(row, max_each) if row.principal_key else []
+    surplus = min(tally.find_surplus(row.server, max_all) - len(doomed), AT_ONCE)
+    if surplus > 0:
+        oldest = Session.objects.filter(server=row.server).order_by("last_seen_at", "pk")
+        doomed += oldest.exclude(pk__in=doomed).values_list("pk", flat=True)[:surplus]
+    if not doomed:
+        return []
+    # What another process is busy with has made room already, or is in use.
+    return close_sessions(doomed, Closing.EVICTED, closed, is_waiting=False)
+
+
+def _find_surplus(row: Session, max_each: int) -> list[UUID]:
+    """Return which sessions of a principal make room for another: none, or a few at a time.
+
+    To delete one takes ten statements, whoever it is, and as many for ten.
+    """
+    spare = max_each // SPARE
+    first = max(0, max_each - 1 - spare)
+    rows = (
+        Session.objects.filter(server=row.server, principal_key=row.principal_key)
+        .order_by("-last_seen_at", "-pk")
+        .values_list("pk", flat=True)
+    )
+    found = list(rows[first : max_each + AT_ONCE - 1])
+    return found if len(found) > max_each - 1 - first else []
 
 
 def add_subscription(key: str, uri: str, *, read_all: bool) -> set[str] | None:

@@ -21,24 +21,25 @@ from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.memory_state import digest_of, new_token
-from django_mcp.server.sessions import Session
+from django_mcp.server.sessions import Closing, Session
+from django_mcp.server.upkeep import while_there
+from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.database import ask_database
-from django_mcp.sessions.events import name_and_version
 from django_mcp.sessions.pruning import prune_some
 from django_mcp.sessions.rows import (
     MAX_URI_LENGTH,
     Row,
     Tally,
     add_subscription,
-    delete_sessions,
     find_row,
     insert_session,
-    moment,
+    new_row,
     read_alive,
     read_uris,
     remove_subscription,
 )
+from django_mcp.sessions.sharing import Sharing
 from django_mcp.sessions.writer import note_seen, write_if_alone
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class DatabaseSessions:
         hub: holds the objects, so that there is one for each session while anybody needs it.
         options: the server's.
         clock: seconds since the epoch.
+        closed: is told of each that this process found over, or ended.
     """
 
     def __init__(
@@ -93,18 +95,21 @@ class DatabaseSessions:
         hub: Callable[[], Hub],
         options: Callable[[], Options],
         clock: Callable[[], float] = time.time,
+        closed: Closed = tell_closed,
     ) -> None:
         self._server = server
         self._hub = hub
         self._options = options
         self._clock = clock
+        self._closed = closed
         self._tally = Tally()
         # Not at once: workers that start together would all do it.
         self._next_prune_s = clock() + PRUNE_EVERY_S
         # Under WSGI requests are answered in several threads. Least recently used first.
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()
-        self._on_tick = _call_while_there(WeakMethod(self.recheck))
+        self._finding: Sharing[Session | None] = Sharing()
+        self._on_tick = while_there(WeakMethod(self.recheck))
 
     # -- opening and ending
 
@@ -116,12 +121,21 @@ class DatabaseSessions:
         known = _Known(digest_of(token), user_id)
         known.read_s = known.seen_s = known.noted_s = now_s
         known.expires_s = now_s + options.session_max_age_s
-        row = _to_row(session, known, self._server(), now_s)
+        row = new_row(
+            session,
+            server=self._server(),
+            digest=known.digest,
+            user_id=user_id,
+            opened_s=now_s,
+            expires_s=known.expires_s,
+        )
 
         def write() -> list[str]:
             write_if_alone()
             self._prune_sometimes(now_s)
-            return insert_session(row, self._tally, options.max_sessions_each, options.max_sessions)
+            return insert_session(
+                row, self._tally, options.max_sessions_each, options.max_sessions, self._closed
+            )
 
         ended = await ask_database(write)
         hub = self._hub()
@@ -132,14 +146,14 @@ class DatabaseSessions:
         self._remember(session, known)
         return token
 
-    async def end(self, key: str) -> bool:
+    async def end(self, key: str, reason: Closing) -> bool:
         """See `SessionStore.end`."""
         data = self._data(key)
 
         def write() -> bool:
             if isinstance(data, EngineData):
                 data.clear()
-            return bool(delete_sessions([key]))
+            return bool(close_sessions([key], reason, self._closed))
 
         was_open = await ask_database(write)
         if was_open:
@@ -175,6 +189,9 @@ class DatabaseSessions:
         if _TOKEN.fullmatch(token) is None:
             return None
         digest = digest_of(token)
+        return await self._finding.ask(digest, lambda: self._find(digest))
+
+    async def _find(self, digest: str) -> Session | None:
         session = await self._read(_unless_ended(self._cache.get(digest)), digest=digest)
         if session is not None:
             self._note_use(session, session.state, self._clock())
@@ -212,7 +229,7 @@ class DatabaseSessions:
         session.is_initialized = session.is_initialized or row.is_initialized
         session.log_level = row.log_level
         if self._is_over(known, now_s):
-            self._forget(session.key)
+            await self.end(session.key, Closing.EXPIRED)
             return None
         self._hub().sessions[session.key] = session
         return session
@@ -288,13 +305,21 @@ class DatabaseSessions:
     # -- what is looked after
 
     async def recheck(self, hub: Hub) -> None:
-        """Find out which of the sessions that something runs or streams for are over by now."""
+        """Find out which sessions that something runs or streams for are over; prune now and then."""
         held = {each.key: each for each in self._held(hub)}
-        if not held:
-            return
         now_s = self._clock()
+        if not held and now_s < self._next_prune_s:
+            return
+
+        def read() -> dict[str, tuple[Any, ...]]:
+            self._prune_sometimes(now_s)
+            found = read_alive(held, now_s)
+            if held.keys() != found.keys():
+                close_sessions(held.keys() - found.keys(), Closing.EXPIRED, self._closed)
+            return found
+
         try:
-            alive = await ask_database(lambda: read_alive(held, now_s))
+            alive = await ask_database(read)
         except StoreUnavailable:
             return
         for key, session in held.items():
@@ -334,49 +359,22 @@ class DatabaseSessions:
         if now_s < self._next_prune_s:
             return
         self._next_prune_s = now_s + PRUNE_EVERY_S
-        server, idle_s = self._server(), self._options().session_idle_s
-        run_later(lambda: prune_some(server, now_s, idle_s))
-
-
-def _call_while_there(method: WeakMethod[Any]) -> Callable[[Hub], Any]:
-    # A hub may outlive the stores that it looks after.
-    def on_tick(hub: Hub) -> Any:
-        recheck = method()
-        return recheck(hub) if recheck is not None else None
-
-    return on_tick
+        idle_s = self._options().session_idle_s
+        run_later(lambda: prune_some(self._server(), now_s, idle_s, self._closed))
 
 
 def _unless_ended(session: Session | None) -> Session | None:
     return None if session is None or session.is_ended else session
 
 
-def _to_row(session: Session, known: _Known, server: str, now_s: float) -> models.Session:
-    client_name, client_version = name_and_version(session.client_info)
-    return models.Session(
-        id=UUID(session.key),
-        digest=known.digest,
-        server=server,
-        principal_key=session.principal_key or "",
-        user_id=known.user_id,
-        revision=session.revision.name if session.revision is not None else "",
-        client_name=client_name,
-        client_version=client_version,
-        client_info=session.client_info,
-        capabilities=session.client_capabilities,
-        is_initialized=session.is_initialized,
-        log_level=session.log_level or "",
-        created_at=moment(now_s),
-        last_seen_at=moment(now_s),
-        expires_at=moment(known.expires_s),
-    )
-
-
 def _to_session(row: Row, server: str) -> Session | None:
     """Return the object of a session that this process holds none of."""
     found = row.identity
-    revision = find_revision(found["revision"]) if found is not None else None
-    if found is None or revision is None:
+    if found is None:
+        return None
+    # None has been settled yet where hands are shaken on the stream itself, as over HTTP+SSE.
+    revision = find_revision(found["revision"])
+    if revision is None and found["revision"]:
         return None
     settled = ConnectionState(
         revision,

@@ -16,7 +16,10 @@ def make_stores(server: MCPServer) -> dict[str, Any]:
     """Return what a server keeps sessions in, by the names of its attributes."""
     return {
         "sessions": DatabaseSessions(
-            lambda: server.name, lambda: server.hub, lambda: server.options
+            lambda: server.name,
+            lambda: server.hub,
+            lambda: server.options,
+            closed=server.session_closed,
         ),
         "answers": DatabaseAnswers(),
         "events": DatabaseEvents(),

@@ -16,7 +16,16 @@ from django.utils import timezone
 
 from django_mcp.models.sessions import Worker
 
-__all__ = ["LEASE_S", "RENEW_EVERY_S", "hold_lease", "prune_workers", "worker_id"]
+__all__ = [
+    "LEASE_S",
+    "RENEW_EVERY_S",
+    "has_idle_lease",
+    "hold_lease",
+    "lease_number",
+    "let_lease_go",
+    "prune_workers",
+    "worker_id",
+]
 
 logger = logging.getLogger("django_mcp")
 
@@ -25,11 +34,20 @@ LEASE_S = 10.0
 
 RENEW_EVERY_S = 3.0
 
+IDLE_S = 4.0
+"""How long after a renewal was due a process counts as idle; its lease still holds then."""
+
 GRACE_S = 10.0
 """How long after the end of its lease a process is forgotten, with its streams. Ours."""
 
 _id: uuid.UUID | None = None
 _next_renewal_s = 0.0
+_number = 0
+
+
+def lease_number() -> int:
+    """Return how many leases this process has had: with each that ended, its rows are gone."""
+    return _number
 
 
 def worker_id() -> uuid.UUID:
@@ -50,13 +68,14 @@ def hold_lease(*, is_due: bool = False) -> None:
     Args:
         is_due: renew it in any case, as when the row is found to be gone.
     """
-    global _next_renewal_s
+    global _next_renewal_s, _number
     now_s = time.monotonic()
     if now_s < _next_renewal_s and not is_due:
         return
     lease_until = timezone.now() + timedelta(seconds=LEASE_S)
     key = worker_id()
     if not Worker.objects.filter(pk=key).update(lease_until=lease_until):
+        _number += 1
         row = Worker(pk=key, host=_host(), pid=os.getpid(), lease_until=lease_until)
         Worker.objects.bulk_create([row], ignore_conflicts=True)
     # Who could not renew its own lease in time lets the others renew theirs before it judges them.
@@ -64,6 +83,18 @@ def hold_lease(*, is_due: bool = False) -> None:
     _next_renewal_s = now_s + RENEW_EVERY_S
     if is_steady:
         prune_workers()
+
+
+def has_idle_lease() -> bool:
+    """Tell whether nobody has had the lease renewed for so long that it is about to end."""
+    return bool(_next_renewal_s) and time.monotonic() > _next_renewal_s + IDLE_S
+
+
+def let_lease_go() -> None:
+    """Delete this process's row, unless something is open here: it has not died, it is idle."""
+    global _next_renewal_s
+    _next_renewal_s = 0.0
+    Worker.objects.filter(pk=worker_id(), streams=None).delete()
 
 
 def prune_workers(*, is_dry_run: bool = False) -> int:

@@ -194,7 +194,7 @@ class _Writer:
                     self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread write what is queued, and end."""
+        """Have the thread end: what is queued is for a database that is not there any more."""
         self._stopped.set()
         for each in (self._is_due, self._is_urgent, self._is_filled):
             each.set()
@@ -202,10 +202,12 @@ class _Writer:
     def _work(self) -> None:
         from django.db import connections
 
-        while not self._stopped.is_set():
+        while True:
             is_filled = self._is_filled.wait(RENEW_EVERY_S if self._running else None)
             if is_filled and self._is_urgent.wait(GATHER_SEEN_S):
                 self._is_due.wait(GATHER_S)
+            if self._stopped.is_set():
+                break
             with self._lock:
                 tickets, self._tickets = self._tickets, []
             try:

@@ -74,7 +74,15 @@ def run_task(server_name: str, task_id: str) -> None:
     server = find_server(server_name) if find_server is not None else None
     if server is None:
         raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
-    asyncio.run(execute(server, task_id))
+    asyncio.run(_execute(server, task_id))
+
+
+async def _execute(server: MCPServer, task_id: str) -> None:
+    try:
+        await execute(server, task_id)
+    finally:
+        # The event loop ends here, and with it what has not gone out to those who listen.
+        await server.hub.flush()
 
 
 def load_runner(path: str) -> TaskRunner:

@@ -6,10 +6,8 @@ authentication, the cap on the body, `DJANGO_MCP["MIDDLEWARE"]`, and back as JSO
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-from asgiref.sync import async_to_sync
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.inprocess.methods import LIST_KEYS, completion_params
@@ -24,16 +22,14 @@ from django_mcp.servers import default_server
 from django_mcp.test.conformance import assert_conforming
 from django_mcp.test.conversation import Conversation, LogMessage, Progress, Question
 from django_mcp.test.exchanges import Response, find_endpoint
-from django_mcp.test.listening import LISTS, Listening
+from django_mcp.test.listening import LISTS, AsyncListening, Listening
+from django_mcp.test.portal import wait_for
 from django_mcp.test.visibility import assert_hidden, assert_visible
 
 if TYPE_CHECKING:
     from django_mcp.servers import MCPServer
 
 __all__ = ["AsyncMCPClient", "MCPClient"]
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class BaseClient:
@@ -214,7 +210,7 @@ class MCPClient(BaseClient):
             Unanswered: it asks what there is no `answer` to.
             MCPError: any other refusal.
         """
-        return _wait(self._call, tool, arguments)
+        return wait_for(self._call, tool, arguments)
 
     def read(self, uri: str) -> ResourceResult:
         """Read a resource.
@@ -223,7 +219,7 @@ class MCPClient(BaseClient):
             UnknownResource: the user sees none there.
             MCPError: any other refusal.
         """
-        return _wait(self._read, uri)
+        return wait_for(self._read, uri)
 
     def prompt(self, name: str, /, **arguments: str) -> FilledPrompt:
         """Fill a prompt in.
@@ -232,7 +228,7 @@ class MCPClient(BaseClient):
             UnknownPrompt: the user sees none of that name.
             MCPError: any other refusal.
         """
-        return _wait(self._prompt, name, arguments)
+        return wait_for(self._prompt, name, arguments)
 
     def complete(
         self, of: str, argument: str, value: str = "", /, **known: str
@@ -243,49 +239,70 @@ class MCPClient(BaseClient):
             UnknownReference: the user sees none of that name.
             MCPError: any other refusal.
         """
-        return _wait(self._complete, of, argument, value, known)
+        return wait_for(self._complete, of, argument, value, known)
 
     def list_tools(self) -> list[JSONObject]:
         """Return the tools that the user sees, of all pages, as the revision writes them."""
-        return _wait(self._list, "tools/list")
+        return wait_for(self._list, "tools/list")
 
     def list_resources(self) -> list[JSONObject]:
         """Return the resources that the user sees."""
-        return _wait(self._list, "resources/list")
+        return wait_for(self._list, "resources/list")
 
     def list_resource_templates(self) -> list[JSONObject]:
         """Return the resource templates that the user sees."""
-        return _wait(self._list, "resources/templates/list")
+        return wait_for(self._list, "resources/templates/list")
 
     def list_prompts(self) -> list[JSONObject]:
         """Return the prompts that the user sees."""
-        return _wait(self._list, "prompts/list")
+        return wait_for(self._list, "prompts/list")
 
     def discover(self) -> JSONObject:
         """Return what the server tells of itself: capabilities, instructions and so on."""
-        return _wait(self._discover)
+        return wait_for(self._discover)
 
     def send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
         """Send any request and return its result."""
-        return _wait(self._send, method, dict(params or {}))
+        return wait_for(self._send, method, dict(params or {}))
+
+    def listen(self, *uris: str, lists: Collection[str] = LISTS) -> Listening:
+        """Open a stream of changes for the length of a `with`.
+
+            with client.listen("order://1") as changes:
+                ...
+                assert changes.next()["params"]["uri"] == "order://1"
+
+        Args:
+            uris: of resources whose changes to hear of.
+            lists: those whose changes to hear of, of `tools`, `prompts` and `resources`.
+
+        Where the revision has sessions, it is the session's own stream, and the resources are
+        subscribed to until the end. What is told inside of a transaction is told at its commit,
+        which in a `TestCase` is the end of `captureOnCommitCallbacks(execute=True)`.
+        """
+        return Listening(AsyncListening(self._conversation, uris, lists))
+
+    def subscribe(self, *uris: str) -> Listening:
+        """Do as `listen` does, for these resources alone."""
+        return self.listen(*uris, lists=())
 
     def assert_hidden(self, *names: str) -> None:
         """Assert that tools, prompts or resources (by URI) exist, but not for this user.
 
         They are in no list, and using them is answered as if they did not exist.
         """
-        _wait(self._assert_hidden, *names)
+        wait_for(self._assert_hidden, *names)
 
     def assert_visible(self, *names: str) -> None:
         """Assert that tools, prompts, resources or templates (by URI) are in this user's lists."""
-        _wait(self._assert_visible, *names)
+        wait_for(self._assert_visible, *names)
 
     def assert_conforms(self) -> None:
         """Assert that the lists, and every answer so far, are what the revision says they are.
 
         Needs the package `mcp-types`, which has the types that the protocol's authors publish.
         """
-        _wait(self._assert_conforms)
+        wait_for(self._assert_conforms)
 
 
 class AsyncMCPClient(BaseClient):
@@ -337,23 +354,11 @@ class AsyncMCPClient(BaseClient):
         """Do as `MCPClient.send` does."""
         return await self._send(method, dict(params or {}))
 
-    def listen(self, *uris: str, lists: Collection[str] = LISTS) -> Listening:
-        """Open a stream of changes for the length of an `async with`; only this client can.
+    def listen(self, *uris: str, lists: Collection[str] = LISTS) -> AsyncListening:
+        """Do as `MCPClient.listen` does, for an `async with`; `next()` is to be awaited."""
+        return AsyncListening(self._conversation, uris, lists)
 
-            async with client.listen("order://1") as changes:
-                ...
-                assert (await changes.next())["params"]["uri"] == "order://1"
-
-        Args:
-            uris: of resources whose changes to hear of.
-            lists: those whose changes to hear of, of `tools`, `prompts` and `resources`.
-
-        Where the revision has sessions, it is the session's own stream, and the resources are
-        subscribed to until the end.
-        """
-        return Listening(self._conversation, uris, lists)
-
-    def subscribe(self, *uris: str) -> Listening:
+    def subscribe(self, *uris: str) -> AsyncListening:
         """Do as `listen` does, for these resources alone."""
         return self.listen(*uris, lists=())
 
@@ -368,7 +373,3 @@ class AsyncMCPClient(BaseClient):
     async def assert_conforms(self) -> None:
         """Do as `MCPClient.assert_conforms` does."""
         await self._assert_conforms()
-
-
-def _wait(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    return async_to_sync(function)(*args, **kwargs)

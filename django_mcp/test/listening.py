@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from types import TracebackType
 
+from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.inprocess.errors import MCPError, to_error
 from django_mcp.protocol.json import JSONObject
 from django_mcp.test.conversation import Conversation
 from django_mcp.test.exchanges import Presence, Response
+from django_mcp.test.portal import Portal, close_portal, open_portal
 
-__all__ = ["Listening"]
+__all__ = ["AsyncListening", "Listening"]
 
 LIMIT_S = 5.0
 """Seconds a test waits for what has to come."""
@@ -19,7 +21,7 @@ LIMIT_S = 5.0
 LISTS = ("tools", "prompts", "resources")
 
 
-class Listening:
+class AsyncListening:
     """Hears of changes between `async with` and its end; see `AsyncMCPClient.listen`.
 
     Attributes:
@@ -43,7 +45,12 @@ class Listening:
         self._task: asyncio.Task[Response] | None = None
         self.heard: list[JSONObject] = []
 
-    async def __aenter__(self) -> Listening:
+    async def __aenter__(self) -> AsyncListening:
+        with in_calling_thread():
+            await self._open()
+        return self
+
+    async def _open(self) -> None:
         conversation = self._conversation
         is_stateless = conversation.revision.is_stateless
         if not is_stateless:
@@ -55,7 +62,6 @@ class Listening:
         self._task = asyncio.create_task(conversation.listen(wanted, self._take, self._presence))
         ready = self._is_ready if is_stateless else self._presence.has_begun
         await self._wait_for(ready, self._task)
-        return self
 
     async def __aexit__(
         self,
@@ -67,8 +73,9 @@ class Listening:
         if self._task is not None:
             await asyncio.wait_for(self._task, LIMIT_S)
         if not self._conversation.revision.is_stateless:
-            for uri in self._uris:
-                await self._conversation.request("resources/unsubscribe", {"uri": uri})
+            with in_calling_thread():
+                for uri in self._uris:
+                    await self._conversation.request("resources/unsubscribe", {"uri": uri})
 
     async def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
         """Return the next notification as the protocol has it: `method`, and maybe `params`.
@@ -103,3 +110,57 @@ class Listening:
             if "error" in message:
                 raise to_error("subscriptions/listen", message["error"], response.status)
         raise MCPError(f"No stream was opened, HTTP {response.status}", status=response.status)
+
+
+class Listening:
+    """Hears of changes between `with` and its end; see `MCPClient.listen`.
+
+    The stream is open all the time. Only what needs the database waits for the test to wait.
+    """
+
+    def __init__(self, changes: AsyncListening) -> None:
+        self._changes = changes
+        self._portal: Portal | None = None
+
+    def __enter__(self) -> Listening:
+        self._portal = open_portal()
+        try:
+            self._portal.run(self._changes.__aenter__)
+        except BaseException:
+            close_portal(self._portal)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        portal = self._get_portal()
+        try:
+            portal.run(self._changes.__aexit__, kind, error, traceback)
+        finally:
+            close_portal(portal)
+
+    @property
+    def heard(self) -> list[JSONObject]:
+        """Every notification so far, those that were taken as well."""
+        return self._changes.heard
+
+    def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
+        """Return the next notification as the protocol has it: `method`, and maybe `params`.
+
+        Raises:
+            TimeoutError: nothing came for that long.
+        """
+        return self._get_portal().run(self._changes.next, timeout_s)
+
+    def __iter__(self) -> Iterator[JSONObject]:
+        while True:
+            yield self.next()
+
+    def _get_portal(self) -> Portal:
+        if self._portal is None:
+            raise RuntimeError("Nothing is heard before its `with`")
+        return self._portal

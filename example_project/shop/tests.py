@@ -46,5 +46,12 @@ class ShopTests(MCPTestCase):
 
         self.assertEqual(exported.structured["rows"], len(self.mcp.progress))
 
+    def test_who_listens_hears_of_a_changed_stock(self) -> None:
+        with self.mcp.listen("product://mug/stock") as changes:
+            with self.captureOnCommitCallbacks(execute=True):
+                self.mcp.call("place_order", lines=[{"sku": "mug", "quantity": 2}])
+
+            self.assertEqual(changes.next()["params"]["uri"], "product://mug/stock")
+
     def test_it_says_what_the_protocol_says(self) -> None:
         self.mcp.assert_conforms()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,26 +15,18 @@ from django.test import AsyncClient, Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp.admin.now import SHOWN, snapshot
+from django_mcp.admin.now import NEWEST_CALLS, SHOWN
 from django_mcp.admin.revoking import revoke
 from django_mcp.auth.principal import make_key
-from django_mcp.models import APIKey, Session, Stream, Subscription, Worker
+from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import decode
-from tests.admin.test_pages import HERE, client_of, url
+from tests.admin.test_pages import client_of, url
 from tests.wire import R4
 
 SCRIPT = "<script>alert(1)</script>\u202e"
 
 
-@pytest.fixture(autouse=True)
-def _here(db: None) -> Iterator[None]:
-    with HERE:
-        yield
-
-
-@pytest.fixture
-def admin() -> Client:
-    return client_of("boss", is_superuser=True)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture
@@ -59,7 +50,8 @@ def make_session(**values: Any) -> Session:
 
 
 def make_stream(worker: Worker, **values: Any) -> Stream:
-    return Stream.objects.create(worker=worker, server="django-mcp", kind="get", **values)
+    found = {"server": "django-mcp", "kind": "get", **values}
+    return Stream.objects.create(worker=worker, **found)
 
 
 def act(client: Client, name: str, row: Any, **more: str) -> Any:
@@ -102,7 +94,8 @@ def test_hostile_names_are_shown_short_and_visible(admin: Client, worker: Worker
     assert "<script>alert" not in page
 
 
-def test_many_are_told_of_in_few_questions(worker: Worker):
+def test_many_are_told_of_in_few_questions(admin: Client, worker: Worker):
+    user = get_user_model().objects.get()
     now = timezone.now()
     Session.objects.bulk_create(
         Session(
@@ -111,14 +104,70 @@ def test_many_are_told_of_in_few_questions(worker: Worker):
         for _ in range(1000)
     )
     Stream.objects.bulk_create(Stream(worker=worker, server="s", kind="get") for _ in range(500))
-    with CaptureQueriesContext(
-        connection,
-    ) as asked:
-        found = snapshot()
+    Worker.objects.update(
+        in_flight={"callers": [["s", f"p{at}", str(user.pk), "r", "c", "", 1] for at in range(300)]}
+    )
+    Subscription.objects.bulk_create(
+        Subscription(session=Session.objects.all()[0], uri="x:y", uri_digest=str(at))
+        for at in range(3)
+    )
+    make_calls("p1", 5, user=user)
+    # With the look at who is signed in.
+    with CaptureQueriesContext(connection) as asked:
+        found = admin.get(url("live_data")).json()
 
-    assert len(asked) <= 10
-    assert (found["counts"]["sessions"], found["counts"]["streams"]) == (1000, 500)
-    assert len(found["sessions"]) == len(found["streams"]) == SHOWN
+    assert len(asked) <= 9, [each["sql"] for each in asked]
+    assert found["counts"] == {"sessions": 1000, "streams": 500, "subscriptions": 3, "workers": 1}
+    assert len(found["sessions"]) == len(found["streams"]) == len(found["callers"]) == SHOWN
+
+
+def make_calls(principal: str, count: int, user: Any = None) -> None:
+    now = timezone.now()
+    CallRecord.objects.bulk_create(
+        CallRecord(
+            started_at=now - timedelta(microseconds=at),
+            minute=0,
+            duration_ms=1,
+            step=0,
+            principal=principal,
+            user=user,
+        )
+        for at in range(count)
+    )
+
+
+def test_who_called_lately_is_told_with_the_number_of_calls(admin: Client):
+    make_calls("p1", 3, user=get_user_model().objects.get())
+    make_calls("p2", 2)
+    CallRecord.objects.filter(principal="p2").update(client_name="desktop")
+    make_calls("gone", 1)
+    CallRecord.objects.filter(principal="gone").update(
+        started_at=timezone.now() - timedelta(minutes=16)
+    )
+    found = admin.get(url("live_data")).json()["callers"]
+
+    callers = {each["user"]: (each["client"], each["calls"]) for each in found}
+    assert callers == {"boss": ("?", 3), "p2": ("desktop", 2)}
+
+
+def test_of_very_many_calls_only_the_newest_are_counted(admin: Client):
+    make_calls("long ago", 1)
+    CallRecord.objects.update(started_at=timezone.now() - timedelta(minutes=1))
+    make_calls("busy", NEWEST_CALLS + 10)
+    [shown] = admin.get(url("live_data")).json()["callers"]
+
+    assert shown["user"] == "busy"
+    assert shown["calls"].endswith("+")
+    assert int(shown["calls"][:-1]) in range(NEWEST_CALLS, NEWEST_CALLS + 10)
+
+
+def test_nothing_is_counted_as_nothing(admin: Client):
+    Worker.objects.all().delete()
+
+    counts = dict.fromkeys(("sessions", "streams", "subscriptions", "workers"), 0)
+    assert admin.get(url("live_data")).json()["counts"] == counts
+    viewer = client_of("viewer", "view_session")
+    assert viewer.get(url("live_data")).json()["counts"] == {"sessions": 0}
 
 
 @pytest.mark.parametrize("name", ["session", "stream", "subscription"])
@@ -136,10 +185,43 @@ def test_the_lists_open_with_few_questions_and_are_read_only(
 
 
 @pytest.mark.parametrize("name", ["live", "live_data", "live_feed"])
-def test_the_live_page_takes_the_permission(name: str):
-    assert client_of("clerk", "view_session").get(url(name)).status_code == 403
-    viewer = client_of("viewer", "view_session", "view_stream")
+def test_the_live_page_takes_a_permission(name: str):
+    assert client_of("clerk", "view_callrecord").get(url(name)).status_code == 403
+    viewer = client_of("viewer", "view_session")
     assert viewer.get(url(name)).status_code in (200, 204)
+
+
+def test_who_may_see_sessions_only_sees_no_more(worker: Worker):
+    make_stream(worker, session=make_session())
+    viewer = client_of("viewer", "view_session")
+
+    assert viewer.get(url("live_data")).json().keys() == {"at", "counts", "sessions"}
+    page = viewer.get(url("live")).content.decode()
+    assert 'id="mcp-sessions"' in page
+    assert 'id="mcp-streams"' not in page
+
+
+def test_what_is_in_flight_is_added_up_over_the_workers_that_live(admin: Client):
+    user = get_user_model().objects.get()
+    session = make_session()
+    Worker.objects.all().delete()
+    told = {
+        "total": 3,
+        "sessions": {session.pk.hex: 2},
+        "callers": [
+            ["django-mcp", "api-key:1:x", str(user.pk), R4.name, "desktop", "1", 2],
+            ["django-mcp", "", "", R4.name, SCRIPT, "", 1],
+        ],
+    }
+    for lease_s in (60, 60, -1):
+        worker = make_worker(lease_s)
+        Worker.objects.filter(pk=worker.pk).update(in_flight=told)
+    found = admin.get(url("live_data")).json()
+
+    assert found["sessions"][0]["running"] == 4
+    callers = {each["user"]: (each["running"], each["calls"]) for each in found["callers"]}
+    assert callers == {"boss": (4, 0), "-": (2, 0)}
+    assert sorted(str(each["running"]) for each in found["workers"]) == ["", "3", "3"]
 
 
 def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):
@@ -157,6 +239,14 @@ def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):
     response, event = async_to_sync(first_event)()
     assert response["Content-Type"] == "text/event-stream"
     assert len(decode(event.removeprefix(b"data: "))["sessions"]) == 1
+
+
+@pytest.mark.parametrize(("rate", "is_said"), [(False, True), (0.1, False)])
+def test_it_is_said_why_there_are_no_callers(admin: Client, rate: float, is_said: bool):
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, "PUBLIC": True, "RECORD_CALLS": rate}):
+        assert (b"RECORD_CALLS" in admin.get(url("live")).content) is is_said
+        viewer = client_of("viewer", "view_session")
+        assert b"RECORD_CALLS" not in viewer.get(url("live")).content
 
 
 # -- what is done
@@ -177,8 +267,17 @@ def test_a_stream_is_closed_and_that_is_noted(admin: Client, worker: Worker):
 
     assert act(admin, "close", stream).status_code == 200
     assert not Stream.objects.exists()
-    assert LogEntry.objects.get().change_message == "The stream is closed."
+    [noted] = LogEntry.objects.all()
+    assert noted.change_message.startswith("The stream is closed.")
     assert act(admin, "close", stream).json() == {"done": "It is gone already."}
+
+
+def test_the_stream_of_a_call_is_not_closed_under_it(admin: Client, worker: Worker):
+    """Else whoever resumes the call would be told that it was lost."""
+    stream = make_stream(worker, session=make_session(), kind="call")
+
+    assert act(admin, "close", stream).status_code == 400
+    assert Stream.objects.exists()
 
 
 def test_an_api_key_is_revoked_with_its_session(admin: Client):
@@ -190,6 +289,25 @@ def test_an_api_key_is_revoked_with_its_session(admin: Client):
     key.refresh_from_db()
     assert key.revoked_at is not None
     assert not Session.objects.exists()
+
+
+def test_what_a_client_without_a_session_came_with_is_revoked(admin: Client, worker: Worker):
+    user = get_user_model().objects.get()
+    key, _text = APIKey.objects.issue(user=user, name="k")
+    opened = make_key("api-key", user.pk, f"mcp_{key.prefix}")
+    stream = make_stream(worker, kind="listen", principal_key=opened, user=user)
+
+    assert act(admin, "cut", stream).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert not Stream.objects.exists()
+    noted = LogEntry.objects.get(content_type__model="stream").change_message
+    assert noted.startswith("The credentials are revoked")
+    other = make_stream(worker, kind="listen")
+    assert act(admin, "cut", other).status_code == 400
+    closer = client_of("closer", "view_stream", "end_stream")
+    assert act(closer, "cut", other).status_code == 403
+    assert Stream.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -208,7 +326,7 @@ def test_acting_takes_the_permission_a_post_and_the_token(worker: Worker):
     viewer = client_of("viewer", "view_session", "view_stream", "change_apikey")
     for name, row in (("end", session), ("revoke", session), ("close", stream), ("ping", stream)):
         assert act(viewer, name, row).status_code == 403
-    ender = client_of("ender", "view_session", "view_stream", "delete_session")
+    ender = client_of("ender", "view_session", "view_stream", "end_session")
     assert act(ender, "revoke", session).status_code == 403
     assert ender.get(url("live_act")).status_code == 405
     careful = Client(enforce_csrf_checks=True)

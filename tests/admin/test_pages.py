@@ -18,17 +18,23 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.urls import path, reverse
 
+from django_mcp import Context
 from django_mcp.admin import register
+from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.paging import COUNTED_AT_MOST
 from django_mcp.admin.texts import inert
 from django_mcp.disabling import refresh
-from django_mcp.models import CallRecord, DisabledEntry
+from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.servers import MCPServer
 
 other_site = AdminSite(name="other")
 register(other_site)
+keyless_site = AdminSite(name="keyless")
+keyless_site.register(DisabledEntry, CatalogueAdmin)
 urlpatterns = [
+    path("keyless/", keyless_site.urls),
     path("admin/", admin_site.urls),
     path("other/", other_site.urls),
 ]
@@ -58,12 +64,11 @@ def server() -> MCPServer:
     def secret() -> str:
         return ""
 
+    @server.tool
+    def which(ctx: Context) -> dict[str, str]:
+        return {"revision": ctx.revision}
+
     return server
-
-
-@pytest.fixture
-def admin() -> Client:
-    return client_of("boss", is_superuser=True)
 
 
 def client_of(name: str, *permissions: str, is_superuser: bool = False) -> Client:
@@ -101,6 +106,15 @@ def test_the_pages_open_in_any_admin_site(admin: Client, name: str, site: str):
     assert admin.get(url(name, site)).status_code == 200
 
 
+def test_the_connect_page_leaves_the_keys_out_where_the_site_has_none(admin: Client):
+    APIKey.objects.issue(user=get_user_model().objects.get(), name="laptop")
+
+    assert "laptop" in admin.get(url("connect")).content.decode()
+    page = admin.get(url("connect", "keyless"))
+    assert page.status_code == 200
+    assert "laptop" not in page.content.decode()
+
+
 @pytest.mark.parametrize("name", ["disabledentry_changelist", "charts", "charts_data", "entry"])
 def test_the_pages_are_closed_to_staff_without_the_permission(name: str, server: MCPServer):
     response = client_of("clerk").get(
@@ -119,16 +133,30 @@ def test_an_entry_is_disabled_and_enabled(
 ):
     with django_capture_on_commit_callbacks(execute=True):
         assert switch(admin, "off") == 302
-    assert list(server.registry.tools) == ["secret"]
+    assert list(server.registry.tools) == ["secret", "which"]
     with django_capture_on_commit_callbacks(execute=True):
         assert switch(admin, "off") == 302
         assert switch(admin, "on") == 302
         assert switch(admin, "on") == 302
-    assert list(server.registry.tools) == ["greet", "secret"]
+    assert list(server.registry.tools) == ["greet", "secret", "which"]
     assert [each.change_message for each in LogEntry.objects.order_by("pk")] == [
         "Disabled.",
         "Enabled.",
     ]
+
+
+def test_after_a_switch_one_looks_as_the_same_user_at_the_same_revision(
+    admin: Client, server: MCPServer
+):
+    get_user_model().objects.create_user("guest")
+    looked = {"server": "tried", "user": "guest", "revision": REVISIONS[0].name}
+    data = {"server": "tried", "kind": "tools", "key": "greet"}
+    for page in ("disabledentry_changelist", "entry"):
+        shown = admin.get(url(page), {**looked, **data})
+        after = admin.post(shown.context["switch_url"], data, follow=True)
+        assert shown.context["switch_url"].startswith(url("switch"))
+        viewer = after.context["viewer"]
+        assert (viewer.username, viewer.revision) == ("guest", REVISIONS[0].name)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +193,9 @@ def test_the_catalogue_shows_what_another_user_would_see(admin: Client, server: 
             row["name"]: row["is_visible"] for row in page.context["groups"][0]["rows"]
         }
     assert seen == {
-        "clerk": {"greet": True, "secret": True},
-        "guest": {"greet": True, "secret": False},
-        "": {"greet": True, "secret": False},
+        "clerk": {"greet": True, "secret": True, "which": True},
+        "guest": {"greet": True, "secret": False, "which": True},
+        "": {"greet": True, "secret": False, "which": True},
     }
 
 
@@ -199,6 +227,24 @@ def test_trying_shows_what_goes_over_the_wire(admin: Client, server: MCPServer):
     result = decode(answer["text"])["result"]
     assert result["content"] == [{"type": "text", "text": "Hello, Ann"}]
     assert LogEntry.objects.get().object_repr == "greet"
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_trying_speaks_the_revision_that_was_chosen(
+    admin: Client, server: MCPServer, revision: Revision
+):
+    _sent, answer = lines(try_it(admin, key="which", revision=revision.name))
+    result = decode(answer["text"])["result"]
+    assert decode(result["content"][0]["text"]) == {"revision": revision.name}
+    query = {"server": "tried", "kind": "tools", "key": "which", "revision": revision.name}
+    page = admin.get(url("entry"), query)
+    assert page.context["form"]["revision"] == revision.name
+
+
+def test_without_a_known_revision_the_newest_is_spoken(admin: Client, server: MCPServer):
+    sent, _answer = lines(try_it(admin, revision="1999-01-01"))
+
+    assert REVISIONS[-1].name in sent["text"]
 
 
 def test_trying_has_the_rights_of_who_tries(server: MCPServer):
@@ -300,20 +346,6 @@ def test_calls_are_read_only(admin: Client):
     assert SCRIPT not in detail.content.decode()
     assert admin.post(f"{page}{record.pk}/change/", {"name": "x"}).status_code == 403
     assert SCRIPT not in admin.get(page).content.decode()
-
-
-def test_the_charts_count_calls_errors_and_percentiles(admin: Client):
-    make_calls(90, step=10)
-    make_calls(10, step=40, outcome="fault")
-    found = admin.get(url("charts_data"), {"span": "day"}).json()
-
-    assert sum(found["calls"]) == 100
-    assert sum(found["errors"]) == 10
-    [row] = found["names"]
-    assert (row["name"], row["calls"], row["errors"]) == ("greet", 100, 10)
-    assert row["p50"] < row["p95"] == row["p99"]
-    assert sum(admin.get(url("charts_data"), {"name": "other"}).json()["calls"]) == 0
-    assert admin.get(url("charts_data"), {"span": "year"}).status_code == 400
 
 
 def test_it_is_said_when_nothing_is_recorded(admin: Client):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,16 +12,13 @@ from django.utils import timezone
 
 from django_mcp.models import Task
 from django_mcp.servers import default_server
-from tests.admin.test_pages import HERE, client_of
+from tests.admin.test_pages import client_of
 from tests.wire import R4
 
 LIST = "admin:django_mcp_task_changelist"
 
 
-@pytest.fixture(autouse=True)
-def _here(db: None) -> Iterator[None]:
-    with HERE:
-        yield
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def make_task(**values: Any) -> Task:

@@ -9,6 +9,7 @@ from dataclasses import fields
 import pytest
 
 from django_mcp.conf import Settings
+from django_mcp.registry.schemas import DIALECTS
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -37,3 +38,10 @@ def test_every_command_stands_in_the_reference():
 
 def page(name: str) -> str:
     return (REFERENCE / f"{name}.md").read_text()
+
+
+def test_the_dialects_of_schemas_are_told():
+    """SCH-04"""
+    text = (ROOT / "docs" / "howto" / "handlers.md").read_text()
+
+    assert set(re.findall(r"`(https?://json-schema\.org/[^`]+/schema)", text)) == set(DIALECTS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
@@ -12,9 +13,11 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from django_mcp.auth.recheck import recheck
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange, Reply
 
+LIMIT_S = 20.0
 Lines = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
@@ -80,3 +83,16 @@ def queries(number: int) -> Iterator[None]:
         yield
     found = [each["sql"] for each in captured if "SAVEPOINT" not in each["sql"]]
     assert len(found) == number, found
+
+
+async def arecheck_until(
+    is_enough: Callable[[set[Any]], bool], principals: Sequence[Any]
+) -> set[Any]:
+    """Look for what ended as a process does, but again and again; return what was found last."""
+    async with asyncio.timeout(LIMIT_S):
+        while not is_enough(ended := await recheck(principals)):
+            pass
+    return ended
+
+
+recheck_until = async_to_sync(arecheck_until)

@@ -105,6 +105,7 @@ def running_issuer() -> Iterator[Issuer]:
         def do_POST(self) -> None:
             issuer.asked[self.path] += 1
             form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            issuer.go.wait(10)
             issuer.forms.append((self.headers["Authorization"], form))
             self.say(issuer.tokens.get(form["token"][0], {"active": False}))
 

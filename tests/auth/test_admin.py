@@ -6,11 +6,12 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
-from django.utils import translation
+from django.utils import timezone, translation
 
 from django_mcp import MCPServer
 from django_mcp.auth import APIKeyAuthenticator
@@ -139,8 +140,22 @@ def test_keys_are_revoked_together(root: Any):
     page = signed_in(root).post(reverse(LIST), chosen, follow=True)
 
     assert "2 keys were revoked." in page.content.decode()
+    noted = LogEntry.objects.filter(change_message="Revoked.").values_list("object_id", flat=True)
+    assert set(noted) == {str(key.pk) for key, _ in keys[:2]}
     assert [refuse(server(), bearer(text)).status for _, text in keys[:2]] == [401, 401]
     assert admit(server(), bearer(keys[2][1]))
+
+
+def test_the_connect_page_lists_ones_own_keys_that_work(root: Any, clerk: Any):
+    for user, name in ((root, "mine"), (root, "gone"), (clerk, "theirs")):
+        APIKey.objects.issue(user=user, name=f"{name}<b>")
+    APIKey.objects.filter(name="gone<b>").update(revoked_at=timezone.now())
+
+    page = signed_in(root).get(reverse("admin:django_mcp_connect")).content.decode()
+
+    assert "mine&lt;b&gt;" in page
+    assert "gone" not in page
+    assert "theirs" not in page
 
 
 def test_a_name_is_not_taken_for_markup(root: Any):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,7 @@ from django_mcp.auth import (
 )
 from django_mcp.auth.recheck import recheck
 from django_mcp.server.exchange import Exchange
-from tests.auth.asking import admit, challenges_of, queries, refuse
+from tests.auth.asking import admit, challenges_of, queries, recheck_until, refuse
 from tests.wire import R5, WireClient
 
 pytestmark = pytest.mark.django_db
@@ -55,11 +56,21 @@ def by_exchange(exchange: Exchange) -> Any:
     return Principal(key=f"mine:{name}", user=get_user_model().objects.get(username=name))
 
 
+class ByHeader:
+    """An object that is called as a function is, as one with a client of a service would be."""
+
+    async def __call__(self, request: HttpRequest) -> Any:
+        return await by_header_async(request)
+
+
 def server_for(function: Any, **options: Any) -> MCPServer:
     return MCPServer("called", authenticators=[CallableAuthenticator(function, **options)])
 
 
-@pytest.mark.parametrize("function", [by_header, by_header_async, by_exchange])
+@pytest.mark.parametrize(
+    "function",
+    [by_header, by_header_async, by_exchange, ByHeader(), ByHeader().__call__, partial(ByHeader())],
+)
 def test_a_function_says_who_it_is(user: Any, function: Any):
     principal = admit(server_for(function), {"x-user": "ada"})
 
@@ -95,13 +106,60 @@ def test_its_challenge_is_told():
 
 def test_rechecking_finds_who_was_deactivated(user: Any):
     other = get_user_model().objects.create_user("eve")
-    principals = [admit(server_for(by_header), {"x-user": name}) for name in ("ada", "eve")]
-    source = principals[0].source
-    principals[1].source = source
+    server = MCPServer("asking", authenticators=[CallableAuthenticator(by_header, recheck_s=None)])
+    principals = [admit(server, {"x-user": name}) for name in ("ada", "eve")]
     get_user_model().objects.filter(pk=other.pk).update(is_active=False)
 
     with queries(1):
         assert async_to_sync(recheck)(principals) == {principals[1]}
+
+
+WHO: dict[str, Any] = {}
+
+
+def by_list(request: HttpRequest) -> Any:
+    return WHO.get(request.headers["X-Ticket"])
+
+
+async def by_list_async(request: HttpRequest) -> Any:
+    return WHO.get(request.headers["X-Ticket"])
+
+
+def by_list_in_exchange(exchange: Exchange) -> Any:
+    assert exchange.headers is not None
+    user = WHO.get(exchange.headers.get("x-ticket") or "")
+    return user and Principal(key=f"mine:{user.pk}", user=user)
+
+
+@pytest.mark.parametrize("function", [by_list, by_list_async, by_list_in_exchange])
+def test_what_stays_open_ends_with_what_the_function_goes_by(user: Any, function: Any):
+    other = get_user_model().objects.create_user("eve")
+    WHO.update({"1": user, "2": user, "3": user})
+    server = server_for(function, recheck_s=0)
+    opened = {name: admit(server, {"x-ticket": name}) for name in WHO}
+
+    assert async_to_sync(recheck)(opened.values()) == set()
+    del WHO["1"]
+    WHO["2"] = other
+    assert recheck_until(bool, list(opened.values())) == {opened["1"], opened["2"]}
+
+
+@pytest.mark.parametrize("fault", [LookupError(), Rejection(reason="busy", status=503)])
+def test_what_cannot_be_asked_ends_nothing(user: Any, fault: Any):
+    answers: list[Any] = [user]
+    asked = []
+
+    def answer(request: HttpRequest) -> Any:
+        asked.append(request)
+        if isinstance(answers[-1], Exception):
+            raise answers[-1]
+        return answers[-1]
+
+    principal = admit(server_for(answer, recheck_s=0))
+    answers.append(fault)
+    assert recheck_until(lambda _ended: len(asked) > 2, [principal]) == set()
+    answers.append(None)
+    assert recheck_until(bool, [principal]) == {principal}
 
 
 def test_a_user_may_do_all_and_a_token_what_its_scopes_say(user: Any):
@@ -153,6 +211,55 @@ def test_what_it_refuses_is_refused(drf: MCPServer, user: Any):
     assert refuse(drf, {"authorization": "Basic x"}).status == 401
     get_user_model().objects.update(is_active=False)
     assert refuse(drf, credentials("ada", "secret")).status == 401
+
+
+@pytest.mark.parametrize("error", ["AuthenticationFailed", "NotAuthenticated", "PermissionDenied"])
+def test_each_way_of_refusing_is_understood(error: str):
+    from rest_framework import exceptions
+
+    assert refuse(raising(getattr(exceptions, error)())).status == 401
+    assert refuse(raising(PermissionDenied())).status == 401
+
+
+@pytest.mark.parametrize("error", ["ParseError", "Throttled", "APIException"])
+def test_a_fault_is_not_called_bad_credentials(error: str):
+    from rest_framework import exceptions
+
+    with pytest.raises(getattr(exceptions, error)):
+        refuse(raising(getattr(exceptions, error)()))
+
+
+def raising(error: Exception) -> MCPServer:
+    class Raises:
+        def authenticate(self, request: Any) -> Any:
+            raise error
+
+        def authenticate_header(self, request: Any) -> str:
+            return "Mine"
+
+    return MCPServer("drf", authenticators=[DRFAuthenticator(Raises)])
+
+
+@pytest.mark.parametrize("is_its_own", [False, True])
+def test_the_sessions_of_rest_framework_are_known_by_an_authenticator_of_ours(is_its_own: bool):
+    from rest_framework.authentication import SessionAuthentication
+
+    own = type("Narrower", (SessionAuthentication,), {})
+    authenticator = DRFAuthenticator(own if is_its_own else SessionAuthentication)
+
+    (problem,) = authenticator.find_problems()
+    assert "django_mcp.auth.SessionAuthenticator" in problem
+    assert DRFAuthenticator(BASIC).find_problems() == []
+
+
+def test_what_stays_open_ends_with_what_the_class_goes_by(user: Any):
+    server = MCPServer("drf", authenticators=[DRFAuthenticator(BASIC, recheck_s=0)])
+    principal = admit(server, credentials("ada", "secret"))
+
+    assert async_to_sync(recheck)([principal]) == set()
+    user.set_password("another")
+    user.save()
+    assert recheck_until(bool, [principal]) == {principal}
 
 
 def test_what_it_does_not_know_is_left_to_others(drf: MCPServer):

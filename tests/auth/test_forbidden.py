@@ -3,116 +3,104 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.test import override_settings
 
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.exchange import ANONYMOUS
-from tests.auth.guarded.people import principal
-from tests.auth.guarded.servers import make_server
+from tests.auth.doors import DOORS, LISTEN, Door, opened, renamed
 from tests.sites import Running, running
 from tests.transports.http.rawhttp import connect, post
-from tests.wire import HANDSHAKE, R4, R5, WireClient, headers_for, message
+from tests.wire import HANDSHAKE, R4, R5, headers_for, message
 
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "call": ("tools/call", {"name": "hidden", "arguments": {"region": "eu"}}),
-    "call without its header": ("tools/call", {"name": "hidden", "arguments": {"region": "x"}}),
-    "call with wrong arguments": ("tools/call", {"name": "hidden", "arguments": {"no": 1}}),
-    "read": ("resources/read", {"uri": "x://hidden"}),
-    "read by template": ("resources/read", {"uri": "hidden://1"}),
-    "get": ("prompts/get", {"name": "hidden", "arguments": {"no": "such"}}),
-    "complete a prompt": (
-        "completion/complete",
-        {"ref": {"type": "ref/prompt", "name": "hidden"}, "argument": {"name": "n", "value": ""}},
-    ),
-    "complete a template": (
-        "completion/complete",
-        {
-            "ref": {"type": "ref/resource", "uri": "hidden://{n}"},
-            "argument": {"name": "n", "value": ""},
-        },
-    ),
-    "complete what has no such argument": (
-        "completion/complete",
-        {"ref": {"type": "ref/prompt", "name": "hidden"}, "argument": {"name": "zz", "value": ""}},
-    ),
-}
-every_case = pytest.mark.parametrize(("method", "params"), CASES.values(), ids=CASES)
-WHO = ("bob", "nobody")
+COMPLETE = "completion/complete"
 
 
-def renamed(value: Any) -> Any:
-    """Return the same request for a name of equal length that there is not."""
-    return json.loads(json.dumps(value).replace("hidden", "absent"))
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A request that names something hidden.
+
+    Attributes:
+        revisions: those that have it.
+        is_told: whoever may use it is answered otherwise than for what is not there.
+    """
+
+    method: str
+    params: dict[str, Any]
+    revisions: tuple[Revision, ...] = REVISIONS
+    is_told: bool = True
 
 
-@pytest.fixture(autouse=True)
-def backend() -> Iterator[None]:
-    with override_settings(AUTHENTICATION_BACKENDS=["tests.auth.guarded.people.Backend"]):
-        yield
+def completing(ref: dict[str, str], argument: str) -> Case:
+    params = {"ref": ref, "argument": {"name": argument, "value": ""}}
+    return Case(method=COMPLETE, params=params)
 
 
-@every_case
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("revision", REVISIONS, ids=lambda each: each.name)
-@pytest.mark.django_db(transaction=True)
-async def test_forbidden_looks_like_unknown(
-    revision: Revision, who: str, method: str, params: dict[str, Any]
-) -> None:
-    """AUT-17, TOOL-03, RSC-02, PRM-06, CMP-05"""
-    server = make_server()
-    asking = ANONYMOUS if who == "nobody" else principal(who)
-    client = WireClient(server, revision, principal=asking)
+PROMPT = {"type": "ref/prompt", "name": "hidden"}
+TEMPLATE = {"type": "ref/resource", "uri": "hidden://{n}"}
 
-    async def ask(params: dict[str, Any]) -> tuple[int, bytes | None, Any]:
-        request = message(method, params, revision=revision)
-        reply = await client.post(json.dumps(request).encode(), headers_for(request, revision))
-        return reply.status, reply.body, reply.headers
 
-    status, body, headers = await ask(params)
-    unknown_status, unknown_body, unknown_headers = await ask(renamed(params))
+def calling(revisions: tuple[Revision, ...] = REVISIONS, **params: Any) -> Case:
+    return Case(method="tools/call", params={"name": "hidden", **params}, revisions=revisions)
 
-    assert body is not None
-    assert b"error" in body
-    assert (status, body.replace(b"hidden", b"absent"), headers) == (
-        unknown_status,
-        unknown_body,
-        unknown_headers,
+
+def about_task(method: str, revision: Revision, **params: Any) -> Case:
+    key = "hidden-4" if revision is R4 else "hidden-5"
+    return Case(method=f"tasks/{method}", params={"taskId": key, **params}, revisions=(revision,))
+
+
+def listening(**notifications: Any) -> Case:
+    # Of a resource, what is heard later tells them apart.
+    return Case(
+        method=LISTEN,
+        params={"notifications": notifications},
+        revisions=(R5,),
+        is_told="taskIds" in notifications,
     )
 
 
-@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-@pytest.mark.parametrize("uri", ["x://hidden", "hidden://1"])
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda each: each.name)
-@pytest.mark.django_db(transaction=True)
-async def test_a_hidden_resource_is_subscribed_to_as_an_unknown_one(
-    revision: Revision, who: str, uri: str, method: str
-) -> None:
-    asking = ANONYMOUS if who == "nobody" else principal(who)
-    client = WireClient(make_server(), revision, principal=asking)
-
-    status, seen = await client.send(method, {"uri": uri})
-    unknown_status, unknown = await client.send(method, renamed({"uri": uri}))
-
-    same = json.loads(json.dumps({**seen, "id": 0}).replace("hidden", "absent"))
-    assert (status, same) == (unknown_status, {**unknown, "id": 0})
+def subscribing(verb: str, uri: str) -> Case:
+    is_told = verb == "subscribe"
+    return Case(
+        method=f"resources/{verb}", params={"uri": uri}, revisions=HANDSHAKE, is_told=is_told
+    )
 
 
-@every_case
-@pytest.mark.django_db(transaction=True)
-async def test_it_is_there_for_those_who_may(method: str, params: dict[str, Any]) -> None:
-    """Without this, the test above would pass on a server that has nothing."""
-    client = WireClient(make_server(), R4, principal=principal("ann"))
-
-    _, seen = await client.send(method, params)
-    _, absent = await client.send(method, renamed(params))
-
-    seen, absent = {**seen, "id": 0}, {**absent, "id": 0}
-    assert json.dumps(seen).replace("hidden", "absent") != json.dumps(absent)
+CASES = {
+    "call": calling(arguments={"region": "eu"}),
+    "call with other arguments": calling(arguments={"region": "x"}),
+    "call with wrong arguments": calling(arguments={"no": 1}),
+    "call as a task": calling((R4,), arguments={"region": "eu"}, task={"ttl": 1000}),
+    "read": Case(method="resources/read", params={"uri": "x://hidden"}),
+    "read by template": Case(method="resources/read", params={"uri": "hidden://1"}),
+    "get": Case(method="prompts/get", params={"name": "hidden", "arguments": {"no": "such"}}),
+    "complete a prompt": completing(PROMPT, "n"),
+    "complete a template": completing(TEMPLATE, "n"),
+    "complete what has no such argument": completing(PROMPT, "zz"),
+    "subscribe": subscribing("subscribe", "x://hidden"),
+    "subscribe by template": subscribing("subscribe", "hidden://1"),
+    "unsubscribe": subscribing("unsubscribe", "x://hidden"),
+    "unsubscribe by template": subscribing("unsubscribe", "hidden://1"),
+    "listen": listening(resourceSubscriptions=["x://hidden"]),
+    "listen by template": listening(resourceSubscriptions=["x://shown", "hidden://1"]),
+    "listen to a task": listening(taskIds=["hidden-5"]),
+    "get a task asked for": about_task("get", R4),
+    "get a task": about_task("get", R5),
+    "wait for a task": about_task("result", R4),
+    "answer a task": about_task("update", R5, inputResponses={}),
+    "cancel a task asked for": about_task("cancel", R4),
+    "cancel a task": about_task("cancel", R5),
+}
+HERE = {
+    f"{name}, {door}": (door, case)
+    for name, case in CASES.items()
+    for door, (_transport, revision) in DOORS.items()
+    if revision in case.revisions
+}
+everywhere = pytest.mark.parametrize(("door", "case"), HERE.values(), ids=HERE)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +108,50 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     log = tmp_path_factory.mktemp("guarded") / "server.log"
     with running("tests.auth.guarded", "uvicorn", log=log) as found:
         yield found
+    assert "Traceback" not in found.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def find_door(site: Running) -> Iterator[Callable[[str, str], Door]]:
+    """Return what opens each door once for each person."""
+    known: dict[tuple[str, str], Door] = {}
+    with ExitStack() as stack:
+
+        def find(name: str, who: str) -> Door:
+            if (name, who) not in known:
+                known[name, who] = stack.enter_context(opened(name, who, site))
+            return known[name, who]
+
+        yield find
+
+
+@everywhere
+@pytest.mark.parametrize("who", ["bob", "nobody"])
+def test_forbidden_looks_like_unknown(
+    find_door: Callable[[str, str], Door], door: str, who: str, case: Case
+) -> None:
+    """AUT-17, TOOL-03, RSC-02, PRM-06, CMP-05"""
+    asking = find_door(door, who)
+
+    seen = asking.ask(case.method, case.params)
+    unknown = asking.ask(case.method, renamed(case.params))
+
+    assert b"canary" not in seen.body
+    assert seen.body.replace(b"hidden", b"absent") == unknown.body
+    assert (seen.status, seen.headers) == (unknown.status, unknown.headers)
+
+
+@everywhere
+def test_it_is_there_for_those_who_may(
+    find_door: Callable[[str, str], Door], door: str, case: Case
+) -> None:
+    """Without this, the test above would pass on a server that has nothing."""
+    asking = find_door(door, "ann")
+
+    seen = asking.ask(case.method, case.params)
+    absent = asking.ask(case.method, renamed(case.params))
+
+    assert (seen.body.replace(b"hidden", b"absent") != absent.body) is case.is_told
 
 
 async def over_the_wire(
@@ -133,19 +165,6 @@ async def over_the_wire(
         answer = await client.ask(post("/mcp", json.dumps(request).encode(), headers))
     kept = {key: value for key, value in answer.headers.items() if key != "date"}
     return answer.status, kept, answer.body
-
-
-@every_case
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("revision", [R5], ids=lambda each: each.name)
-async def test_forbidden_looks_like_unknown_over_a_socket(
-    site: Running, revision: Revision, who: str, method: str, params: dict[str, Any]
-) -> None:
-    status, headers, body = await over_the_wire(site, who, method, params, revision)
-    unknown = await over_the_wire(site, who, method, renamed(params), revision)
-
-    assert b"error" in body
-    assert (status, headers, body.replace(b"hidden", b"absent")) == unknown
 
 
 @pytest.mark.parametrize(

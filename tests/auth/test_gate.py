@@ -67,7 +67,7 @@ def server_with(*authenticators: Any, **options: Any) -> MCPServer:
 
 
 def test_a_server_that_says_nothing_lets_nobody_in():
-    """R89"""
+    """R89, SEC-05"""
     for headers in ({}, bearer("good")):
         reply = refuse(MCPServer("silent"), headers)
 
@@ -125,6 +125,17 @@ def test_authenticators_are_asked_in_order_until_one_knows():
     assert admit(server, {"x-who": "me"}).key == "thread:me"
     assert admit(server, {"x-who": "me", **bearer("good")}).key == "known:1"
     assert refuse(server, {"x-who": "me", **bearer("bad")}).status == 401
+
+
+def test_an_authenticator_may_ask_by_an_object_that_waits():
+    class Ask:
+        async def __call__(self, exchange: Exchange) -> Principal:
+            return Principal(key="object:me", user=None)
+
+    class Asking(Authenticator):
+        authenticate = Ask()
+
+    assert admit(server_with(Asking())).key == "object:me"
 
 
 @pytest.mark.django_db

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import base64
+import gc
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from django_mcp import MCPServer
-from django_mcp.auth import IntrospectionAuthenticator
-from tests.auth.asking import admit, bearer, challenges_of, refuse
+from django_mcp.auth import IntrospectionAuthenticator, Principal
+from django_mcp.auth.recheck import recheck
+from tests.auth.asking import (
+    admit,
+    arecheck_until,
+    bearer,
+    challenges_of,
+    recheck_until,
+    refuse,
+)
 from tests.auth.issuer import AUDIENCE, Issuer, running_issuer
 
 GOOD: dict[str, Any] = {"active": True, "sub": "ada", "aud": AUDIENCE, "scope": "a b"}
@@ -145,3 +156,78 @@ def test_what_could_not_be_trusted_is_not_taken(options: dict[str, Any]):
     }
     with pytest.raises(ValueError, match="must"):
         IntrospectionAuthenticator(**{**given, **options})
+
+
+def test_what_stays_open_ends_when_the_issuer_takes_the_token_back(issuer: Issuer):
+    issuer.tokens.update(first=GOOD, second=GOOD)
+    server = server_for(issuer, recheck_s=0)
+    first, again, second = (admit(server, bearer(name)) for name in ("first", "first", "second"))
+    opened = [first, again, second]
+    asked = len(issuer.forms)
+
+    assert async_to_sync(recheck)(opened) == set()
+    # Of each token once.
+    assert len(issuer.forms) == asked + 2
+    del issuer.tokens["first"]
+    assert recheck_until(bool, opened) == {first, again}
+    assert "first" not in repr(first.handle)
+
+
+def test_an_issuer_that_does_not_answer_ends_nothing(issuer: Issuer):
+    issuer.tokens["opaque"] = GOOD
+    principal = admit(server_for(issuer, recheck_s=0), bearer("opaque"))
+    for status in (500, 200):
+        issuer.status = status
+        asked = len(issuer.forms)
+        was_asked = lambda _ended, asked=asked: len(issuer.forms) > asked + 1  # noqa: E731
+        assert recheck_until(was_asked, [principal]) == set()
+
+    issuer.tokens["opaque"] = {**GOOD, "sub": "eve"}
+    assert recheck_until(bool, [principal]) == {principal}
+
+
+def test_a_slow_issuer_holds_up_nothing_else(issuer: Issuer):
+    issuer.tokens["opaque"] = GOOD
+    server = server_for(issuer, recheck_s=0)
+    principal = admit(server, bearer("opaque"))
+    issuer.tokens.clear()
+
+    @async_to_sync
+    async def look() -> None:
+        issuer.go.clear()
+        assert await recheck([principal]) == set()
+        issuer.go.set()
+        assert await arecheck_until(bool, [principal]) == {principal}
+
+    look()
+
+
+def test_a_remembered_verdict_has_no_token_in_it(issuer: Issuer):
+    issuer.tokens["opaque"] = GOOD
+    server = server_for(issuer, cache_s=2)
+    principal = admit(server, bearer("opaque"))
+    key, handle = principal.key, principal.handle
+    assert admit(server, bearer("opaque")).handle == handle
+
+    del principal
+    gc.collect()
+    kept = [each for each in gc.get_objects() if isinstance(each, Principal) and each.key == key]
+    assert [each.handle for each in kept] == [None]
+
+
+def test_without_asking_again_what_stays_open_ends_when_the_token_says(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+):
+    now = time.time()
+    issuer.tokens["opaque"] = {**GOOD, "exp": now + 60}
+    issuer.tokens["endless"] = GOOD
+    server = server_for(issuer, recheck_s=None)
+    principals = {name: admit(server, bearer(name)) for name in ("opaque", "endless")}
+    asked = len(issuer.forms)
+    issuer.tokens.clear()
+
+    assert async_to_sync(recheck)(principals.values()) == set()
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert async_to_sync(recheck)(principals.values()) == {principals["opaque"]}
+    assert len(issuer.forms) == asked
+    assert refuse(server, bearer("endless")).status == 401

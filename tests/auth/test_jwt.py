@@ -106,7 +106,7 @@ def test_one_of_several_audiences_is_enough(issuer: Issuer):
     ids=str,
 )
 def test_a_token_that_is_not_for_here_and_now_is_refused(issuer: Issuer, claims: dict[str, Any]):
-    """AUT-05, AUT-06, R80"""
+    """AUT-05, AUT-06, R80, SEC-03"""
     reply = refuse(server_for(issuer), bearer(issuer.sign(**claims)))
 
     assert reply.status == 401

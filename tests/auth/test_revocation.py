@@ -15,6 +15,7 @@ from django.test import override_settings
 from django_mcp import Context, MCPServer
 from django_mcp.auth import APIKeyAuthenticator, Principal
 from django_mcp.auth.authenticators.base import Authenticator
+from django_mcp.auth.grants import GrantWatch
 from django_mcp.auth.principal import make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
@@ -203,8 +204,24 @@ async def test_what_is_rolled_back_is_not_told() -> None:
     async with theirs.listen() as listening:
         await grant_in_vain(ann)
         assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
-        await server.anotify_prompts_list_changed()
-        assert (await listening.next())["method"] == "notifications/prompts/list_changed"
+        await server.anotify_resources_list_changed()
+        assert (await listening.next())["method"] == "notifications/resources/list_changed"
+
+
+async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
+    user, _, _ = await issue("ann")
+    ann, watch = Principal(key="ann", user=user), GrantWatch()
+    await grant(user)
+
+    found = await watch.find_changed([ann])
+    assert list(found) == [ann]
+    # Whoever wanted to judge may have failed.
+    assert await watch.find_changed([ann]) == found
+
+    watch.settle(ann, found[ann])
+    assert await watch.find_changed([ann]) == {}
+    await sync_to_async(user.user_permissions.clear)()
+    assert list(await watch.find_changed([ann])) == [ann]
 
 
 # -- so many at once, each

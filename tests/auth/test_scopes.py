@@ -66,6 +66,24 @@ async def test_all_scopes_of_an_operation_are_named(
     assert "result" in (await client.send(method, params))[1]
 
 
+@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+async def test_scopes_are_not_all_it_takes(revision: Any) -> None:
+    """SEC-07: a token that is good for a tool opens no object that its user may not see."""
+    server = MCPServer("objects")
+
+    @server.tool(scopes=["a"], check=lambda user, key: key == "own")
+    def look(key: str) -> str:
+        return f"seen {key}"
+
+    client = WireClient(server, revision, principal=token("a", "b"))
+    seen = await client.call("look", {"key": "own"})
+    hidden = await client.call("look", {"key": "other"})
+
+    assert seen["content"][0]["text"] == "seen own"
+    assert hidden["isError"] is True
+    assert "other" not in hidden["content"][0]["text"]
+
+
 @pytest.mark.parametrize(("method", "params", "scopes"), USES)
 async def test_only_tokens_have_scopes(
     server: MCPServer, method: str, params: dict[str, Any], scopes: list[str]

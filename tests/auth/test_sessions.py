@@ -86,7 +86,7 @@ def test_a_page_of_the_site_acts_for_who_is_signed_in(
         {"origin": "https://testserver:8443"},
         {"x-csrftoken": None},
         {"x-csrftoken": "x" * 64},
-        {"x-csrftoken": get_random_string(32, "abc")},
+        {"x-csrftoken": "abcb" * 8},
     ],
     ids=str,
 )

@@ -56,12 +56,14 @@ def key_of(site: Running, username: str) -> str:
     return control(site, "make_key", username=username)
 
 
-def call(site: Running, name: str, key: str | None = None, **more: Any) -> httpx.Response:
+def call(
+    site: Running, name: str, key: str | None = None, *, url: str | None = None, **more: Any
+) -> httpx.Response:
     request = request_of(name)
     headers = headers_for(request, R5)
     if key is not None:
         headers["authorization"] = f"Bearer {key}"
-    return httpx.post(site.url, json=request, headers=headers, timeout=20, **more)
+    return httpx.post(url or site.url, json=request, headers=headers, timeout=20, **more)
 
 
 def text_of(answer: httpx.Response) -> str:
@@ -110,6 +112,25 @@ async def test_the_official_client_calls_with_a_key(site: Running, mode: Any):
     assert [getattr(block, "text", None) for block in result.content] == ["ada"]
 
 
+@pytest.mark.parametrize("limit", ["principal", "address", "tool", "failures"])
+def test_whoever_asks_too_often_is_told_when_to_come_back(site: Running, limit: str):
+    """R77"""
+    url = site.url.replace("/mcp", f"/{limit}/mcp")
+    anns, bobs = key_of(site, f"ann {limit}"), key_of(site, f"bob {limit}")
+    asking = "mcp_wrong_key" if limit == "failures" else anns
+    answers = [call(site, "who", asking, url=url) for _ in range(3)]
+
+    assert {each.status_code for each in answers[:2]} <= {200, 401}
+    assert answers[2].status_code == 429
+    seconds = int(answers[2].headers["retry-after"])
+    assert 0 < seconds <= 86_400
+    assert answers[2].json()["error"]["data"]["retryAfterS"] == seconds
+    # By their addresses they are one.
+    other = call(site, "who", bobs, url=url)
+    assert other.status_code == (429 if limit in ("address", "failures") else 200)
+    assert ("retry-after" in other.headers) is (other.status_code == 429)
+
+
 def test_without_a_key_nothing_is_answered(site: Running):
     """AUT-03, AUT-04"""
     answer = call(site, "who")
@@ -119,10 +140,27 @@ def test_without_a_key_nothing_is_answered(site: Running):
     assert answer.json()["error"]["code"] == -32600
 
 
+def test_a_discovery_is_guarded_as_any_request(site: Running):
+    """AMB-23"""
+    request = message("server/discover", revision=R5)
+    headers = headers_for(request, R5)
+    key = key_of(site, "ada")
+    stranger = httpx.post(site.url, json=request, headers=headers)
+    known = httpx.post(
+        site.url, json=request, headers={**headers, "authorization": f"Bearer {key}"}
+    )
+
+    assert (stranger.status_code, known.status_code) == (401, 200)
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
 def test_every_verb_is_guarded(site: Running, method: str):
-    """HTTP-04"""
-    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    """HTTP-04, SEC-01, SES-06: a session's id is no credential."""
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-session-id": "x" * 43,
+    }
 
     assert httpx.request(method, site.url, headers=headers).status_code == 401
 
@@ -170,7 +208,7 @@ def test_the_use_of_a_key_is_recorded(site: Running):
 
 
 def test_a_handler_sees_no_key(site: Running):
-    """AUT-07, R90"""
+    """AUT-07, R90, SEC-03"""
     key = key_of(site, "ada")
     for headers in ({"authorization": f"Bearer {key}"}, {"x-api-key": key}):
         request = request_of("what_is_told")
@@ -179,6 +217,26 @@ def test_a_handler_sees_no_key(site: Running):
         assert answer.status_code == 200, answer.text
         assert answer.json()["result"].get("isError") is not True, answer.text
         assert key.split("_", 2)[2] not in answer.text
+
+
+def test_a_handler_sees_no_session_cookie(site: Running):
+    """AUT-07, SEC-03"""
+    request = request_of("what_is_told")
+    answer = httpx.post(
+        site.url,
+        json=request,
+        headers={
+            **headers_for(request, R5),
+            "authorization": f"Bearer {key_of(site, 'ada')}",
+            "cookie": "theme=dark; sessionid=cookie-of-ada; language=de",
+        },
+    )
+
+    assert answer.status_code == 200, answer.text
+    told = answer.json()["result"]["structuredContent"]
+    assert "cookie-of-ada" not in answer.text
+    assert told["cookies"] == "{'theme': 'dark', 'language': 'de'}"
+    assert "theme=dark; language=de" in told["meta"]
 
 
 # -- bad input

@@ -2,16 +2,20 @@
 
     python -m tests.benchmarks serve --server uvicorn --port 8000 [--tools 100] [--view]
     python -m tests.benchmarks run [--server uvicorn] [--tools 100] [--seconds 2] [--rounds 3] [--pin]
-    python -m tests.benchmarks streams [--server uvicorn] [--streams 1000,2000] [--idle 20] [--pin]
-    python -m tests.benchmarks canary [--server uvicorn] [--workers 2] [--clients 200] [--rounds 30]
+    python -m tests.benchmarks streams [--server uvicorn] [--streams 1000,2000] [--idle 20] [--workers 1] [--pin]
+    python -m tests.benchmarks record [--server uvicorn] [--rate 1000] [--seconds 20] [--pin]
+    python -m tests.benchmarks canary [--server uvicorn] [--workers 2] [--clients 200] [--rounds 30] [--steps 100]
+    python -m tests.benchmarks flood [--server uvicorn] [--count 50000] [--connections 16] [--user ann]
     python -m tests.benchmarks prepare
 
 `run` starts the site on both roads (the consumer and the plain view) and a bare ASGI floor, measures each
 case in turn and goes through all of them `--rounds` times, so that noise falls on all alike. `streams`
-opens that many streams of either era on a fresh server and measures what they cost. `prepare` makes the
+opens that many streams of either era on fresh servers, which share them, and measures what they cost. `prepare` makes the
 tables that are needed; the others do it themselves. The settings module says which
 environment variables choose the database. `canary` has two users talk on several processes that share
-PostgreSQL and Redis, and looks for what reaches the wrong one; it exits with 1 when anything does.
+PostgreSQL and Redis, and looks for what reaches the wrong one; it exits with 1 when anything does. `flood` opens sessions
+that nobody ends, of nobody or of one user, and tells what a process and PostgreSQL keep of them. `record` calls a tool with and without
+a record of the calls, and counts the rows; it exits with 1 when a call of the chosen rate is missing there.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests import sites
-from tests.benchmarks import canary, database, load, streams, table
+from tests.benchmarks import canary, database, flood, load, record, streams, table
 from tests.benchmarks.cases import CASES, CONSUMER, FLOOR, VIEW, Figures, check, import_ms, measure
 
 PACKAGE = "tests.benchmarks"
@@ -48,9 +52,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.verb == "canary":
         astray = canary.run(
-            options.server, workers=options.workers, clients=options.clients, rounds=options.rounds
+            options.server,
+            workers=options.workers,
+            clients=options.clients,
+            rounds=options.rounds,
+            steps=options.steps,
         )
         return 1 if astray else 0
+    if options.verb == "flood":
+        failed = flood.run(
+            options.server,
+            count=options.count,
+            connections=options.connections,
+            user=options.user,
+        )
+        return 1 if failed else 0
     _prepare()
     tools = getattr(options, "tools", None)
     extra = {"BENCH_TOOLS": str(tools)} if tools is not None else {}
@@ -60,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.verb == "streams":
             return _run_streams(options)
+        if options.verb == "record":
+            return _run_record(options)
         return _run(options, extra)
     except RuntimeError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
@@ -89,11 +107,23 @@ def _parser() -> argparse.ArgumentParser:
     secrets.add_argument("--workers", type=int, default=2)
     secrets.add_argument("--clients", type=int, default=200)
     secrets.add_argument("--rounds", type=int, default=30, help="of each client")
+    secrets.add_argument("--steps", type=int, default=100, help="progress messages of each call")
+    of_sessions = verbs.add_parser("flood", help="open sessions that nobody ends")
+    of_sessions.add_argument("--server", choices=ASGI_SERVERS, default="uvicorn")
+    of_sessions.add_argument("--count", type=int, default=50_000)
+    of_sessions.add_argument("--connections", type=int, default=16)
+    of_sessions.add_argument("--user", choices=("ann", "bob"), help="of one user, not of nobody")
     of_streams = verbs.add_parser("streams", help="open many streams and measure what they cost")
     of_streams.add_argument("--server", choices=ASGI_SERVERS, default="uvicorn")
     of_streams.add_argument("--streams", default="1000,2000", help="how many, with commas")
     of_streams.add_argument("--idle", type=float, default=20, help="seconds to watch them idle")
+    of_streams.add_argument("--workers", type=int, default=1, help="processes that share them")
     of_streams.add_argument("--pin", action="store_true", help="server on core 0, load on core 1")
+    of_calls = verbs.add_parser("record", help="see whether all calls are recorded, and their cost")
+    of_calls.add_argument("--server", choices=ASGI_SERVERS, default="uvicorn")
+    of_calls.add_argument("--rate", type=int, default=1000, help="calls a second")
+    of_calls.add_argument("--seconds", type=int, default=20, help="of each load")
+    of_calls.add_argument("--pin", action="store_true", help="server on core 0, load on core 1")
     verbs.add_parser("prepare", help="make the tables")
     return parser
 
@@ -149,9 +179,22 @@ def _run_streams(options: argparse.Namespace) -> int:
         counts,
         options.idle,
         wrapper=["taskset", "-c", "0"] if is_pinned else [],
+        workers=options.workers,
     )
     print("\n".join(lines))
     return 0
+
+
+def _run_record(options: argparse.Namespace) -> int:
+    is_pinned = options.pin and _may_pin()
+    astray = record.run(
+        options.server,
+        rate=options.rate,
+        seconds=options.seconds,
+        wrapper=["taskset", "-c", "0"] if is_pinned else [],
+        core=1 if is_pinned else None,
+    )
+    return 1 if astray else 0
 
 
 def _may_pin() -> bool:

@@ -13,7 +13,7 @@ from tests.sessions import canary
 from tests.sessions.cluster import SITE, serving
 
 
-def run(server: str, *, workers: int, clients: int, rounds: int) -> int:
+def run(server: str, *, workers: int, clients: int, rounds: int, steps: int) -> int:
     """Return how many messages reached the wrong client, after printing the counts."""
     if missing := backends.missing_services():
         raise RuntimeError(f"several processes need a database and a layer: {'; '.join(missing)}")
@@ -23,9 +23,11 @@ def run(server: str, *, workers: int, clients: int, rounds: int) -> int:
         tempfile.TemporaryDirectory(prefix="canary-") as folder,
     ):
         shared = backends.Backends(postgres=name, redis=f"redis://{host}:{port}/0 {name}")
-        with serving(shared, Path(folder), server=server, count=workers) as cluster:
+        with serving(
+            shared, Path(folder), server=server, count=workers, PROGRESS_RATE=0
+        ) as cluster:
             begun_s = time.monotonic()
-            found = asyncio.run(canary.run(cluster, clients=clients, rounds=rounds))
+            found = asyncio.run(canary.run(cluster, clients=clients, rounds=rounds, steps=steps))
             took_s = time.monotonic() - begun_s
     print(
         f"{clients} clients of two users on {workers} processes of {server}: {found.messages} "

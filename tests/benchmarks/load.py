@@ -80,16 +80,30 @@ def _wrk(port: int, request: Request, connections: int, seconds: int, core: int 
     )
 
 
-async def _python(port: int, request: Request, connections: int, seconds: int) -> Load:
+def run_paced(port: int, request: Request, *, connections: int, per_s: int, seconds: int) -> Load:
+    """Send so many requests a second, no more and each answered: what the server was asked is known."""
+    return asyncio.run(_python(port, request, connections, seconds, per_s))
+
+
+async def _python(
+    port: int, request: Request, connections: int, seconds: int, per_s: int | None = None
+) -> Load:
     began = time.perf_counter()
     numbers, latencies, failures = count(1), list[float](), list[str]()
+
+    def is_over(number: int) -> bool:
+        if per_s is not None:
+            return number > per_s * seconds
+        return time.perf_counter() >= began + seconds
 
     async def keep_asking() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            while time.perf_counter() < began + seconds:
+            while not is_over(number := next(numbers)):
+                if per_s is not None:
+                    await asyncio.sleep(began + number / per_s - time.perf_counter())
                 sent = time.perf_counter()
-                status, _ = await _exchange(reader, writer, request.numbered(next(numbers)))
+                status, _ = await _exchange(reader, writer, request.numbered(number))
                 latencies.append(time.perf_counter() - sent)
                 if status != 200:
                     failures.append(f"HTTP {status}")

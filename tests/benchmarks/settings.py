@@ -3,6 +3,7 @@
 BENCH_DB        sqlite (default) or postgresql (user `postgres`, no password)
 BENCH_PG_NAME   the database in PostgreSQL, `bench` when unset
 BENCH_PG_PORT   the port of PostgreSQL on this machine, 5432 when unset
+BENCH_REDIS     the URL of a Redis that links several processes; without it the database does
 BENCH_DATA      the folder of the SQLite file, `.cache/benchmarks` in the repository when unset
 """
 
@@ -55,4 +56,16 @@ else:
         }
     }
 
-DJANGO_MCP = {"NAME": "benchmarks", "PUBLIC": True}
+if redis := os.environ.get("BENCH_REDIS"):
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+            "CONFIG": {"hosts": [redis], "prefix": "benchmarks"},
+        }
+    }
+
+DJANGO_MCP = {
+    "NAME": "benchmarks",
+    "PUBLIC": True,
+    "RECORD_CALLS": bool(os.environ.get("BENCH_RECORD")),
+}

@@ -9,6 +9,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,52 +128,59 @@ async def _open(port: int, request: bytes) -> _Reader:
 KINDS = {"2026-07-28, listening": _listen, "2025-11-25, on sessions": _subscribe}
 
 
-def run(server: str, counts: Sequence[int], idle_s: float, wrapper: Sequence[str]) -> list[str]:
-    """Measure each kind and number of streams on a fresh server; return a table."""
+def run(
+    server: str, counts: Sequence[int], idle_s: float, wrapper: Sequence[str], workers: int = 1
+) -> list[str]:
+    """Measure each kind and number of streams on fresh processes that share them; return a table."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|---|" + "---:|" * (len(COLUMNS) - 1)]
     for kind, opener in KINDS.items():
         for count in counts:
-            with (
-                tempfile.TemporaryDirectory(prefix="benchmarks-") as folder,
-                sites.running(
-                    "tests.benchmarks",
-                    server,
-                    log=Path(folder, "server.log"),
-                    wrapper=wrapper,
-                ) as site,
-            ):
-                measured = _measure(site, f"{count}, {kind}", opener, count, idle_s)
-                lines.append(asyncio.run(measured).row())
+            with ExitStack() as stack:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmarks-"))
+                running = [
+                    stack.enter_context(
+                        sites.running(
+                            "tests.benchmarks",
+                            server,
+                            log=Path(folder, f"server{number}.log"),
+                            wrapper=wrapper,
+                        )
+                    )
+                    for number in range(workers)
+                ]
+                name = f"{count}, {kind}" + (f", {workers} processes" if workers > 1 else "")
+                lines.append(asyncio.run(_measure(running, name, opener, count, idle_s)).row())
     return lines
 
 
 async def _measure(
-    site: sites.Running,
+    running: Sequence[sites.Running],
     name: str,
     opener: Callable[[int, int], Awaitable[_Reader]],
     count: int,
     idle_s: float,
 ) -> Found:
-    pid, gate = site.process.pid, asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(AT_ONCE)
+    pids = [site.process.pid for site in running]
 
     async def one(number: int) -> _Reader:
         async with gate:
-            return await opener(site.port, number)
+            return await opener(running[number % len(running)].port, number)
 
     # What is loaded with the first streams belongs to no stream.
     warm = await asyncio.gather(*(one(number) for number in range(AT_ONCE)))
-    memory_kb, began = usage.memory_kb(pid), time.perf_counter()
+    memory_kb, began = _sum(usage.memory_kb, pids), time.perf_counter()
     async with asyncio.timeout(OPEN_LIMIT_S):
         opened = await asyncio.gather(*(one(AT_ONCE + number) for number in range(count)))
     opened_per_s = count / (time.perf_counter() - began)
     await asyncio.sleep(1)
-    kb_each = _each(usage.memory_kb(pid), memory_kb, count)
-    cpu = usage.cpu_seconds(pid)
+    kb_each = _each(_sum(usage.memory_kb, pids), memory_kb, count)
+    cpu = _sum(usage.cpu_seconds, pids)
     await asyncio.sleep(idle_s)
-    idle = _each(usage.cpu_seconds(pid), cpu, idle_s)
-    cpu = usage.cpu_seconds(pid)
-    lasts = [await _tell(site.port, [*warm, *opened]) for _ in range(ROUNDS)]
-    told = _each(usage.cpu_seconds(pid), cpu, ROUNDS * (count + AT_ONCE))
+    idle = _each(_sum(usage.cpu_seconds, pids), cpu, idle_s)
+    cpu = _sum(usage.cpu_seconds, pids)
+    lasts = [await _tell(running[0].port, [*warm, *opened]) for _ in range(ROUNDS)]
+    told = _each(_sum(usage.cpu_seconds, pids), cpu, ROUNDS * (count + AT_ONCE))
     for reader in (*warm, *opened):
         if reader.transport is not None:
             reader.transport.abort()
@@ -200,6 +208,12 @@ async def _tell(port: int, readers: Sequence[_Reader]) -> float:
     finally:
         writer.close()
     return max(each.last_s for each in readers) - began
+
+
+def _sum(read: Callable[[int], float | None], pids: Sequence[int]) -> float | None:
+    found = [read(pid) for pid in pids]
+    known = [each for each in found if each is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 def _each(after: float | None, before: float | None, count: float) -> float | None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,13 +63,20 @@ def run_in_site(site: Running) -> Callable[[str], None]:
     return lambda code: run_django(extra, "shell", "-v", "0", "-c", code)
 
 
-@pytest.fixture(scope="session")
-def site(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("browser")
-    extra = {"SHOP_DATABASE": str(folder / "db.sqlite3")}
+@contextmanager
+def serving(folder: Path, workers: int, **more: str) -> Iterator[Running]:
+    """Serve the site with a database of its own; what is given besides goes to the environment."""
+    extra = {"SHOP_DATABASE": str(folder / "db.sqlite3"), **more}
     for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", MAKE_USERS]):
         run_django(extra, *command)
-    with running(PACKAGE, "uvicorn", log=folder / "server.log", workers=2, extra=extra) as found:
+    log = folder / "server.log"
+    with running(PACKAGE, "uvicorn", log=log, workers=workers, extra=extra) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def site(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("browser"), workers=2) as found:
         yield found
 
 

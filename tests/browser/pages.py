@@ -36,18 +36,20 @@ class AdminPages:
             self.complaints.append(said.text)
 
     async def sign_in(self, name: str) -> None:
-        await self.page.goto(self.root + "login/")
+        await self.page.goto(self.root + "login/?next=/admin/")
         await self.page.fill("#id_username", name)
         await self.page.fill("#id_password", name)
-        await self.page.click("input[type=submit]")
+        await self.page.press("#id_password", "Enter")
+        await self.page.wait_for_url(self.root)
 
     async def open(self, path: str, **query: str) -> None:
         await self.page.goto(
             f"{self.root}django_mcp/{path}" + (f"?{urlencode(query)}" if query else "")
         )
 
-    async def open_entry(self, name: str, kind: str = "tools") -> None:
-        await self.open("disabledentry/entry/", server="browser-site", kind=kind, key=name)
+    async def open_entry(self, name: str, kind: str = "tools", **query: str) -> None:
+        query = {"server": "browser-site", "kind": kind, "key": name, **query}
+        await self.open("disabledentry/entry/", **query)
 
     async def screenshot(self, name: str) -> None:
         """Take a picture; it becomes the one in the documentation when WRITE_SCREENSHOTS is 1."""
@@ -62,16 +64,20 @@ class AdminPages:
         )
         await self.page.screenshot(path=folder / f"{name}.png", full_page=True)
 
-    async def check(self) -> None:
-        """Nothing was refused by the policy or failed, and axe finds no serious fault.
+    async def check(self, *within: str) -> None:
+        """Nothing was refused by the policy or failed, and axe finds no serious fault within these.
 
         axe itself is not the page's script, so it comes in past the policy. The field to search in
         and the way back up are Django's own.
         """
         assert self.complaints == [], self.complaints
         await self.page.evaluate(AXE.read_text())
+        where = {
+            "exclude": ["#searchbar", ".breadcrumbs"],
+            **({"include": within} if within else {}),
+        }
         found = await self.page.evaluate(
-            "axe.run({exclude: ['#searchbar', '.breadcrumbs']}, {resultTypes: ['violations']})"
+            "where => axe.run(where, {resultTypes: ['violations']})", where
         )
         faults = [
             (each["id"], [node["html"][:200] for node in each["nodes"]])

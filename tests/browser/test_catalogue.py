@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from playwright.async_api import expect
 
+from django_mcp.protocol.revisions import REVISIONS
 from tests.browser.pages import AdminPages, call, until
 from tests.browser.site.hostile import SCRIPT
 
@@ -58,8 +61,52 @@ async def test_a_tool_that_asks_is_answered(admin: AdminPages):
     await expect(page.locator("#mcp-result")).to_contain_text("A green shirt in M")
 
 
-async def test_a_question_is_declined(admin: AdminPages):
-    await admin.open_entry("order_shirt")
+WAIT_UNTIL_GONE = """
+from django_mcp.models import Session
+while Session.objects.filter(client_name="django-admin").exists():
+    pass
+"""
+ASKING = [each.name for each in REVISIONS if "form" in each.asks]
+
+
+@pytest.mark.parametrize("revision", ASKING)
+async def test_a_tool_that_asks_is_answered_at_each_revision(
+    admin: AdminPages, run_in_site: Callable[[str], None], revision: str
+):
+    await admin.open_entry("order_shirt", revision=revision)
+    page = admin.page
+    await expect(page.locator("body")).not_to_contain_text("cannot be answered here")
+    await page.get_by_label("Color").select_option("green")
+    for size in ("M", "L"):
+        # Answers come back at either of the two workers.
+        await page.get_by_role("button", name="Call").click()
+        await page.get_by_label("Size").select_option(size)
+        await page.get_by_role("button", name="Answer").click()
+        await expect(page.locator("#mcp-result")).to_contain_text(f"A green shirt in {size}")
+    await expect(page.locator("#mcp-questions form")).to_have_count(0)
+    await page.get_by_text("What went over the wire").click()
+    await expect(page.locator("#mcp-wire")).to_contain_text('"content":{"size":"L"}')
+    await admin.check()
+    run_in_site(WAIT_UNTIL_GONE)
+
+
+async def test_a_question_that_is_left_ends_its_session(
+    admin: AdminPages, run_in_site: Callable[[str], None]
+):
+    await admin.open_entry("order_shirt", revision="2025-11-25")
+    page = admin.page
+    await page.get_by_label("Color").select_option("green")
+    await page.get_by_role("button", name="Call").click()
+    await expect(page.locator("#mcp-questions")).to_contain_text("Which size?")
+    await page.get_by_role("button", name="Stop").click()
+
+    await expect(page.locator("#mcp-questions form")).to_have_count(0)
+    run_in_site(WAIT_UNTIL_GONE)
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+async def test_a_question_is_declined(admin: AdminPages, revision: str):
+    await admin.open_entry("order_shirt", revision=revision)
     await admin.page.get_by_label("Color").select_option("red")
     await admin.page.get_by_role("button", name="Call").click()
     await admin.page.get_by_role("button", name="Decline").click()
@@ -144,6 +191,32 @@ async def test_the_pages_read_from_right_to_left(admin: AdminPages):
     width = await admin.page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert width <= 0
     await admin.check()
+
+
+PAGES = (
+    "session/live/",
+    "disabledentry/",
+    "disabledentry/entry/?server=browser-site&kind=tools&key=order_shirt",
+    "disabledentry/connect/",
+    "callrecord/charts/",
+    "callrecord/",
+    "task/",
+    "apikey/",
+)
+
+
+async def test_the_pages_fit_a_narrow_window(admin: AdminPages):
+    await call(admin.site, "greet", {"name": "Ann"})
+    await admin.page.set_viewport_size({"width": 400, "height": 800})
+    for path in PAGES:
+        await admin.page.goto(f"{admin.root}django_mcp/{path}")
+        if path == "session/live/":
+            await expect(admin.page.locator("#mcp-callers tbody tr")).not_to_have_count(
+                0, timeout=15_000
+            )
+        width = await admin.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert width <= 0, path
+    assert admin.complaints == []
 
 
 async def test_the_keyboard_is_enough_to_try_a_tool(admin: AdminPages):

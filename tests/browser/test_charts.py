@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.async_api import expect
 
 from tests.browser.pages import AdminPages, call, until
@@ -26,6 +27,58 @@ async def test_the_charts_show_the_calls_made(admin: AdminPages):
     await admin.screenshot("charts")
     await admin.page.get_by_label("Over the last").select_option("week")
     await expect(admin.page.locator("#mcp-names tbody tr", has_text="greet")).to_have_count(1)
+    assert admin.complaints == []
+
+
+NUMBERS = {"calls": 1234, "errors": 0, "p50": 1234.5, "p95": 2000.25, "p99": None}
+# Each text that is drawn on a canvas, noted before it is.
+NOTE_TEXTS = """
+window.drawn = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+    window.drawn.push(text);
+    return fill.call(this, text, ...where);
+};
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "hour", "day", "thousand", "moment", "median"),
+    [
+        ("de", "14:00", "1.3.", "1.000", "01.03.2026, 14:30", "1.234,5"),
+        ("en", "2:00 PM", "3/1", "1,000", "Mar 1, 2026, 2:30 PM", "1,234.5"),
+    ],
+)
+async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
+    admin: AdminPages,
+    language: str,
+    hour: str,
+    day: str,
+    thousand: str,
+    moment: str,
+    median: str,
+):
+    page = admin.page
+    noon = await page.evaluate("new Date(2026, 2, 1, 12).getTime() / 1000")
+    times = [noon + 60 * minute for minute in range(0, 181, 30)]
+    values = {key: [value] * len(times) for key, value in NUMBERS.items()}
+    name = {"name": "greet", "method": "tool", "server": "browser-site", **NUMBERS}
+    data = {"times": times, **values, "names": [name]}
+    await page.route("**/charts/data/*", lambda route: route.fulfill(json=data))
+    await page.set_extra_http_headers({"Accept-Language": language})
+    await page.add_init_script(NOTE_TEXTS)
+    await admin.open("callrecord/charts/")
+    await expect(page.locator("#mcp-names tbody")).to_contain_text(median)
+    over = page.locator("#mcp-counts .u-over")
+    box = await over.bounding_box()
+    assert box is not None
+    # The sixth of the seven points; half past two.
+    await over.hover(position={"x": box["width"] * 5 / 6, "y": 10})
+
+    legend = page.locator("#mcp-counts .u-legend .u-value")
+    await expect(legend.first).to_have_text(re.compile(moment.replace(" ", r"\s")))
+    drawn = {re.sub(r"\s", " ", text) for text in await page.evaluate("window.drawn")}
+    assert {hour, day, thousand} <= drawn
     assert admin.complaints == []
 
 

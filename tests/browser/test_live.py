@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.browser.pages import AdminPages, call
 from tests.browser.site.hostile import SCRIPT
@@ -22,11 +23,19 @@ worker = Worker.objects.create(host="web-1", pid=41, lease_until=now + timedelta
 gone = Worker.objects.create(host="web-2", pid=42, lease_until=now - timedelta(hours=1))
 for name in ("desktop", {SCRIPT!r}):
     session = Session.objects.create(
-        digest=uuid.uuid4().hex, server="browser-site", revision="r", client_name=name[:100],
+        digest=uuid.uuid4().hex, server="browser-site", revision="2025-11-25", client_name=name[:100],
         client_version="1.2", expires_at=now + timedelta(hours=1))
+    worker.in_flight = {{"total": 1, "sessions": {{session.pk.hex: 1}}, "callers": []}}
+    worker.save()
     Stream.objects.create(
-        worker=worker, session=session, server="browser-site", kind="get", revision="r",
+        worker=worker, session=session, server="browser-site", kind="get", revision="2025-11-25",
         client_name=name[:100], client_version="1.2")
+"""
+
+FRIENDLY = f"""
+from django_mcp.models import Session, Stream
+for each in (Session, Stream):
+    each.objects.filter(client_name={SCRIPT!r}[:100]).update(client_name="editor")
 """
 
 
@@ -48,10 +57,18 @@ async def test_what_is_connected_appears_and_disappears_by_itself(
         "web-1:41"
     )
     await expect(page.locator("#mcp-workers tbody tr", has_text="web-2")).to_contain_text("gone")
+    heads = await page.locator("#mcp-sessions thead th").all_text_contents()
+    await expect(
+        page.locator("#mcp-sessions tbody tr")
+        .first.locator("td")
+        .nth(heads.index("Requests in flight"))
+    ).to_have_text("1")
     await expect(page.locator("#mcp-sessions")).to_contain_text(SCRIPT[:60])
     await expect(page.locator("#mcp-callers tbody tr", has_text="tests 1")).to_have_count(1)
     await live.assert_inert()
     await live.check()
+    run_in_site(FRIENDLY)
+    await expect(page.locator("#mcp-streams tbody tr", has_text="editor")).to_have_count(1)
     await live.screenshot("live")
 
     run_in_site("from django_mcp.models import Session; Session.objects.all().delete()")
@@ -76,7 +93,7 @@ async def test_a_stream_gets_a_message_and_is_closed(live: AdminPages):
     await live.page.get_by_label("The message that the client gets").fill("Back at six")
     await live.page.keyboard.press("Enter")
     await expect(live.page.locator("#mcp-live-status")).to_have_text("The message is sent.")
-    await row.get_by_role("button", name="Close").click()
+    await row.get_by_role("button", name="Close desktop 1.2", exact=True).click()
     await row.get_by_role("button", name="Really?").click()
 
     await expect(live.page.locator("#mcp-live-status")).to_have_text("The stream is closed.")
@@ -91,6 +108,110 @@ async def test_without_a_feed_the_page_asks(admin: AdminPages, run_in_site: Call
     run_in_site("from django_mcp.models import Session; Session.objects.all().delete()")
 
     await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(0)
+
+
+LOST = "The connection was lost; trying again."
+
+
+async def test_the_page_says_that_the_feed_is_lost_until_it_is_back(
+    admin: AdminPages, run_in_site: Callable[[str], None]
+):
+    run_in_site(OPEN)
+    status = admin.page.locator("#mcp-live-status")
+    await admin.page.route("**/live/feed/", lambda route: route.abort())
+    await admin.open("session/live/")
+    await expect(status).to_have_text(LOST, timeout=15_000)
+    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(0)
+    await admin.page.unroute("**/live/feed/")
+
+    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(2, timeout=15_000)
+    await expect(status).to_have_text("")
+
+
+async def test_a_feed_that_hangs_without_an_error_is_opened_anew(
+    admin: AdminPages, run_in_site: Callable[[str], None]
+):
+    run_in_site(OPEN)
+    status = admin.page.locator("#mcp-live-status")
+    await admin.page.route("**/live/feed/", lambda route: None)
+    await admin.open("session/live/")
+    await expect(status).to_have_text(LOST, timeout=15_000)
+    await admin.page.unroute("**/live/feed/")
+
+    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(2, timeout=15_000)
+    await expect(status).to_have_text("")
+
+
+async def test_the_page_says_that_it_asks_in_vain_until_it_is_answered(admin: AdminPages):
+    status = admin.page.locator("#mcp-live-status")
+    await admin.page.route("**/live/feed/", lambda route: route.fulfill(status=204))
+    await admin.page.route("**/live/data/", lambda route: route.abort())
+    await admin.open("session/live/")
+    await expect(status).to_have_text(LOST)
+    await admin.page.unroute("**/live/data/")
+
+    await expect(status).to_have_text("")
+    await expect(status).not_to_have_class("errornote")
+
+
+CALLING = f"""
+from django_mcp.models import Session, Stream
+Stream.objects.filter(client_name="desktop").update(kind="call")
+Stream.objects.filter(client_name={SCRIPT!r}[:100]).update(session=None, client_name="editor")
+"""
+
+
+async def test_what_would_be_refused_is_not_offered(
+    admin: AdminPages, run_in_site: Callable[[str], None]
+):
+    run_in_site(OPEN + CALLING)
+    await admin.open("session/live/")
+    for client, offered in (
+        ("desktop", ["Revoke and close", "Ping", "Send a message"]),
+        ("editor", ["Close", "Revoke and close"]),
+    ):
+        row = admin.page.locator("#mcp-streams tbody tr", has_text=client)
+        await expect(row.locator("button")).to_have_text(
+            [f"{name} {client} 1.2" for name in offered]
+        )
+
+
+SEEN = 1_800_000_000
+CALLER = {"client": "editor 1", "user": "-", "server": "browser-site", "revision": "2026-07-28"}
+DATA: dict[str, Any] = {
+    "at": SEEN,
+    "counts": {"streams": 0, "sessions": 4321, "workers": 0, "subscriptions": 12},
+    "streams": [],
+    "sessions": [],
+    "workers": [],
+    "callers": [
+        {**CALLER, "id": str(at), "calls": 1, "seen": SEEN, "running": 0} for at in range(200)
+    ],
+}
+
+
+async def open_with(admin: AdminPages, **data: Any) -> None:
+    """Open the live page with this as what the site tells of."""
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={**DATA, **data})
+
+    await admin.page.route("**/live/feed/", lambda route: route.fulfill(status=204))
+    await admin.page.route("**/live/data/", answer)
+    await admin.open("session/live/")
+    await expect(admin.page.locator("#mcp-live")).to_have_attribute("data-at", str(SEEN))
+
+
+async def test_what_is_not_shown_is_counted(admin: AdminPages):
+    await open_with(admin)
+    counts = admin.page.locator(".mcp-count")
+
+    await expect(admin.page.locator("#mcp-callers").locator(counts)).to_have_text("(200 and more)")
+    await expect(admin.page.locator("#mcp-sessions").locator(counts)).to_have_text(
+        "(The newest are shown, out of 4,321)"
+    )
+    await expect(admin.page.locator("#mcp-subscriptions")).to_have_text("Subscriptions (12)")
+    await expect(admin.page.locator("#mcp-subscriptions")).to_be_visible()
 
 
 async def test_who_may_only_look_gets_no_buttons(
@@ -120,3 +241,13 @@ async def test_the_connect_page_is_ready_to_copy_from(admin: AdminPages):
     copied = await admin.page.evaluate("navigator.clipboard.readText()")
     assert f"http://{admin.site.host}:{admin.site.port}/mcp" in copied
     await admin.check()
+
+
+async def test_the_connect_page_explains_in_the_language_of_the_page(admin: AdminPages):
+    await admin.page.set_extra_http_headers({"Accept-Language": "de"})
+    await admin.open("disabledentry/connect/")
+    await admin.page.get_by_text("inspector").first.click()
+
+    await expect(admin.page.locator("details[open]")).to_contain_text(
+        "Als mcp.json speichern und starten: npx @modelcontextprotocol/inspector --config mcp.json"
+    )

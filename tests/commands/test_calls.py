@@ -283,8 +283,11 @@ def test_progress_is_a_bar_on_a_terminal_only(shell: Shell):
 
 @pytest.mark.parametrize("tool", ["ask", "work", "wait"])
 def test_it_can_be_interrupted(tool: str):
+    # A shell has what it starts in the background ignore the signal, and tests may be among that.
+    heeding = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command = "from django.core.management import execute_from_command_line as run; run(sys.argv)"
     process = subprocess.Popen(
-        [sys.executable, "-m", "django", "mcp_call", tool, "--server", "terminal"],
+        [sys.executable, "-c", heeding + command, "mcp_call", tool, "--server", "terminal"],
         cwd=ROOT,
         env=dict(os.environ, DJANGO_SETTINGS_MODULE="tests.commands.terminal_settings")
         | {"PYTHONPATH": str(ROOT)},

@@ -89,6 +89,13 @@ def test_an_endpoint_is_configured(run: Run, client: str, entry: dict[str, objec
     assert program["args"][-1] == "mcp_stdio"
 
 
+def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):
+    with translation.override("de"):
+        _, told = run("mcp_config", "--client", "vscode")
+
+    assert told.strip() == "Put it into .vscode/mcp.json of the workspace."
+
+
 def test_the_server_and_the_user_are_passed_on(run: Run):
     out, _ = run(
         "mcp_config", "--client", "claude-desktop", "--server", "shop-staff", "--user", "ann"

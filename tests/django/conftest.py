@@ -14,6 +14,7 @@ from django.test import override_settings
 
 from django_mcp.models import (
     CallRecord,
+    CallTally,
     KeptState,
     PendingAnswer,
     SessionItem,
@@ -24,13 +25,16 @@ from django_mcp.models import (
     Worker,
 )
 from django_mcp.models import Session as MCPSession
+from django_mcp.models.bus import BusMessage
 from example_project.shop.models import Product
 
 ALIASES = ("first", "second")
 MODELS = (
+    BusMessage,
     Product,
     Session,
     CallRecord,
+    CallTally,
     KeptState,
     UsedState,
     MCPSession,
@@ -53,7 +57,7 @@ def products(using: str = "first") -> set[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
 def databases(
-    request: pytest.FixtureRequest, tmp_path: Path, django_db_blocker: Any
+    request: pytest.FixtureRequest, tmp_path: Path, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[str]:
     """Serve two more aliases, `first` and `second`, with tables of products, sessions and calls; return the vendor."""
     maker = sqlite_settings(tmp_path)
@@ -70,6 +74,7 @@ def databases(
                     editor.create_model(model)
         try:
             yield request.param
+            assert_nothing_left()
         finally:
             for alias in ALIASES:
                 connections[alias].close()
@@ -79,6 +84,14 @@ def databases(
                         editor.delete_model(model)
                 connections[alias].close()
                 del connections[alias], connections.settings[alias]
+
+
+def assert_nothing_left() -> None:
+    """Nothing rolls the test database back here: what is left in it is seen by the next tests."""
+    # It has tables only where other tests of this run have asked for it.
+    tables = connections["default"].introspection.table_names()
+    for model in (MCPSession, Worker, Stream):
+        assert model._meta.db_table not in tables or not model.objects.exists()
 
 
 def sqlite_settings(folder: Path) -> Callable[[str], dict[str, Any]]:

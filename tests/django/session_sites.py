@@ -12,7 +12,7 @@ from django_mcp.server.hub import Hub
 from django_mcp.server.interfaces import SessionStore
 from django_mcp.server.memory_state import MemorySessions, new_key
 from django_mcp.server.options import Options
-from django_mcp.server.sessions import Session
+from django_mcp.server.sessions import Closing, Session
 from django_mcp.sessions.store import DatabaseSessions
 
 R4 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")
@@ -36,17 +36,22 @@ class Principal:
 
 
 class Site:
-    """A process of a site: its hub and its store, at a time of its own."""
+    """A process of a site: its hub, its store, and what that said is over, at a time of its own."""
 
     def __init__(self, kind: str, options: Options, clock: Callable[[], float]) -> None:
         self.hub = Hub()
         self.options = options
+        self.closed: list[tuple[str, str | None, Closing]] = []
         self.store: SessionStore
+
+        def closed(session: Session, reason: Closing) -> None:
+            self.closed.append((session.key, session.principal_key, reason))
+
         if kind == "memory":
-            self.store = MemorySessions(self.hub, lambda: self.options, clock)
+            self.store = MemorySessions(self.hub, lambda: self.options, clock, closed)
         else:
             self.store = DatabaseSessions(
-                lambda: "shop", lambda: self.hub, lambda: self.options, clock
+                lambda: "shop", lambda: self.hub, lambda: self.options, clock, closed
             )
 
     async def tick(self) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +20,13 @@ from django.db import connections
 from django.test import override_settings
 
 from django_mcp.calls import Call, flush_calls
-from django_mcp.calls.call import clean, step_of, upper_ms
-from django_mcp.calls.retention import prune_calls
+from django_mcp.calls.call import step_of, upper_ms
+from django_mcp.calls.retention import prune_calls, prune_tallies
+from django_mcp.calls.rows import insert
 from django_mcp.calls.writer import MAX_QUEUED, dropped
-from django_mcp.models import CallRecord
+from django_mcp.models import CallRecord, CallTally
 from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.texts import clean
 from django_mcp.servers import MCPServer
 from django_mcp.signals import tool_called
 from tests.wire import META, R4, R5, WireClient
@@ -34,7 +39,7 @@ class ToFirst:
     """Keeps the record of calls in the database `first`."""
 
     def db_for_read(self, model: type, **hints: object) -> str | None:
-        return "first" if model is CallRecord else None
+        return "first" if model in (CallRecord, CallTally) else None
 
     db_for_write = db_for_read
 
@@ -182,7 +187,8 @@ def test_a_step_of_the_scale_holds_its_durations(duration_ms: float):
 @pytest.mark.parametrize("settings", [{}, {"RECORD_CALLS": False}, {"RECORD_CALLS": 0.0}])
 def test_nothing_is_recorded_unless_the_site_says_so(server: MCPServer, settings: Any):
     with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, **settings}):
-        assert server.observer is None
+        assert server.observer is not None
+        assert not server.observer.is_wanted
         run(WireClient(server, R5).call("greet", {"name": "Bob"}))
         flush_calls()
 
@@ -279,6 +285,125 @@ def make_records(times: list[datetime]) -> None:
         )
         for time in times
     )
+
+
+AWKWARD = '\'; DROP %s \\N \\u0000 "$1" 💥 \\'
+
+
+def test_what_is_written_in_bulk_is_read_as_it_was(server: MCPServer, databases: str):
+    names = ("name", "principal", "client_name", "client_version", "arguments")
+    texts = dict.fromkeys(names, AWKWARD)
+    given = Call(
+        server=server,
+        started_at=1_700_000_000.123456,
+        duration_s=0.0123,
+        method="tools/call",
+        outcome="fault",
+        reference="0a1b",
+        user_id=7,
+        revision=R5.name,
+        **texts,
+    )
+    with override_settings(DATABASE_ROUTERS=[ToFirst()]):
+        insert([given, replace(given, user_id=None, started_at=0.0)])
+        new, old = CallRecord.objects.order_by("-started_at")
+
+    assert new.started_at == datetime.fromtimestamp(given.started_at, UTC)
+    assert (new.minute, old.minute) == (28_333_333, 0)
+    assert (new.user_id, old.user_id) == (7, None)
+    assert new.duration_ms == pytest.approx(12.3)
+    assert new.step == step_of(12.3)
+    assert (new.server, new.method, new.outcome) == ("calls", "tools/call", "fault")
+    assert (new.reference, new.revision) == ("0a1b", R5.name)
+    assert {name: getattr(new, name) for name in texts} == texts
+    connections["first"].close()
+
+
+def make_call(server: MCPServer, name: str, at_s: float, **values: Any) -> Call:
+    texts = dict.fromkeys(("reference", "principal", "client_name", "client_version"), "")
+    given = {"duration_s": 0.001, "outcome": "done", **texts, **values}
+    return Call(
+        server=server,
+        started_at=at_s,
+        method="tools/call",
+        name=name,
+        user_id=None,
+        revision=R5.name,
+        arguments="",
+        **given,
+    )
+
+
+def tallies(width: int) -> dict[tuple[Any, ...], int]:
+    rows = CallTally.objects.filter(width=width).values_list("minute", "name", "outcome", "calls")
+    return {tuple(key): calls for *key, calls in rows}
+
+
+@pytest.mark.parametrize("can_add", [True, False])
+def test_calls_are_counted_where_they_are_written(
+    server: MCPServer, databases: str, can_add: bool, monkeypatch: pytest.MonkeyPatch
+):
+    if not can_add:
+        # As of MySQL and Oracle.
+        features = connections["first"].features
+        monkeypatch.setattr(features, "supports_update_conflicts_with_target", False)
+    minutes = (1200, 1214, 1215, 1319, 1320)
+    batch = [make_call(server, "a", minute * 60 + 59.9) for minute in minutes]
+    batch.append(make_call(server, "a", 1200 * 60, outcome="fault"))
+    batch.append(make_call(server, AWKWARD, 1200 * 60))
+    with override_settings(DATABASE_ROUTERS=[ToFirst()]):
+        insert(batch)
+        insert(batch[:1])
+
+        rest = {(1200, "a", "fault"): 1, (1200, AWKWARD, "done"): 1}
+        quarters = {(1200, "a", "done"): 3, (1215, "a", "done"): 1, (1305, "a", "done"): 1}
+        assert tallies(15) == {**rest, **quarters, (1320, "a", "done"): 1}
+        assert tallies(120) == {**rest, (1200, "a", "done"): 5, (1320, "a", "done"): 1}
+        assert CallRecord.objects.count() == 8
+    connections["first"].close()
+
+
+def test_processes_that_count_at_once_lose_nothing(server: MCPServer, databases: str):
+    names = [f"tool {number}" for number in range(30)]
+
+    def write(seed: int) -> None:
+        order = random.Random(seed)
+        try:
+            for _ in range(10):
+                insert([make_call(server, name, 0.0) for name in order.sample(names, len(names))])
+        finally:
+            connections["first"].close()
+
+    with override_settings(DATABASE_ROUTERS=[ToFirst()]):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, range(4)))
+        assert set(tallies(15).values()) == {40}
+        assert CallRecord.objects.count() == 4 * 10 * len(names)
+    connections["first"].close()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("days", "left"), [(1, {"new": 2}), (30, {"new": 2, "of the week": 1})])
+def test_counts_go_with_the_calls_or_when_no_chart_shows_them(
+    server: MCPServer, days: int, left: dict[str, int]
+):
+    now = datetime.now(UTC)
+    ages = {"new": timedelta(0), "of the week": timedelta(days=7), "old": timedelta(days=9)}
+    insert([make_call(server, name, (now - age).timestamp()) for name, age in ages.items()])
+    with override_settings(DJANGO_MCP={"CALL_RETENTION_DAYS": days}):
+        prune_tallies(now)
+        assert prune_tallies(now) == 0
+
+    names = list(CallTally.objects.values_list("name", flat=True))
+    assert {name: names.count(name) for name in names} == left
+
+
+@override_settings(USE_TZ=False)
+def test_calls_are_recorded_on_sites_without_time_zones(server: MCPServer, user: AbstractBaseUser):
+    with override_settings(DJANGO_MCP=RECORDING):
+        before = datetime.now()  # noqa: DTZ005  (what this is about)
+        call(server, "greet", {"name": "Bob"})
+        assert before <= recorded().started_at <= datetime.now()  # noqa: DTZ005
 
 
 def test_the_thread_of_the_process_writes_by_itself(server: MCPServer, databases: str):

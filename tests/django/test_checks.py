@@ -32,6 +32,8 @@ urlpatterns: list[Any] = []
 
 @pytest.fixture(autouse=True)
 def no_servers_of_other_tests() -> Iterator[None]:
+    # A test that had a request answered set aside what there was then.
+    gc.unfreeze()
     gc.collect()
     with override_settings(ROOT_URLCONF=__name__):
         yield
@@ -333,3 +335,68 @@ def test_what_nobody_can_reach_is_told_before_deployment():
 def test_a_wrong_default_permission_is_told_once():
     with override_settings(DJANGO_MCP={"PERMISSION": 5, "THROTTLE": {"planet": "1/m"}}):
         assert ids() == ["django_mcp.E001", "django_mcp.E001"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("password", True),
+        ("apiKey", True),
+        ("customer_email", True),
+        ("access-token", True),
+        ("token", True),
+        ("region", False),
+        ("page_token", False),
+        ("tokens", False),
+    ],
+)
+def test_a_private_argument_in_a_header_is_told_of(name: str, is_told: bool):
+    """HDR-13"""
+    server = MCPServer("headers", public=True)
+    field = {"type": "string", "x-mcp-header": "Field"}
+    schema = {
+        "type": "object",
+        "properties": {"of": {"type": "object", "properties": {name: field}}},
+    }
+    server.register_tool(drop_everything_of, input_schema=schema, read_only=True)
+
+    assert ("django_mcp.W010" in [each.id for each in messages_of(server)]) is is_told
+
+
+def drop_everything_of(of: dict[str, Any]) -> str:
+    return ""
+
+
+def test_wildcards_among_scopes_are_told_of():
+    """SEC-06"""
+    server = MCPServer("wild", public=True, scopes=["shop:*"])
+    server.tool(read_only=True)(look)
+    server.tool(scopes=["shop:read"], read_only=True)(drop_something)
+    settings = {"SCOPE_IMPLIES": {"*": ["shop:read"]}, "OAUTH_BASE_SCOPES": ["shop:read"]}
+
+    with override_settings(DJANGO_MCP=settings):
+        told = [each.msg for each in messages_of(server) if each.id == "django_mcp.W011"]
+
+    assert len(told) == 2
+    assert "SCOPE_IMPLIES" in told[0]
+    assert "look" in told[1]
+    assert "'shop:*'" in told[1]
+
+
+def test_resources_of_the_web_are_told_of_before_deployment():
+    """RSC-11"""
+    server = MCPServer("web", public=True)
+    server.resource("https://shop.example/terms")(look)
+    server.resource("HTTP://shop.example/{page}")(drop_everything_at)
+    server.resource("terms://all")(drop_something)
+
+    found = [each for each in messages_of(server, deploy=True) if each.id == "django_mcp.I006"]
+
+    assert [each.msg.split(" is served at ")[1].split(",")[0] for each in found] == [
+        "'https://shop.example/terms'",
+        "'HTTP://shop.example/{page}'",
+    ]
+
+
+def drop_everything_at(page: str) -> str:
+    return page

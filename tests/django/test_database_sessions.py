@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.db import transaction
+from django.db.models import F
 from django.test import override_settings
 
+from django_mcp.handlers.connections import run_with_connections
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
 from django_mcp.server.hub import Hub
 from django_mcp.server.interfaces import AnswerBox
+from django_mcp.server.sessions import Closing
 from django_mcp.sessions.answers import DatabaseAnswers
+from django_mcp.sessions.closing import close_sessions
 from django_mcp.sessions.pruning import prune_some
 from django_mcp.sessions.rows import MAX_SUBSCRIPTIONS
 from django_mcp.sessions.store import DatabaseSessions
@@ -77,7 +84,7 @@ async def test_no_secret_is_stored(clock: Time):
 async def test_what_ends_elsewhere_is_noticed_within_two_seconds(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
-    await there.store.end(session.key)
+    await there.store.end(session.key, Closing.SITE)
 
     assert here.store.peek(token) is session
     clock.now_s += 2
@@ -93,7 +100,7 @@ async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself
     _, other = await here.open()
     running = Running()
     session.in_flight[1] = other.in_flight[1] = running  # type: ignore[assignment]
-    await there.store.end(session.key)
+    await there.store.end(session.key, Closing.SITE)
 
     await here.tick()
 
@@ -120,6 +127,93 @@ async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
     await here.tick()
 
     assert session.subscriptions == {"stock://1"}
+
+
+async def test_of_many_that_delete_a_session_at_once_one_tells(clock: Time):
+    here = site("database", clock)
+    keys = [(await here.open())[1].key for _ in range(10)]
+    told: list[str] = []
+    start = threading.Barrier(4)
+
+    def close() -> int:
+        start.wait(10)
+        return len(
+            close_sessions(keys, Closing.EXPIRED, lambda each, _reason: told.append(each.key))
+        )
+
+    with ThreadPoolExecutor(4) as threads:
+        work = [threads.submit(run_with_connections, close, lambda: False) for _ in range(4)]
+        counts = [each.result() for each in work]
+
+    assert sorted(told) == sorted(keys)
+    assert sorted(counts) == [0, 0, 0, 10]
+
+
+async def test_a_session_is_told_to_be_over_when_that_is_committed_and_not_before(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    told: list[Closing] = []
+
+    def close(*, is_kept: bool) -> None:
+        with transaction.atomic("first"):
+            close_sessions([session.key], Closing.EVICTED, lambda _each, why: told.append(why))
+            assert told == []
+            transaction.set_rollback(not is_kept, "first")
+
+    await run_in_pool(lambda: close(is_kept=False))
+    assert told == []
+    await run_in_pool(lambda: close(is_kept=True))
+
+    assert told == [Closing.EVICTED]
+
+
+async def test_who_is_in_use_elsewhere_is_not_evicted(clock: Time, databases: str):
+    if databases == "sqlite":
+        pytest.skip("SQLite has one writer at a time, and nothing that is locked by itself")
+    here = site("database", clock, max_sessions_each=1)
+    token, session = await here.open(Principal("user:1"))
+    used, done = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with transaction.atomic("first"):
+            Row.objects.filter(pk=session.key).update(last_seen_at=F("last_seen_at"))
+            used.set()
+            assert done.wait(20)
+
+    with ThreadPoolExecutor(1) as threads:
+        work = threads.submit(run_with_connections, use, lambda: False)
+        assert used.wait(20)
+        await here.open(Principal("user:1"))
+        done.set()
+        work.result()
+
+    assert not session.is_ended
+    assert await here.store.find(token) is session
+
+
+async def test_a_session_whose_row_goes_with_something_else_is_told_of(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    """After the commit, and not when that does not come."""
+    told: list[tuple[str, Closing]] = []
+    monkeypatch.setattr(
+        "django_mcp.sessions.closing.tell_closed",
+        lambda session, reason: told.append((session.key, reason)),
+    )
+    here = site("database", clock)
+    _, session = await here.open()
+
+    def delete(*, is_kept: bool) -> None:
+        with transaction.atomic("first"):
+            Row.objects.filter(pk=session.key).delete()
+            assert told == []
+            transaction.set_rollback(not is_kept, "first")
+
+    await run_in_pool(lambda: delete(is_kept=False))
+    assert told == []
+    await run_in_pool(lambda: delete(is_kept=True))
+
+    assert told == [(session.key, Closing.DELETED)]
 
 
 async def test_another_servers_session_is_unknown(clock: Time):

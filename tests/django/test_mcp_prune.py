@@ -16,6 +16,7 @@ from django.utils import timezone
 from django_mcp.models import (
     BusMessage,
     CallRecord,
+    CallTally,
     KeptState,
     PageVisit,
     PendingAnswer,
@@ -39,6 +40,7 @@ NAMES = (
     "messages",
     "tasks",
     "calls",
+    "tallies",
 )
 
 
@@ -91,6 +93,8 @@ def make_all() -> None:
         CallRecord.objects.create(
             started_at=now - past * 1000, minute=0, duration_ms=1, step=0, method="tools/call"
         )
+        minute = int((now - past * 1000).timestamp() // 60)
+        CallTally.objects.create(width=15, minute=minute, step=0, calls=1)
     for model in (KeptState, UsedState):
         model.objects.create(digest="gone", expires_at=now - hour, **_value(model))
         model.objects.create(digest="kept", expires_at=now + hour, **_value(model))
@@ -113,7 +117,17 @@ def test_what_is_over_is_deleted():
     assert prune() == [f"{name}: 2 deleted" for name in NAMES]
 
     left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
-    left += (Worker, Stream, CallRecord, KeptState, UsedState, PageVisit, BusMessage, Task)
+    left += (
+        Worker,
+        Stream,
+        CallRecord,
+        CallTally,
+        KeptState,
+        UsedState,
+        PageVisit,
+        BusMessage,
+        Task,
+    )
     assert [model._default_manager.count() for model in left] == [1] * len(left)
     assert prune() == [f"{name}: 0 deleted" for name in NAMES]
 

@@ -16,7 +16,7 @@ from django_mcp.protocol.content import Icon
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import CacheHint
 from django_mcp.server.options import Mode
-from django_mcp.servers import MCPServer, all_servers, default_server
+from django_mcp.servers import MCPServer, all_servers, default_server, find_server
 from tests.wire import R4, R5, headers_for, message
 
 
@@ -24,6 +24,14 @@ def test_the_decorators_are_the_default_servers():
     assert django_mcp.tool.__self__ is default_server  # type: ignore[attr-defined]
     assert django_mcp.default_server is default_server
     assert all_servers()[0] is default_server
+
+
+def test_of_several_servers_of_a_name_the_one_made_last_is_found():
+    # A test's server stays until the collector finds it: the next test's has its name.
+    made = [MCPServer("twice") for _ in range(9)]
+
+    assert find_server("twice") is made[-1]
+    assert find_server("never made") is None
 
 
 @override_settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.server.memory_state import new_key
+from django_mcp.server.sessions import Closing
 from django_mcp.sessions.writer import flush_sessions
 from tests.django.session_sites import Principal, Time, ToFirst, site
 
@@ -62,13 +64,73 @@ async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
     here = site(kind, clock)
     token, session = await here.open()
 
-    assert await here.store.end(session.key) is True
-    assert await here.store.end(session.key) is False
+    assert await here.store.end(session.key, Closing.SITE) is True
+    assert await here.store.end(session.key, Closing.SITE) is False
 
     assert session.is_ended
     assert here.store.peek(token) is None
     assert await here.store.find(token) is None
     assert await here.store.get(session.key) is None
+
+
+async def test_each_end_of_a_session_is_told_of_once(kind: str, clock: Time):
+    here = site(kind, clock, session_idle_s=100, max_sessions_each=1)
+    ended, evicted, expired = [(await here.open(Principal(name))) for name in "abc"]
+    await here.store.end(ended[1].key, Closing.CLIENT)
+    await here.store.end(ended[1].key, Closing.SITE)
+    kept, _ = await here.open(Principal("b"))
+    clock.now_s += 101
+    assert await here.store.find(expired[0]) is None
+    assert await here.store.find(expired[0]) is None
+    assert await here.store.find(evicted[0]) is None
+
+    assert here.closed[:3] == [
+        (ended[1].key, "a", Closing.CLIENT),
+        (evicted[1].key, "b", Closing.EVICTED),
+        (expired[1].key, "c", Closing.EXPIRED),
+    ]
+    assert await here.store.find(kept) is None
+    assert len(here.closed) == 4
+
+
+async def test_a_session_that_nobody_comes_for_is_told_of_when_it_expires(kind: str, clock: Time):
+    """By upkeep, within two minutes."""
+    here = site(kind, clock, session_idle_s=100)
+    _, expired = await here.open(Principal("a"))
+    clock.now_s += 90
+    token, _ = await here.open(Principal("b"))
+    clock.now_s += 71
+    await here.tick()
+    await run_in_pool(lambda: None)
+    async with asyncio.timeout(10):
+        while not here.closed:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+    assert here.closed == [(expired.key, "a", Closing.EXPIRED)]
+    assert await here.store.find(token) is not None
+
+
+async def test_a_session_with_an_open_stream_is_not_idle(kind: str, clock: Time):
+    here = site(kind, clock, session_idle_s=100, session_max_age_s=250)
+    token, session = await here.open()
+    session.in_flight[1] = Running()  # type: ignore[assignment]
+    for _ in range(4):
+        clock.now_s += 60
+        await here.tick()
+        await run_in_pool(flush_sessions)
+    assert not here.closed
+    assert await here.store.find(token) is session
+
+    clock.now_s += 11
+    await here.tick()
+
+    assert here.closed == [(session.key, None, Closing.EXPIRED)]
+    assert session.is_ended
+
+
+class Running:
+    def cancel(self) -> None:
+        """A call that takes no notice."""
 
 
 async def test_a_session_ends_when_it_was_idle(kind: str, clock: Time):

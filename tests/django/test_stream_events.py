@@ -20,6 +20,7 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.interfaces import Event, EventLog, Replay
 from django_mcp.server.memory_state import MemoryEvents
+from django_mcp.server.sessions import Closing
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.events import DatabaseEvents
 from django_mcp.sessions.workers import hold_lease, prune_workers, worker_id
@@ -267,7 +268,7 @@ async def test_events_go_with_their_session(here: Site):
     log.append(stream, session, event(1, is_last=True))
     await run_in_pool(flush_sessions)
 
-    await here.store.end(session.key)
+    await here.store.end(session.key, Closing.SITE)
 
     assert await log.read(stream, session, 0) is None
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
+from django.test import Client as DjangoClient
 
 from tests.oauth.local_documents import CERTIFICATE, make_certificate
 from tests.sites import ROOT, Running, environment, running
@@ -91,6 +93,12 @@ class Browser:
         response = self.client.post(url, data=form, headers={"Referer": url})
         assert response.next_request is not None, response.text
         return self.client.get(str(response.next_request.url))
+
+
+def post_form(path: str, form: dict[str, str], **options: Any) -> Any:
+    """Post a form as OAuth's clients do; Django's test client alone would make it multipart."""
+    kind = "application/x-www-form-urlencoded"
+    return DjangoClient().post(path, urlencode(form), content_type=kind, **options)
 
 
 def hidden_fields(html: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 from oauth2_provider.models import (
@@ -19,7 +20,7 @@ from oauth2_provider.models import (
     get_refresh_token_model,
 )
 
-from tests.oauth.conftest import hidden_fields
+from tests.oauth.conftest import hidden_fields, post_form
 
 pytestmark = pytest.mark.django_db
 
@@ -92,12 +93,12 @@ def exchange(application: Any, given_code: str, **changes: str | None) -> Any:
         **changes,
     }
     given = {name: value for name, value in form.items() if value is not None}
-    return Client().post("/oauth/token/", given)
+    return post_form("/oauth/token/", given)
 
 
 def refresh(application: Any, token: str) -> Any:
     form = {"grant_type": "refresh_token", "refresh_token": token}
-    return Client().post("/oauth/token/", {**form, "client_id": application.client_id})
+    return post_form("/oauth/token/", {**form, "client_id": application.client_id})
 
 
 def tokens_for(application: Any, browser: Client) -> dict[str, Any]:
@@ -211,6 +212,43 @@ def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
         assert "evil" not in response.get("location", "")
 
 
+@pytest.mark.parametrize("query", ["iss=https%3A%2F%2Fevil.example", "state=x", "code=x", "error"])
+def test_a_redirect_that_answers_by_itself_is_not_used(
+    application: Any, browser: Client, query: str
+):
+    """R82, R87"""
+    redirect = f"{REDIRECT}?{query}"
+    application.redirect_uris = redirect
+    application.save()
+
+    response = browser.get(address(application, redirect_uri=redirect))
+
+    assert response.status_code == 400
+    assert "location" not in response
+
+
+@pytest.mark.parametrize("query", ["miss=1", "at=%69ss%3Dx&miss", "a=1&a=2&b="])
+@pytest.mark.parametrize(
+    "changes", [{"scope": "everything"}, {"state": "iss=x&iss=y", "scope": "no"}]
+)
+def test_an_error_names_the_issuer_whatever_else_is_in_the_address(
+    application: Any, browser: Client, query: str, changes: dict[str, str]
+):
+    """R87"""
+    redirect = f"{REDIRECT}?{query}"
+    application.redirect_uris = redirect
+    application.save()
+
+    response = browser.get(address(application, redirect_uri=redirect, **changes))
+
+    found = parse_qs(urlsplit(response["location"]).query, keep_blank_values=True)
+    assert found["iss"] == ["http://testserver"]
+    assert found["error"] == ["invalid_scope"]
+    assert found["state"] == [changes.get("state", "the state")]
+    own = parse_qs(query, keep_blank_values=True)
+    assert {name: found[name] for name in own} == own
+
+
 def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
     application: Any, browser: Client
 ):
@@ -273,6 +311,43 @@ def test_a_form_with_another_redirect_gets_no_code_there(application: Any, brows
 
     assert "code=" not in response.get("location", "")
     assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"resource": "https://evil.example/mcp"},
+        {"resource": f"{RESOURCE} https://evil.example/mcp"},
+        {"resource": "mcp"},
+        {"code_challenge_method": "plain"},
+        {"code_challenge_method": ""},
+        {"code_challenge": VERIFIER},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": "https://evil.example/callback", "allow": ""},
+    ],
+)
+def test_a_form_that_was_changed_since_it_was_checked_leads_nowhere(
+    application: Any, browser: Client, changes: dict[str, str]
+):
+    """R80, R82, R83"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    response = browser.post(url, {**form, "allow": "true", **changes})
+
+    assert response.status_code == 400
+    assert "location" not in response
+    assert not get_grant_model().objects.exists()
+
+
+def test_a_form_that_lost_its_resource_gives_no_token_for_everything(
+    application: Any, browser: Client
+):
+    """R80"""
+    code = allow(browser, address(application, resource=None), resource="")["code"]
+
+    assert exchange(application, code).status_code == 200
+    assert get_access_token_model().objects.get().resource == [RESOURCE]
 
 
 def test_a_form_for_another_client_is_refused(application: Any, browser: Client):
@@ -363,6 +438,38 @@ def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any
     assert refresh(application, first["refresh_token"]).status_code == 400
 
 
+def test_a_code_that_comes_again_to_another_process_ends_what_was_refreshed_since(
+    application: Any, browser: Client
+):
+    """R83: what one process has in its cache, another has not."""
+    code = allow(browser, address(application))["code"]
+    first = exchange(application, code).json()
+    second = refresh(application, first["refresh_token"]).json()
+    cache.clear()
+
+    exchange(application, code)
+
+    assert not get_access_token_model().objects.exists()
+    assert refresh(application, second["refresh_token"]).status_code == 400
+
+
+def test_a_code_of_one_session_ends_no_other(application: Any, browser: Client):
+    used = allow(browser, address(application))["code"]
+    exchange(application, used)
+    other = tokens_for(application, browser)
+    stranger = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+
+    exchange(stranger, used)
+    assert get_access_token_model().objects.count() == 2
+    exchange(application, used)
+    assert get_access_token_model().objects.count() == 1
+    assert refresh(application, other["refresh_token"]).status_code == 200
+
+
 def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Client):
     """R83"""
     first = tokens_for(application, browser)
@@ -405,9 +512,9 @@ def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: C
     )
     token = tokens_for(application, browser)["access_token"]
 
-    Client().post("/oauth/revoke/", {"token": token, "client_id": other.client_id})
+    post_form("/oauth/revoke/", {"token": token, "client_id": other.client_id})
     assert get_access_token_model().objects.exists()
-    Client().post("/oauth/revoke/", {"token": token, "client_id": application.client_id})
+    post_form("/oauth/revoke/", {"token": token, "client_id": application.client_id})
     assert not get_access_token_model().objects.exists()
 
 
@@ -451,3 +558,21 @@ def test_endpoints_for_programs_answer_preflights_and_no_other_verbs(page: str):
     assert "POST" in preflight["access-control-allow-methods"]
     assert got.status_code == 405
     assert got.json()["error"] == "invalid_request"
+
+
+@pytest.mark.parametrize("page", ["token", "revoke", "register"])
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "text/plain", ""])
+def test_a_body_that_is_not_as_it_should_be_is_not_read(page: str, kind: str):
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n'
+
+    response = Client().post(f"/oauth/{page}/", body, content_type=kind)
+
+    assert response.status_code == 415
+    assert response.json()["error"] == "invalid_request"
+    assert response["access-control-allow-origin"] == "*"
+
+
+def test_a_form_is_no_registration_and_json_no_request_for_a_token():
+    assert post_form("/oauth/register/", {"redirect_uris": REDIRECT}).status_code == 415
+    response = Client().post("/oauth/token/", {}, content_type="application/json; charset=utf-8")
+    assert response.status_code == 415

@@ -8,10 +8,11 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
-from django.test import override_settings
+from django.test import Client, override_settings
 from django.urls import include, path
 
 from django_mcp.asgi import django_mcp_application
+from django_mcp.auth import IntrospectionAuthenticator
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.urls import urlpatterns as ours
@@ -142,6 +143,46 @@ def test_a_site_without_an_authorization_server_does_not_start(
         assert "O022" in ids()
         with pytest.raises(ImproperlyConfigured, match="authorization server"):
             django_mcp_application(get_asgi_application())
+
+
+@pytest.mark.parametrize("patterns", ["alone", "without resources"])
+def test_a_view_that_is_served_without_the_wrapper_says_what_is_missing(
+    patterns: str, monkeypatch: pytest.MonkeyPatch
+):
+    """B11"""
+    found = [path("", default_server.urls)]
+    if patterns == "without resources":
+        found.append(path("", include("django_mcp.contrib.oauth.urls")))
+    monkeypatch.setattr(f"{__name__}.urlpatterns", found)
+    authenticators = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
+    with override_settings(ROOT_URLCONF=__name__, DJANGO_MCP={"AUTHENTICATORS": authenticators}):
+        assert "O022" in ids()
+        for _ in range(2):
+            with pytest.raises(ImproperlyConfigured, match="authorization server"):
+                Client().post("/mcp", b"{}", content_type="application/json")
+
+
+def test_a_server_with_another_issuer_whose_metadata_is_nowhere_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    issuer = IntrospectionAuthenticator(
+        url="https://issuer.example/introspect",
+        client_id="shop",
+        client_secret="secret",
+        audience="https://shop.example.com/mcp",
+        issuer="https://issuer.example",
+    )
+    server = MCPServer("of-another-issuer", authenticators=[issuer])
+    alone = [path("foreign/", server.urls)]
+    monkeypatch.setattr(f"{__name__}.urlpatterns", alone)
+    with override_settings(ROOT_URLCONF=__name__):
+        assert "django_mcp.W012" in {each.id for each in run_checks()}
+        django_mcp_application(get_asgi_application())
+        response = Client().post("/foreign/mcp", b"{}", content_type="application/json")
+        assert response.status_code < 500
+    monkeypatch.setattr(f"{__name__}.urlpatterns", [*alone, path("", include("django_mcp.urls"))])
+    with override_settings(ROOT_URLCONF=__name__):
+        assert "django_mcp.W012" not in {each.id for each in run_checks()}
 
 
 def test_an_issuer_of_another_host_than_the_public_one_is_told():

@@ -178,6 +178,26 @@ def test_a_host_with_one_private_address_among_public_ones_is_refused(
         BoundedMetadataFetcher().fetch("https://client.example/client.json")
 
 
+def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypatch: pytest.MonkeyPatch):
+    """R85: a name server that gives another address the second time gains nothing."""
+    told = iter(["8.8.8.8", "127.0.0.1", "127.0.0.1"])
+    dialled: list[tuple[str, int]] = []
+
+    def resolve(*_args: Any, **_options: Any) -> Any:
+        return [(socket.AF_INET, 1, 6, "", (next(told), 443))]
+
+    def dial(address: tuple[str, int], **_options: Any) -> Any:
+        dialled.append(address)
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", dial)
+    with pytest.raises(CIMDError):
+        BoundedMetadataFetcher().fetch("https://client.example/client.json")
+
+    assert dialled == [("8.8.8.8", 443)]
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -31,6 +31,7 @@ def string(name: Any) -> dict[str, Any]:
 
 
 def test_annotated_properties_are_found_in_order_at_any_depth():
+    """AMB-12: nested ones too."""
     found = header_params(
         schema(
             plain={"type": "string"},
@@ -69,7 +70,7 @@ def test_names_that_differ_by_case_only_are_refused():
     "kind", ["number", "array", "object", "null", ["string"], ["string", "null"], None]
 )
 def test_only_strings_integers_and_booleans_fit(kind):
-    """HDR-12."""
+    """HDR-12, AMB-12."""
     with pytest.raises(InvalidHeaderName, match="Only a string, integer or boolean"):
         header_params(schema(a={"type": kind, "x-mcp-header": "A"}))
 

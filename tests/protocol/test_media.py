@@ -98,9 +98,9 @@ def test_any_text_gets_a_verdict(text):
 
 @pytest.mark.parametrize("unit", [",", ";", '"', '",', "*/*;q=0,", "\\", '\\"', "a/b;c=d;"])
 def test_a_long_header_is_judged_in_no_time(unit):
-    start = time.perf_counter()
+    start = time.process_time()
 
     admits_post(unit * 20_000)
     is_json("application/json;" + unit * 20_000)
 
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

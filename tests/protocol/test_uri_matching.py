@@ -248,12 +248,12 @@ def test_any_uri_matches_or_not_and_what_matches_is_safe(text, uri):
 @pytest.mark.parametrize("unit", ["a", "/", ".", "%", "%2e", ";b=", "&d=", "a/", ",", "x:", "é"])
 def test_a_long_uri_is_judged_in_no_time(template, unit):
     parsed = UriTemplate(template)
-    start = time.perf_counter()
+    start = time.process_time()
 
     parsed.match("x:" + unit * (MAX_URI_CHARS // len(unit)))
     parsed.match("x:" + unit * 1_000_000)
 
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_uri_over_the_bound_matches_nothing():

@@ -34,10 +34,10 @@ async def call(site: Running, name: str, /, **arguments: Any) -> dict[str, Any]:
     return found["result"]
 
 
-async def open_session(site: Running) -> str:
+async def open_session(site: Running, capabilities: dict[str, Any] | None = None) -> str:
     params = {
         "protocolVersion": R4.name,
-        "capabilities": {},
+        "capabilities": capabilities or {},
         "clientInfo": {"name": "tests", "version": "1"},
     }
     answer = await ask(site, message("initialize", params, revision=R4))

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.db import transaction
 from django.dispatch import Signal
 from django.test import override_settings
+from django.utils import timezone
 
 from django_mcp import MCPServer, default_server, notify_tools_list_changed, signals
+from django_mcp.models import Session
 from django_mcp.push.checks import check_bus, check_layer
 from django_mcp.push.choice import choose_bus
 from django_mcp.push.observer import flush_signals
@@ -73,12 +79,13 @@ async def test_signals_tell_of_a_session_and_its_stream(
     await client.open()
     await client.tell({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
     async with client.standing():
-        (handle,) = server.connected_sessions()
+        (handle,) = await server.aconnected_sessions()
     await server.aclose_session(handle.key)
     flush_signals()
 
     assert [name for name, _ in heard] == [
         "session_opened",
+        "client_notification",  # that it is initialized
         "client_notification",
         "roots_list_changed",
         "stream_opened",
@@ -87,8 +94,52 @@ async def test_signals_tell_of_a_session_and_its_stream(
     ]
     assert all(values["sender"] is server for _, values in heard)
     assert heard[0][1]["session"].key == handle.key
-    assert heard[1][1]["method"] == "notifications/roots/list_changed"
-    assert heard[4][1]["reason"] == "the client has gone"
+    assert heard[2][1]["method"] == "notifications/roots/list_changed"
+    assert heard[5][1]["reason"] == "the client has gone"
+
+
+@pytest.mark.parametrize("how", ["site", "command", "user"])
+def test_the_end_of_a_session_is_told_of_once_wherever_it_came(
+    transactional_db: None, heard: list[tuple[str, dict[str, Any]]], how: str
+):
+    """By the site, by `mcp_prune` of a session nobody came for, with the account it belonged to."""
+    server = MCPServer(f"ended by {how}", public=True)
+    user = get_user_model().objects.create_user("ann")
+    row = Session.objects.create(
+        digest="0" * 64,
+        server=server.name,
+        revision=R4.name,
+        principal_key="user:1",
+        user=user,
+        client_info={"name": "c"},
+        expires_at=timezone.now() - timedelta(hours=1),
+    )
+    if how == "user":
+        user.delete()
+    elif how == "command":
+        call_command("mcp_prune", stdout=StringIO())
+        call_command("mcp_prune", stdout=StringIO())
+    else:
+        with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
+            assert server.close_session(row.pk.hex)
+            assert not server.close_session(row.pk.hex)
+    flush_signals()
+
+    ((name, told),) = heard
+    assert name == "session_closed"
+    assert told["sender"] is server
+    assert told["session"].key == row.pk.hex
+    assert told["session"].principal == "user:1"
+    assert told["session"].client_info == {"name": "c"}
+    assert told["session"].revision == R4.name
+    assert (
+        told["reason"]
+        == {
+            "site": "the site ended it",
+            "command": "it expired",
+            "user": "its row was deleted",
+        }[how]
+    )
 
 
 async def test_a_receiver_that_fails_disturbs_nobody(
@@ -104,7 +155,7 @@ async def test_a_receiver_that_fails_disturbs_nobody(
     finally:
         signals.session_opened.disconnect(fail)
 
-    assert [name for name, _ in heard] == ["session_opened"]
+    assert [name for name, _ in heard] == ["session_opened", "client_notification"]
     assert "A receiver of a signal failed" in caplog.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,10 @@ class Site:
         out, _ = await process.communicate()
         assert process.returncode == 0
         return out.decode().strip()
+
+    async def tell(self, script: str, *arguments: str) -> Any:
+        """Return what a script in a third process printed as JSON."""
+        return json.loads(await self.run(*arguments, script=script))
 
 
 class PrivateRedis:
@@ -195,11 +201,28 @@ async def test_a_notification_of_the_sites_own_reaches_a_session_once(site: Site
             await older.next(0.5)
 
 
-async def key_of(site: Running) -> str:
-    """Return the key of the only session that has a stream there."""
-    found = (await call(site, "sessions"))["structuredContent"]
-    assert len(found) == 1
-    return found[0]
+async def key_of(site: Site) -> str:
+    """Return the key of the only session that has a stream, once all processes know of that."""
+    async with asyncio.timeout(10):
+        while True:
+            # One of the test before may still be written down.
+            at_first, at_second = [
+                (await call(each, "sessions"))["structuredContent"]
+                for each in (site.first, site.second)
+            ]
+            if at_first == at_second and len(at_first) == 1:
+                return str(at_first[0])
+            await asyncio.sleep(0.1)
+
+
+async def streams_of(site: Site, count: int) -> dict[str, tuple[str, int]]:
+    """Return the name of each stream, and what it hears of, by kind, as a command sees them."""
+    async with asyncio.timeout(40):
+        while True:
+            found = await site.tell("reach", "streams")
+            if len(found) == count:
+                return {kind: (name, uris) for name, kind, uris in found}
+            await asyncio.sleep(0.1)
 
 
 async def test_of_two_streams_in_two_processes_one_gets_a_notification(site: Site):
@@ -236,7 +259,7 @@ async def tell_until(site: Site, listener: Listener, text: str) -> None:
 async def test_a_client_is_pinged_and_answers_in_whichever_process(site: Site):
     session = await open_session(site.first)
     async with standing(site.first, session) as stream:
-        key = await key_of(site.first)
+        key = await key_of(site)
         pinging = asyncio.create_task(call(site.second, "ping", session=key))
         asked = await stream.until("ping")
         answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {}}
@@ -249,10 +272,56 @@ async def test_a_client_is_pinged_and_answers_in_whichever_process(site: Site):
 async def test_a_session_that_is_ended_elsewhere_loses_its_stream(site: Site):
     session = await open_session(site.first)
     async with standing(site.first, session) as stream:
-        key = await key_of(site.first)
+        key = await key_of(site)
         assert (await call(site.second, "end", session=key))["structuredContent"] is True
 
         assert await stream.next() is None
+
+
+@pytest.mark.parametrize("at", [0, 1])
+async def test_a_thread_knows_and_reaches_the_clients_of_all_processes(site: Site, at: int) -> None:
+    """In whichever process: where the stream is, and at another."""
+    asked = (site.first, site.second)[at]
+    session = await open_session(site.first)
+    async with standing(site.first, session) as stream:
+        key = await key_of(site)
+        assert (await call(asked, "sessions_from_a_thread"))["structuredContent"] == [key]
+        pinging = asyncio.create_task(call(asked, "ping_from_a_thread", session=key))
+        await answer_ping(site.first, stream, session)
+        assert (await pinging)["structuredContent"] > 0
+        assert (await call(asked, "end_from_a_thread", session=key))["structuredContent"] is True
+
+        assert await stream.next() is None
+
+
+@pytest.mark.parametrize("how", ["end", "end on a loop"])
+async def test_a_command_knows_and_reaches_the_clients_of_all_processes(
+    site: Site, how: str
+) -> None:
+    session = await open_session(site.second)
+    async with (
+        standing(site.second, session) as stream,
+        listening(site.first, "stock://reach", "stock://more") as listener,
+    ):
+        key = await key_of(site)
+        assert await site.tell("reach", "sessions") == [key]
+        kinds = await streams_of(site, 2)
+        assert kinds["listen"][1] == 2
+        pinging = asyncio.create_task(site.tell("reach", "ping", key))
+        await answer_ping(site.first, stream, session)
+        assert (await pinging) > 0
+        assert await site.tell("reach", "close", kinds["listen"][0]) == "closed"
+        assert (await listener.next() or {}).get("id") == "listen"
+        assert await site.tell("reach", how, key) is True
+
+        assert await stream.next() is None
+
+
+async def answer_ping(at: Running, stream: Listener, session: str) -> None:
+    # A process may have to start first.
+    asked = await stream.until("ping", 40)
+    answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {}}
+    assert (await ask(at, answer, **{"mcp-session-id": session})).status == 202
 
 
 async def test_a_stream_is_written_down_and_can_be_closed_from_elsewhere(site: Site):
@@ -264,6 +333,31 @@ async def test_a_stream_is_written_down_and_can_be_closed_from_elsewhere(site: S
 
         assert (await stream.next() or {}).get("id") == "listen"
         await until_rows(site, lambda rows: name not in rows)
+
+
+async def test_a_stream_whose_row_was_deleted_is_closed_though_nobody_said_so(site: Site):
+    """In its own process, which looks for it; and no other stream of that process."""
+    before = set((await call(site.first, "rows"))["structuredContent"])
+    async with listening(site.first, "stock://kept") as kept:
+        rows = await until_rows(site, lambda rows: rows - before)
+        async with listening(site.first, "stock://lost") as lost:
+            (name,) = await until_rows(site, lambda found: found - rows) - rows
+            await call(site.second, "forget", stream=name)
+
+            assert (await lost.next() or {}).get("id") == "listen"
+        await call(site.second, "change", uri="stock://kept")
+        await kept.until("notifications/resources/updated")
+
+
+async def test_streams_of_a_process_that_was_forgotten_are_written_down_again(site: Site):
+    before = set((await call(site.first, "rows"))["structuredContent"])
+    async with listening(site.first, "stock://again") as stream:
+        (name,) = await until_rows(site, lambda rows: rows - before) - before
+        assert (await call(site.second, "forget_process", stream=name))["structuredContent"] >= 2
+        await until_rows(site, lambda rows: name in rows)
+        await call(site.second, "change", uri="stock://again")
+
+        await stream.until("notifications/resources/updated")
 
 
 async def until_rows(site: Site, holds: Callable[[set[str]], object]) -> set[str]:

@@ -247,10 +247,10 @@ def test_formats_and_encodings_are_hints_only():
 
 def within(seconds: float, schema: Any, value: Any) -> list[tuple[str, str]]:
     validator = compile_schema(schema, "a test", is_input=False)
-    started = time.perf_counter()
+    started = time.process_time()
     validator.is_valid(value)
     found = validator.problems(value)
-    assert time.perf_counter() - started < seconds
+    assert time.process_time() - started < seconds
     return [(problem.pointer, problem.message) for problem in found]
 
 

@@ -12,27 +12,33 @@ from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.wire import WireClient
 
-ON_BOTH_TRANSPORTS = {
-    "test_ask_together",
-    "test_asking",
-    "test_back_channel",
-    "test_lifecycle",
-    "test_lists",
-    "test_resources_and_prompts",
-    "test_tools",
+WITHOUT_A_TRANSPORT = {
+    "test_admission": "climbs the ladder itself, with headers and, as on a pipe, without",
+    "test_any_input": "hands texts to `handle_raw`; tests/transports/stdio has bad input of its own",
+    "test_any_output": "hundreds of results, whose form is the revision's and no transport's",
+    "test_shield": "hands messages to `handle_raw`, on a connection as a pipe has it",
 }
-"""Modules whose tests are run twice: as HTTP brings the messages, and as a pipe does."""
+"""Modules whose tests are run once, and why. All others are run as HTTP brings the messages and as
+a pipe does; single tests of them that a pipe has no place for say why by the mark `http_only`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
-    is_http_only = metafunc.definition.get_closest_marker("http_only") is not None
     if (
-        module in ON_BOTH_TRANSPORTS
+        module not in WITHOUT_A_TRANSPORT
         and inspect.iscoroutinefunction(metafunc.function)
-        and not is_http_only
+        and why_http_only(metafunc.definition) is None
     ):
         metafunc.parametrize("transport", ["http", "stdio"], indirect=True)
+
+
+def why_http_only(test: pytest.Item) -> str | None:
+    """Return why a test means nothing on a pipe; None when it does."""
+    mark = test.get_closest_marker("http_only")
+    if mark is None:
+        return None
+    (reason,) = mark.args
+    return str(reason)
 
 
 @pytest.fixture(autouse=True)
@@ -40,14 +46,15 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Have the clients that a test makes speak over that transport."""
     name: str = getattr(request, "param", "http")
     if name == "stdio":
-        if request.node.get_closest_marker("http_only") is not None:
-            pytest.skip("a pipe has no such message")
-        from tests.transports.stdio.scripted import PipeClient, close_all
+        reason = why_http_only(request.node)
+        if reason is not None:
+            pytest.skip(reason)
+        from tests.transports.stdio.scripted import close_all, piped
 
         for module in (request.module, sys.modules[__name__]):
-            for client in ("WireClient", "StreamClient"):
-                if hasattr(module, client):
-                    monkeypatch.setattr(module, client, PipeClient)
+            for name, found in vars(module).items():
+                if isinstance(found, type) and issubclass(found, WireClient):
+                    monkeypatch.setattr(module, name, piped(found))
         test = request.node.obj
 
         @functools.wraps(test)

@@ -91,7 +91,7 @@ def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
     ],
 )
 def test_what_meta_must_hold_is_asked_for_first(params: Any) -> None:
-    """VER-24"""
+    """VER-24, AMB-21"""
     assert refused(climb(Request(1, "no/such", params), sent(mcp_protocol_version=R5.name))) == (
         400,
         INVALID_PARAMS,
@@ -198,6 +198,23 @@ def test_an_unknown_log_level_is_an_invalid_parameter() -> None:
     assert outcome.code == INVALID_PARAMS
 
 
+def test_the_first_rung_that_fails_answers() -> None:
+    """AMB-11: of a request that is wrong in every way, each fault in its turn."""
+    request = stateless("no/such", **{CAPABILITIES: 5, VERSION: "v999"})
+    headers = {"mcp_protocol_version": R4.name, "mcp_method": "tools/list"}
+    meta = request.params["_meta"]
+
+    assert refused(climb(request, sent(**headers))) == (400, INVALID_PARAMS)
+    meta[CAPABILITIES] = {}
+    assert refused(climb(request, sent(**headers))) == (400, HEADER_MISMATCH)
+    headers["mcp_protocol_version"] = "v999"
+    assert refused(climb(request, sent(**headers))) == (400, UNSUPPORTED_PROTOCOL_VERSION)
+    headers["mcp_protocol_version"] = meta[VERSION] = R5.name
+    assert refused(climb(request, sent(**headers))) == (400, HEADER_MISMATCH)
+    headers["mcp_method"] = "no/such"
+    assert refused(climb(request, sent(**headers))) == (404, METHOD_NOT_FOUND)
+
+
 def test_headers_are_not_asked_for_where_there_are_none() -> None:
     """HDR-16"""
     assert served(climb(stateless())) is R5
@@ -228,7 +245,7 @@ def test_without_a_session_the_header_names_the_revision(revision: Any) -> None:
 
 
 def test_without_a_header_the_second_revision_is_assumed() -> None:
-    """HTTP-18"""
+    """HTTP-18, AMB-21"""
     assert served(climb(Request(1, "tools/list", {}), sent())) is R2
     without = RevisionSet([R3.name, R4.name, R5.name])
     assert served(climb(Request(1, "tools/list", {}), sent(), revisions=without)) is R4
@@ -236,12 +253,21 @@ def test_without_a_header_the_second_revision_is_assumed() -> None:
 
 def test_an_unknown_version_header_is_refused() -> None:
     """HTTP-17"""
-    outcome = climb(Request(1, "tools/list", {}), sent(mcp_protocol_version="9999-01-01"))
+    for params in ({}, {"_meta": {"progressToken": 1}}, {"_meta": None}):
+        outcome = climb(Request(1, "tools/list", params), sent(mcp_protocol_version="9999-01-01"))
+        assert refused(outcome) == (400, -32022)
 
-    assert refused(outcome)[0] == 400
     assert refuse_version(sent(mcp_protocol_version="9999-01-01"), ALL) is not None
     assert refuse_version(sent(mcp_protocol_version=R3.name), ALL) is None
     assert refuse_version(sent(), ALL) is None
+
+
+@pytest.mark.parametrize(("accept", "status"), [("application/json", 406), ("*/*", 404)])
+def test_listening_takes_an_event_stream(accept: str, status: int) -> None:
+    """A client that does not accept one is told so; where there is none, there is no such method."""
+    headers = sent(mcp_protocol_version=R5.name, mcp_method="subscriptions/listen", accept=accept)
+
+    assert refused(climb(stateless("subscriptions/listen"), headers))[0] == status
 
 
 def test_an_extra_meta_key_does_not_make_a_request_stateless() -> None:

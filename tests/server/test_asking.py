@@ -110,10 +110,11 @@ def accept(**content: Any) -> dict[str, Any]:
 async def test_a_handler_asks_round_by_round(
     newest: WireClient, server: MCPServer, tools: list[str]
 ) -> None:
-    """MRT-02, MRT-03, MRT-08, MRT-09, MRT-12, TOOL-17"""
+    """MRT-02, MRT-03, MRT-08, MRT-09, MRT-12, TOOL-17, CLI-03, RPC-16"""
     first = await newest.result("tools/call", call())
 
     assert first["resultType"] == "input_required"
+    assert newest.sink.messages == []
     assert first["inputRequests"]["question-1"] == {
         "method": "elicitation/create",
         "params": {
@@ -254,7 +255,7 @@ async def test_prompts_and_resources_ask_as_tools_do(newest: WireClient) -> None
 
 
 async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> None:
-    """MRT-04, ELI-01, CLI-01, VER-26"""
+    """MRT-04, ELI-01, CLI-01, VER-26, CLI-03"""
     for name, wanted in (("order", {"elicitation": {"form": {}}}), ("aorder", {"sampling": {}})):
         status, error = await newest.error("tools/call", {**call(name), "_meta": {}})
         assert (status, error["code"]) == (400, -32021)
@@ -263,7 +264,7 @@ async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> No
     assert "inputRequests" in await newest.result("tools/call", {**call(), "_meta": plain})
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("a pipe has a session")
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 async def test_without_a_session_older_clients_cannot_be_asked(
     server: MCPServer, revision: Any

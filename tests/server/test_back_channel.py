@@ -260,7 +260,7 @@ async def test_answers_of_others_are_ignored(server: MCPServer) -> None:
     assert (await call.answer())["result"]["content"][0]["text"] == "not ordered: decline"
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
 async def test_cancelling_the_call_gives_the_question_up(server: MCPServer) -> None:
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
@@ -278,7 +278,7 @@ async def test_cancelling_the_call_gives_the_question_up(server: MCPServer) -> N
     assert "error" in await call.answer()
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("several calls on one pipe cannot be told apart by where a question comes")
 async def test_ids_of_our_requests_are_never_used_again(server: MCPServer) -> None:
     """RPC-07"""
     client = await connect(server, R4)

@@ -62,7 +62,7 @@ async def test_the_server_names_itself_as_the_reader_knows_it(server: MCPServer)
 
 
 async def test_discover_tells_versions_capabilities_and_identity(newest: WireClient) -> None:
-    """VER-20, VER-27, VER-31, CCH-01"""
+    """VER-20, VER-27, VER-31, CCH-01, AMB-15"""
     result = await newest.result("server/discover")
 
     assert result["supportedVersions"] == [R5.name]
@@ -99,7 +99,7 @@ async def test_capabilities_follow_what_is_registered(
     assert (await client.error("tools/list"))[1]["code"] == -32601
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("a pipe can")
 async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -> None:
     """LOG-01"""
     silent = WireClient(server, R5, streams=False)
@@ -150,7 +150,7 @@ async def test_two_requests_share_nothing_on_one_pipe(server: MCPServer) -> None
     assert connection.revision is None
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("it is told by headers")
 async def test_a_server_may_speak_some_revisions_only() -> None:
     modern = MCPServer("tests", revisions=[R5.name])
     legacy = MCPServer("tests", revisions=[R3.name, R4.name])
@@ -172,7 +172,7 @@ async def test_streams_and_sessions_are_refused_in_stateless_mode(server: MCPSer
 
 
 async def test_notifications_are_taken_in_silence(client: WireClient) -> None:
-    """RPC-06, HTTP-05, HTM-03, CAN-02"""
+    """RPC-06, HTTP-05, HTM-03, CAN-02, AMB-12"""
     for method in ("notifications/cancelled", "notifications/unknown", "tools/list"):
         body = encode({"jsonrpc": "2.0", "method": method, "params": {}})
         reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
@@ -191,7 +191,7 @@ async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b"", marks=pytest.mark.http_only),
+        pytest.param(b"", marks=pytest.mark.http_only("blank lines are no messages")),
         b"{",
         b"\xff",
         b"[]",
@@ -210,9 +210,9 @@ async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, b
     assert "id" not in answer
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
 async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None:
-    """RPC-09, RPC-10, HTM-01"""
+    """RPC-09, RPC-10, HTM-01, AMB-17"""
     batch = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},

@@ -31,6 +31,11 @@ def make_server(**options: Any) -> MCPServer:
         return await ctx.aping_client() is not None
 
     @server.tool
+    async def hand_over(ctx: Context[Any]) -> dict[str, Any]:
+        """Tell what somebody needs who goes on with the work elsewhere."""
+        return {"key": ctx.session_key, "token": ctx.meta.get("progressToken")}
+
+    @server.tool
     async def chatter(ctx: Context[Any], count: int) -> str:
         for number in range(count):
             await ctx.ainfo(number)
@@ -72,6 +77,7 @@ def server() -> MCPServer:
 
 
 async def test_each_list_can_be_told_to_have_changed(server: MCPServer) -> None:
+    """TOOL-02, RSC-10, PRM-05"""
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("tools", "prompts", "resources"):
@@ -117,10 +123,12 @@ async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
     listener.leave()
 
 
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
+    """SEC-04"""
     one, other = await connect(server), await connect(server)
     async with one.standing() as stream:
-        (handle,) = server.connected_sessions()
+        (handle,) = await server.aconnected_sessions()
         async with other.standing():
             assert server.notify_elicitation_complete(handle.key, "e1") == 1
             heard = await stream.sink.message()
@@ -128,6 +136,28 @@ async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
     assert str(one.session_id) not in repr(handle)
     assert heard["method"] == "notifications/elicitation/complete"
     assert heard["params"] == {"elicitationId": "e1"}
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_progress_is_told_from_outside_of_its_handler(server: MCPServer) -> None:
+    """By a key that the handler handed on, for the token of its request, and to nobody else."""
+    one, other = await connect(server), await connect(server)
+    async with one.standing() as stream, other.standing() as silent:
+        handed = await one.call("hand_over", _meta={"progressToken": "t1"})
+        key, token = (handed["structuredContent"][name] for name in ("key", "token"))
+        told = {"progressToken": token, "progress": 1, "total": 2}
+
+        assert server.notify("notifications/progress", told, session=key) == 1
+        assert server.notify("notifications/own") == 2
+        assert (await stream.sink.message())["params"] == told
+        assert (await silent.sink.message())["method"] == "notifications/own"
+    assert one.session_id not in (None, key)
+
+
+async def test_without_a_session_there_is_no_key_of_it(server: MCPServer) -> None:
+    handed = await StreamClient(server, R5).call("hand_over")
+
+    assert handed["structuredContent"] == {"key": None, "token": None}
 
 
 def test_too_much_is_refused_at_once(server: MCPServer) -> None:
@@ -168,6 +198,7 @@ async def test_only_who_may_see_a_resource_now_hears_of_it(
 
 
 async def test_what_is_registered_meanwhile_is_told_once(server: MCPServer) -> None:
+    """TOOL-02"""
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("a", "b", "c"):
@@ -178,10 +209,11 @@ async def test_what_is_registered_meanwhile_is_told_once(server: MCPServer) -> N
         assert (await stream.sink.message())["method"] == "notifications/end"
 
 
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_a_client_is_pinged_on_its_standing_stream(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
-        (handle,) = server.connected_sessions()
+        (handle,) = await server.aconnected_sessions()
         pinging = asyncio.create_task(server.aping_client(handle.key))
         asked = await stream.sink.message()
         assert asked["method"] == "ping"
@@ -200,7 +232,9 @@ async def test_a_handler_pings_its_client(server: MCPServer) -> None:
     assert (await running.answer())["result"]["content"][0]["text"] == "true"
 
 
+@pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
 async def test_a_client_that_leaves_pings_unanswered_loses_its_stream() -> None:
+    """PNG-02"""
     server = make_server(ping_interval_s=1e-9, ping_failures=2)
     client = await connect(server)
     stream = client.listen()
@@ -233,6 +267,7 @@ async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
 
 
 async def test_log_messages_are_limited() -> None:
+    """LOG-09"""
     server = make_server(log_rate=3)
     client = await connect(server)
     running = client.call_tool("chatter", {"count": 50})
@@ -243,6 +278,7 @@ async def test_log_messages_are_limited() -> None:
     assert len(sent) < 50
 
 
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
 async def test_the_first_stream_of_a_session_can_begin_with_the_lists() -> None:
     server = make_server(tells_lists_at_start=True)
     client = await connect(server)
@@ -255,6 +291,7 @@ async def test_the_first_stream_of_a_session_can_begin_with_the_lists() -> None:
     assert heard == [f"notifications/{name}/list_changed" for name in ("tools", "resources")]
 
 
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
 async def test_old_streams_are_closed(server: MCPServer) -> None:
     young, old = await connect(server), await connect(server)
     streams = [young.listen(), old.listen()]
@@ -269,15 +306,16 @@ async def test_old_streams_are_closed(server: MCPServer) -> None:
     streams[0].leave()
 
 
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
 async def test_a_stream_and_a_session_can_be_ended_by_the_site(server: MCPServer) -> None:
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
-    await server.aclose_stream(server.open_streams()[0].id)
+    await server.aclose_stream((await server.aopen_streams())[0].id)
     assert (await stream.reply()).status == 200
     again = client.listen()
     await again.sink.next()
-    (handle,) = server.connected_sessions()
+    (handle,) = await server.aconnected_sessions()
     assert await server.aclose_session(handle.key)
     assert not await server.aclose_session(handle.key)
     await again.reply()
@@ -285,6 +323,7 @@ async def test_a_stream_and_a_session_can_be_ended_by_the_site(server: MCPServer
     assert (await client.listen().reply()).status == 404
 
 
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
 async def test_no_stream_is_opened_while_the_process_ends(server: MCPServer) -> None:
     client = await connect(server)
     stream = client.listen()

@@ -62,8 +62,9 @@ def exchange_of(client: WireClient, **headers: str) -> Exchange:
     )
 
 
+@pytest.mark.http_only("a pipe has no session ids")
 async def test_a_handshake_opens_a_session(client: WireClient) -> None:
-    """SES-01, SES-02: an id of visible ASCII, 128 random bits or more, another each time."""
+    """SES-01, SES-02, SEC-02: an id of visible ASCII, 128 random bits or more, another each time."""
     await client.open()
     other = WireClient(client.server, client.revision)
     await other.open()
@@ -75,6 +76,7 @@ async def test_a_handshake_opens_a_session(client: WireClient) -> None:
     assert all(0x21 <= ord(char) <= 0x7E for char in client.session_id)
 
 
+@pytest.mark.http_only("a pipe has no session ids")
 async def test_a_refused_handshake_opens_none(server: MCPServer) -> None:
     """SES-01: minted with a successful result only."""
     request = message("initialize", {"protocolVersion": 7}, revision=R4)
@@ -84,6 +86,7 @@ async def test_a_refused_handshake_opens_none(server: MCPServer) -> None:
     assert await server.sessions.find("x" * 43) is None
 
 
+@pytest.mark.http_only("a pipe has no session ids")
 async def test_without_its_id_there_is_no_way_in(client: WireClient) -> None:
     """SES-03"""
     status, error = await client.error("tools/list", drop="mcp-session-id")
@@ -93,6 +96,7 @@ async def test_without_its_id_there_is_no_way_in(client: WireClient) -> None:
 
 
 @pytest.mark.parametrize("token", ["x" * 43, "", "é", "y" * 5000, "../..", "0"])
+@pytest.mark.http_only("a pipe has no session ids")
 async def test_an_invented_id_is_unknown(client: WireClient, token: str) -> None:
     """SES-04"""
     await client.open()
@@ -101,8 +105,9 @@ async def test_an_invented_id_is_unknown(client: WireClient, token: str) -> None
     assert status == 404
 
 
+@pytest.mark.http_only("a pipe has no session ids")
 async def test_what_is_foreign_is_unknown(server: MCPServer) -> None:
-    """SES-07: the same answer to all who did not open it, whoever they are."""
+    """SES-07, SEC-04: the same answer to all who did not open it, whoever they are."""
     owner = WireClient(server, R4, principal=Person("ann"))
     await owner.open()
     replies = []
@@ -118,6 +123,7 @@ async def test_what_is_foreign_is_unknown(server: MCPServer) -> None:
     assert (await owner.result("tools/list"))["tools"]
 
 
+@pytest.mark.http_only("a pipe has no session ids")
 async def test_a_session_of_one_server_is_unknown_to_another() -> None:
     one, other = MCPServer("one"), MCPServer("other")
     other.sessions = one.sessions
@@ -129,6 +135,7 @@ async def test_a_session_of_one_server_is_unknown_to_another() -> None:
     assert status == 404
 
 
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_a_client_ends_its_session(client: WireClient) -> None:
     """SES-04, SES-05"""
     await client.open()
@@ -139,6 +146,7 @@ async def test_a_client_ends_its_session(client: WireClient) -> None:
     assert (ended.status, status, again.status) == (204, 404, 404)
 
 
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
@@ -162,8 +170,9 @@ async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
     assert status == 200
 
 
+@pytest.mark.http_only("it is told by headers")
 async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
-    """SES-09: refused with a live id; with one that is over, a new session opens."""
+    """SES-09, AMB-25: refused with a live id; with one that is over, a new session opens."""
     await client.open()
     params = {
         "protocolVersion": client.revision.name,
@@ -179,6 +188,7 @@ async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
     assert client.session_id != first
 
 
+@pytest.mark.http_only("it is told by headers")
 async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
     """VER-07, HTTP-19: another supported version in the header changes nothing; a wrong one is 400."""
     client = WireClient(server, R2)
@@ -190,8 +200,9 @@ async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
     assert status == 400
 
 
+@pytest.mark.http_only("it is told by headers")
 async def test_the_stateless_revision_has_none(server: MCPServer) -> None:
-    """HTM-10: its messages are served beside sessions, whatever id they name."""
+    """HTM-10, VER-30: its messages are served beside sessions, whatever id they name."""
     newest = WireClient(server, R5)
     result = await newest.call("forget")
     status, _ = await newest.send("tools/list", mcp_session_id="anything")
@@ -212,6 +223,7 @@ async def test_data_belongs_to_its_session(server: MCPServer) -> None:
     assert result["content"][0]["text"] == '["a","c"]'
 
 
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_idle_sessions_end(server: MCPServer) -> None:
     """SES-08"""
     now = [0.0]
@@ -226,6 +238,7 @@ async def test_idle_sessions_end(server: MCPServer) -> None:
     assert status == 404
 
 
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_sessions_are_bounded() -> None:
     """The one that was idle for longest makes room."""
     server = MCPServer("small", max_sessions=3, max_sessions_each=2)
@@ -242,6 +255,7 @@ async def test_a_server_may_insist_on_initialized() -> None:
     server = MCPServer("strict", require_initialized=True)
     server.tool(name="t")(lambda: "x")
     client = WireClient(server, R4)
+    await client.open(is_ready=False)
     status, _ = await client.error("tools/list")
     await client.result("ping")
     await notify(client, "notifications/initialized")
@@ -250,13 +264,16 @@ async def test_a_server_may_insist_on_initialized() -> None:
     assert (await client.result("tools/list"))["tools"]
 
 
-async def test_a_stateful_server_sends_clients_of_both_to_the_handshake() -> None:
-    """Refused with 400 and -32600, which no client takes for a modern answer."""
+async def test_a_stateful_server_sends_clients_of_both_to_the_handshake(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Refused with 400 and -32600, which no client takes for a modern answer; on a pipe with -32601."""
+    is_pipe = "stdio" in request.node.callspec.id
     server = MCPServer("stateful", mode=Mode.STATEFUL)
     status, error = await WireClient(server, R5).error("server/discover")
     await WireClient(server, R4).open()
 
-    assert (status, error["code"]) == (400, -32600)
+    assert (status, error["code"]) == (400, -32601 if is_pipe else -32600)
 
 
 async def test_levels_are_of_the_session(server: MCPServer) -> None:
@@ -277,6 +294,7 @@ async def test_levels_are_of_the_session(server: MCPServer) -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+@pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
 async def test_cancelling_reaches_own_calls_only(server: MCPServer, revision: Revision) -> None:
     """CAN-01, CAN-10: ids are of one session; another's are out of reach."""
     begun = asyncio.Event()

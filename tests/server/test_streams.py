@@ -16,6 +16,7 @@ from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import R2, R3, R4, R5
 
+NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
 RESUMABLE = pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
 
 
@@ -73,6 +74,7 @@ async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision:
     assert heard == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
+@pytest.mark.http_only("a pipe is one stream, and no other is opened")
 async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
     """HTTP-16: the newest; when it ends, the one before."""
     client = await connect(server, R4)
@@ -86,6 +88,7 @@ async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> No
 
 
 async def test_updates_go_to_subscribers_only(server: MCPServer) -> None:
+    """RSC-08"""
     client, other = await connect(server, R4), await connect(server, R4)
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
@@ -115,6 +118,7 @@ async def test_what_is_registered_elsewhere_is_not_heard_of(server: MCPServer) -
         assert server.hub.announce(Change(server="another", list="tools")) == 0
 
 
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
     client = await connect(server, R4)
     stream = client.listen()
@@ -127,6 +131,7 @@ async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
     assert not server.hub.streams
 
 
+@pytest.mark.http_only("a pipe that is closed is not come back to")
 async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPServer) -> None:
     """HTTP-09"""
     client = await connect(server, R4)
@@ -139,6 +144,7 @@ async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPS
     assert await stream.sink.next() == (None, {"retry": 1000})
 
 
+@pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
 async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
     """SUB-13: it costs nobody else."""
     client, other = await connect(server, R4), await connect(server, R4)
@@ -171,6 +177,7 @@ async def test_the_same_news_is_not_queued_twice(server: MCPServer) -> None:
         assert stream.sink.items.qsize() == 0
 
 
+@pytest.mark.http_only("a pipe is one stream, and no other is opened")
 async def test_streams_are_bounded() -> None:
     server = MCPServer("small", max_streams=1)
     client = await connect(server, R4)
@@ -191,10 +198,12 @@ async def listen(client: StreamClient, wanted: Any, id: Any = "listen-1") -> Any
 
 @pytest.mark.parametrize("id", ["listen-1", 7])
 async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) -> None:
-    """SUB-01, SUB-02, SUB-03"""
+    """CAN-07, SUB-01, SUB-02, SUB-03, AMB-19: of what there is not, nothing is ever heard."""
     client = StreamClient(server, R5)
     wanted = {
         "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourcesListChanged": "yes",
         "resourceSubscriptions": ["stock://mug", "other://x", "stock://mug"],
         "unknown": True,
     }
@@ -202,8 +211,8 @@ async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) ->
     marked = {"io.modelcontextprotocol/subscriptionId": id}
     server.hub.announce(Change(server=server.name, list="prompts"))
     server.hub.announce(Change(server=server.name, method="notifications/custom"))
-    server.hub.announce(Change(server=server.name, uri="stock://cup"))
-    server.hub.announce(Change(server=server.name, uri="stock://mug"))
+    for uri in ("stock://cup", "other://x", "stock://mug"):
+        server.hub.announce(Change(server=server.name, uri=uri))
     updated = await stream.sink.message()
     server.hub.end_streams(Ending.SHUTDOWN)
     body = await stream.answer()
@@ -212,7 +221,10 @@ async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) ->
         "jsonrpc": "2.0",
         "method": "notifications/subscriptions/acknowledged",
         "params": {
-            "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]},
+            "notifications": {
+                "toolsListChanged": True,
+                "resourceSubscriptions": ["stock://mug", "other://x"],
+            },
             "_meta": marked,
         },
     }
@@ -220,6 +232,106 @@ async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) ->
     assert updated["params"] == {"uri": "stock://mug", "_meta": marked}
     assert body["result"]["resultType"] == "complete"
     assert body["result"]["_meta"].items() >= marked.items()
+    # CAN-07: the result is all there is to its end.
+    assert stream.sink.items.empty()
+
+
+async def test_a_change_right_behind_the_acknowledgement_is_heard_of(server: MCPServer) -> None:
+    """SUB-10: whatever happens once the client knows that it is listening."""
+    client = StreamClient(server, R5)
+    stream = client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    send = stream.sink.send
+
+    async def change(message: bytes, event_id: str | None = None) -> None:
+        if b"acknowledged" in message:
+            server.hub.announce(tools_changed(server))
+        await send(message, event_id)
+
+    stream.sink.send = change  # type: ignore[method-assign]
+    methods = [(await stream.sink.message())["method"] for _ in range(2)]
+    stream.leave()
+
+    assert methods == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+    ]
+
+
+async def test_progress_stays_on_the_stream_of_its_request(
+    server: MCPServer, go: asyncio.Event
+) -> None:
+    """PRG-08, SUB-07: a listener hears of nothing that concerns a call."""
+    client = StreamClient(server, R5)
+    listening, _ = await listen(client, {"toolsListChanged": True})
+    meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
+    call = client.call_tool("work", _meta=meta)
+    heard = await call.sink.message()
+    go.set()
+    await call.answer()
+    server.hub.announce(tools_changed(server))
+    first = await listening.sink.message()
+    listening.leave()
+
+    assert heard["params"]["progressToken"] == "p"
+    assert first["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.http_only("a pipe is one stream")
+@RESUMABLE
+async def test_calls_at_the_same_time_keep_their_progress_apart(
+    server: MCPServer, go: asyncio.Event, revision: Revision
+) -> None:
+    """PRG-07"""
+    client = await connect(server, revision)
+    calls = {
+        token: client.begin(
+            "tools/call",
+            {"name": "work", "arguments": {}, "_meta": {"progressToken": token}},
+            id=f"call {token}",
+        )
+        for token in ("a", "b", 0)
+    }
+    first = {token: await call.sink.message() for token, call in calls.items()}
+    go.set()
+    answers = {token: await call.answer() for token, call in calls.items()}
+    second = {token: await call.sink.message() for token, call in calls.items()}
+
+    for token, call in calls.items():
+        told = [each[token]["params"]["progressToken"] for each in (first, second)]
+        assert told == [token, token]
+        assert answers[token]["id"] == f"call {token}"
+        assert call.sink.items.empty()
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_an_events_id_says_which_stream_it_is_of(
+    server: MCPServer, go: asyncio.Event
+) -> None:
+    """RES-02, RES-01, SEC-02: by 122 random bits, so that no two in a session are alike."""
+    client = await connect(server, R4)
+    calls = [
+        client.begin("tools/call", {"name": "work", "_meta": {"progressToken": n}}, id=f"c{n}")
+        for n in range(3)
+    ]
+    ids = [(await call.sink.next())[0] for call in calls]
+    go.set()
+    last = [(await call.reply()).event_id for call in calls]
+    streams = [str(each).split("-")[0] for each in ids]
+
+    assert all(len(each) == 32 and int(each, 16) for each in streams)
+    assert len(set(streams)) == 3
+    assert [str(each).split("-")[0] for each in last] == streams
+    assert len({*ids, *last}) == 6
+
+
+async def test_where_nothing_can_be_heard_of_a_listener_is_told_so() -> None:
+    """SUB-01, AMB-18: the method is there all the same."""
+    server = MCPServer("bare")
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]}
+    stream, acknowledged = await listen(StreamClient(server, R5), wanted)
+    stream.leave()
+
+    assert acknowledged["params"]["notifications"] == {}
 
 
 async def test_listeners_are_independent(server: MCPServer) -> None:
@@ -258,6 +370,7 @@ async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> 
 
 
 @RESUMABLE
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_call_goes_on_without_its_client_and_is_resumed(
     server: MCPServer, go: asyncio.Event, revision: Revision
 ) -> None:
@@ -279,6 +392,7 @@ async def test_a_call_goes_on_without_its_client_and_is_resumed(
     assert b"worked" not in (again.body or b"")
 
 
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_resumed_stream_goes_on_live(server: MCPServer, go: asyncio.Event) -> None:
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
@@ -297,6 +411,19 @@ async def test_a_resumed_stream_goes_on_live(server: MCPServer, go: asyncio.Even
     assert answer["result"]["content"][0]["text"] == "worked"
 
 
+@pytest.mark.http_only("a pipe has no session that ends before it")
+async def test_a_call_whose_client_has_gone_ends_with_its_session(server: MCPServer) -> None:
+    """As an answer that nobody reads, and not as a fault of the transport."""
+    client = await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    await call.sink.next()
+    call.leave()
+    server.hub.end_session(next(iter(server.hub.sessions.values())).key)
+
+    assert (await call.answer())["error"]["code"] == -32800
+
+
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_handler_closes_its_stream_and_the_client_polls(
     server: MCPServer, go: asyncio.Event
 ) -> None:
@@ -322,6 +449,7 @@ async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.E
     assert call.sink.items.empty()
 
 
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_quiet_call_opens_its_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,10 +465,11 @@ async def test_a_quiet_call_opens_its_stream(
     assert reply.event_id is not None
 
 
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_stream_is_resumed_by_its_owner_only(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RES-05: another session gets no events, whatever it knows."""
+    """RES-05, SEC-04: another session gets no events, whatever it knows."""
     monkeypatch.setattr(replay, "GRACE_S", 0.0)
     client, thief = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
@@ -354,6 +483,7 @@ async def test_a_stream_is_resumed_by_its_owner_only(
 
 
 @pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -> None:
     """RES-06"""
     client = await connect(server, R4)
@@ -362,6 +492,7 @@ async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -
     assert reply.status == 400
 
 
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_call_whose_process_died_ends_as_failed(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,13 @@ def server() -> MCPServer:
     async def ask(ctx: Context[Any]) -> str:
         return str((await ctx.aelicit("?", {"type": "object"})).action)
 
+    @server.tool
+    async def tell(ctx: Context[Any]) -> str:
+        wrong: Any = "half"
+        await ctx.aprogress(1, 2)
+        await ctx.aprogress(2, wrong)
+        return "told"
+
     @server.resource("x://give")
     async def read() -> Any:
         return outputs.Given.value
@@ -159,14 +166,6 @@ async def test_a_message_that_breaks_the_rules_is_not_sent(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
     client = WireClient(server, R5)
-    wrong: Any = "half"
-
-    @server.tool
-    async def tell(ctx: Context[Any]) -> str:
-        await ctx.aprogress(1, 2)
-        await ctx.aprogress(2, wrong)
-        return "told"
-
     meta: dict[str, Any] = {"progressToken": "t"}
     await client.result("tools/call", {"name": "tell", "_meta": meta})
 

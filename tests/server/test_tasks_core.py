@@ -185,6 +185,7 @@ async def test_a_client_that_refuses_to_answer_fails_the_tool(client: Legacy):
     assert "refused to answer: No" in result["content"][0]["text"]
 
 
+@pytest.mark.http_only("on a pipe the stream of the call is the standing one")
 async def test_progress_keeps_its_token_and_names_the_task(client: Legacy, gate: Gate):
     await client.open(FORMS)
     gate.may_go_on.clear()
@@ -229,6 +230,9 @@ async def test_who_is_somebody_lists_their_own_page_by_page():
     gate.may_go_on.set()
 
 
+@pytest.mark.http_only(
+    "on a pipe, as without sessions, its id is what opens the task of nobody in particular"
+)
 async def test_nobody_in_particular_has_no_list_and_only_the_tasks_of_the_session(
     server: MCPServer, client: Legacy
 ):

@@ -80,6 +80,7 @@ async def test_how_far_it_is_stands_in_its_status(client: Modern, gate: Gate):
 
 
 async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, gate: Gate):
+    """VER-32, TSX-02"""
     client = Modern(server, declares=False)
     gate.may_go_on.set()
 
@@ -101,6 +102,7 @@ async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, 
 async def test_without_the_declaration_tasks_are_refused(
     server: MCPServer, method: str, params: dict[str, Any]
 ):
+    """AMB-13, TSX-10"""
     client = Modern(server, declares=False)
     name = params.get("taskId") or params.get("name") or "x"
 
@@ -110,6 +112,7 @@ async def test_without_the_declaration_tasks_are_refused(
     assert error["data"] == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
+@pytest.mark.http_only("it is told by headers")
 async def test_the_header_must_name_the_task(client: Modern):
     task_id = await client.create("fail")
 
@@ -218,6 +221,7 @@ async def test_cancelling_stops_the_handler_and_is_acknowledged_again(client: Mo
 
 
 async def test_a_foreign_task_is_as_unknown_as_a_forged_one(server: MCPServer):
+    """SEC-02, TSX-12, TSX-09"""
     own, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
     task_id = await own.create("fail")
     legacy = Legacy(server, principal=Person("a"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -12,6 +13,7 @@ from django_mcp.protocol.content import Audio, Image, ResourceLink
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.protocol.headers import McpHeader
 from django_mcp.protocol.results import ToolResult
+from django_mcp.protocol.revisions import Revision
 from django_mcp.server.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient
@@ -275,7 +277,7 @@ async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -
         assert text(told) == "Tool needs needs a client that declares: sampling"
 
 
-@pytest.mark.http_only
+@pytest.mark.http_only("a pipe has no headers")
 async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
     """HDR-08, HDR-09, HDR-10, HDR-11, HDR-12"""
     calls = []
@@ -327,6 +329,28 @@ async def test_progress_goes_only_up_and_only_to_who_asked(
         )
         assert all(("message" in p) is (client.revision is not R1) for p in sent)
         client.sink.messages.clear()
+
+
+@pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
+async def test_a_flood_of_progress_is_thinned_out_to_its_end(revision: Revision) -> None:
+    """PRG-05: what is left out is made up for by the next; the last is always sent."""
+    server = MCPServer("tests", progress_rate=10)
+    client = WireClient(server, revision)
+
+    @server.tool
+    async def hurry(ctx: Context) -> str:
+        for done in range(1, 1001):
+            await ctx.aprogress(done, 1000)
+        return "done"
+
+    began = time.monotonic()
+    await client.call("hurry", _meta={"progressToken": 1})
+    allowed = 12 + 10 * (time.monotonic() - began)
+    told = [message["params"]["progress"] for message in client.sink.messages]
+
+    assert told[:10] == list(range(1, 11))
+    assert told[-1] == 1000
+    assert len(told) <= allowed
 
 
 async def test_nothing_is_sent_after_the_answer(server: MCPServer, newest: WireClient) -> None:

@@ -39,17 +39,26 @@ class Findings:
             self.strays.append(data)
 
 
-async def run(cluster: Cluster, *, clients: int, rounds: int) -> Findings:
-    """Have the clients of both users talk all at once, each request to another process in turn."""
+async def run(cluster: Cluster, *, clients: int, rounds: int, steps: int = 2) -> Findings:
+    """Have the clients of both users talk all at once, each request to another process in turn.
+
+    Args:
+        cluster: the processes.
+        clients: how many there are of both users together.
+        rounds: calls of each client that say its secret in every way.
+        steps: progress messages of each of these calls.
+    """
     findings = Findings()
     async with asyncio.TaskGroup() as group:
         for number in range(clients):
             user = USERS[number % len(USERS)]
-            group.create_task(_visit(cluster, user, number, rounds, findings))
+            group.create_task(_visit(cluster, user, number, rounds, steps, findings))
     return findings
 
 
-async def _visit(cluster: Cluster, user: str, number: int, rounds: int, findings: Findings) -> None:
+async def _visit(
+    cluster: Cluster, user: str, number: int, rounds: int, steps: int, findings: Findings
+) -> None:
     async with connected(cluster, user=user, at=number) as client:
         client.ids = itertools.count(1)  # the same ids as everybody else's
         await client.ask("resources/subscribe", {"uri": "counter://all"})
@@ -60,29 +69,37 @@ async def _visit(cluster: Cluster, user: str, number: int, rounds: int, findings
             listening = asyncio.create_task(
                 _listen(standing, user, number, rounds, findings, heard)
             )
-            for turn in range(rounds):
-                await _talk(client, user, number, turn, findings)
-            async with asyncio.timeout(60):
-                await heard.wait()
-            listening.cancel()
+            try:
+                for turn in range(rounds):
+                    await _talk(client, user, number, turn, steps, findings)
+                async with asyncio.timeout(60):
+                    await heard.wait()
+            finally:
+                listening.cancel()
 
 
-async def _talk(client: Client, user: str, number: int, turn: int, findings: Findings) -> None:
+async def _talk(
+    client: Client, user: str, number: int, turn: int, steps: int, findings: Findings
+) -> None:
     secret, at = f"canary-{user}-{number}-{turn}", number + turn
     meta = {"progressToken": 1}
     kinds = []
-    async with client.begin("canary", at=at, meta=meta, secret=secret) as stream:
+    async with client.begin("canary", at=at, meta=meta, secret=secret, steps=steps) as stream:
         while True:
             try:
-                message = await stream.message()
+                event = await stream.event()
             except EOFError:
                 break
-            findings.take(json.dumps(message), user, number)
+            if not event.data:
+                continue
+            findings.take(event.data, user, number)
+            message = json.loads(event.data)
             kinds.append(message.get("method"))
             if message.get("method") == "elicitation/create":
                 content = {"name": secret}
                 await client.respond(message, {"action": "accept", "content": content}, at=at + 1)
     assert kinds.count("elicitation/create") == 1, kinds
+    assert kinds.count("notifications/progress") == steps
     assert kinds[-1] is None
     params = {"secret": secret}
     await client.call("tell_mine", at=at + 1, method=PUSHED, params=params)
@@ -100,9 +117,11 @@ async def _listen(
 ) -> None:
     own = 0
     while True:
-        message = await stream.message()
-        findings.take(json.dumps(message), user, number)
+        event = await stream.event()
+        if not event.data:
+            continue
+        findings.take(event.data, user, number)
         findings.pushed += 1
-        own += message.get("method") == PUSHED
+        own += json.loads(event.data).get("method") == PUSHED
         if own == rounds:
             heard.set()

@@ -198,7 +198,9 @@ async def connected(
     cluster: Cluster, *, user: str | None = None, revision: str = "2025-11-25", at: int = 0
 ) -> AsyncIterator[Client]:
     """Yield a client with an open session."""
-    async with httpx.AsyncClient(timeout=LIMIT_S) as http:
+    # Shorter than servers keep an idle connection, or a request could meet its end.
+    limits = httpx.Limits(keepalive_expiry=2.0)
+    async with httpx.AsyncClient(timeout=LIMIT_S, limits=limits) as http:
         client = Client(cluster, http, user=user, revision=revision)
         await client.open(at=at)
         yield client

@@ -59,14 +59,20 @@ def environment(backends: Backends, folder: Path, options: Mapping[str, Any]) ->
 
 @contextmanager
 def serving(
-    backends: Backends, folder: Path, *, server: str = "uvicorn", count: int = 2, **options: Any
+    backends: Backends,
+    folder: Path,
+    *,
+    site: str = SITE,
+    server: str = "uvicorn",
+    count: int = 2,
+    **options: Any,
 ) -> Iterator[Cluster]:
-    """Serve the site in so many processes while the block runs; `options` are of `DJANGO_MCP`."""
+    """Serve a site in so many processes while the block runs; `options` are of `DJANGO_MCP`."""
     extra = environment(backends, folder, options)
     with ExitStack() as stack:
         workers = [
             stack.enter_context(
-                sites.running(SITE, server, log=folder / f"worker{number}.log", extra=extra)
+                sites.running(site, server, log=folder / f"worker{number}.log", extra=extra)
             )
             for number in range(count)
         ]

@@ -53,7 +53,7 @@ async def every_verb(client: Client, session_id: str, *, at: int = 0) -> dict[st
 async def test_a_foreign_session_looks_like_one_that_never_was(
     cluster: Cluster, at: int, thief: str | None
 ) -> None:
-    """SES-04, SES-06, SES-07: on every verb, at either process, and it stays open."""
+    """SES-04, SES-06, SES-07, SEC-01: on every verb, at either process, and it stays open."""
     async with connected(cluster, user="ann") as owner, visitor(cluster, thief) as client:
         assert owner.session_id is not None
         foreign = await every_verb(client, owner.session_id, at=at)
@@ -132,7 +132,7 @@ async def test_a_request_without_a_session_id_says_what_is_missing(cluster: Clus
 
 
 async def test_requests_before_initialized_get_an_answer(cluster: Cluster) -> None:
-    """LIF-05: tolerated unless the site wants the notification."""
+    """VER-06: tolerated unless the site wants the notification."""
     async with visitor(cluster) as client:
         await client.open(is_ready=False)
         ping = await client.ask("ping", at=1)
@@ -282,6 +282,27 @@ async def test_only_whom_it_was_put_to_answers_a_question(cluster: Cluster) -> N
     assert last["result"]["content"][0]["text"] == "truth"
 
 
+async def test_a_cancelled_call_ends_its_stream_without_an_answer(cluster: Cluster) -> None:
+    """AMB-10, CAN-01, CAN-04, CAN-08: from either process; what comes late is ignored."""
+    async with connected(cluster, user="ann") as client:
+        message = client.request("tools/call", {"name": "ask_dataclass", "arguments": {}})
+        cancel = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": message["id"], "reason": "changed my mind"},
+        }
+        async with client.stream(message) as stream:
+            question = await stream.message()
+            assert (await client.send(cancel, at=1)).status_code == 202
+            rest = await stream.rest()
+        await client.respond(question, accept("late"))
+        again = await client.send(cancel)
+
+    assert [each["method"] for each in rest] == ["notifications/cancelled"]
+    assert rest[0]["params"]["requestId"] == question["id"]
+    assert again.status_code == 202
+
+
 def accept(name: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"name": name}}
 
@@ -315,7 +336,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
 async def test_a_forbidden_resource_looks_like_one_that_is_not_there(
     cluster: Cluster, verb: str
 ) -> None:
-    """SUB: subscribing tells nothing about what is hidden."""
+    """RSC-07: subscribing tells nothing about what is hidden."""
     async with connected(cluster, user="bob") as client:
         forbidden = await client.ask(verb, {"uri": "secret://a"})
         unknown = await client.ask(verb, {"uri": "nothing://a"})
@@ -338,9 +359,9 @@ async def test_a_subscription_to_nonsense_is_refused(cluster: Cluster, params: A
 
 
 async def test_a_change_of_a_forbidden_resource_is_not_heard(cluster: Cluster) -> None:
-    """SUB: at 2026-07-28 such a URI is left out of what is acknowledged, too."""
+    """AMB-19: what may not be seen is acknowledged as what is not there, and never heard of."""
     listen = {
-        "notifications": {"resourceSubscriptions": ["secret://a", "counter://a"]},
+        "notifications": {"resourceSubscriptions": ["secret://a", "none://a", "counter://a"]},
         "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -363,7 +384,7 @@ async def test_a_change_of_a_forbidden_resource_is_not_heard(cluster: Cluster) -
         heard = await stream.message()
         await response.aclose()
 
-    assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": ["counter://a"]}
+    assert acknowledged["params"]["notifications"] == listen["notifications"]
     assert heard["params"]["uri"] == "counter://a"
 
 
@@ -416,7 +437,7 @@ async def test_sessions_that_nobody_ends_make_room_for_new_ones(
 
 
 async def test_a_site_may_want_the_notification_first(crowded: Cluster) -> None:
-    """LIF-05: only pings are answered before it."""
+    """VER-06: only pings are answered before it."""
     async with visitor(crowded, "eve") as client:
         await client.open(is_ready=False)
         ping = await client.ask("ping")

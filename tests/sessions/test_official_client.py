@@ -53,7 +53,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_it_is_asked_and_answers_at_the_other_process(
     cluster: Cluster, tool: str, content: Any, expected: str
 ) -> None:
-    """S-ELI-01, S-SAM-01: the answer to a question need not reach the process that asked."""
+    """The answer to a question need not reach the process that asked."""
     person = Person()
     person.content = content
     async with official(cluster, person, user="ann") as (session, road):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import django
 import pytest
 from celery import Celery
 from django.test import override_settings
@@ -19,6 +20,9 @@ QUEUES = {
     "celery": "django_mcp.tasks.celery.CeleryRunner",
 }
 
+# Django has a framework for tasks of its own from 6.0 on, and before that its backport.
+FRAMEWORK = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
+
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     # Of the libraries themselves.
@@ -29,9 +33,11 @@ pytestmark = [
 @pytest.fixture(params=QUEUES)
 def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
     app = Celery("tests", set_as_current=True)
+    # Threads other than this one look for the default, which an app of another test may still be.
+    app.set_default()
     app.conf.task_always_eager = True
     runner = QUEUES[request.param]
-    tasks = {"default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"}}
+    tasks = {"default": {"BACKEND": f"{FRAMEWORK}.backends.immediate.ImmediateBackend"}}
     with override_settings(DJANGO_MCP={"TASK_RUNNER": runner}, TASKS=tasks):
         # Workers find servers by name, and those of other tests may still be there.
         server = MCPServer(request.node.name, public=True)
@@ -46,6 +52,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
 
         yield server
     app.close()
+
+
+def test_the_framework_is_that_of_the_django_in_use():
+    from django_mcp.tasks.django_tasks import run_queued_task
+
+    assert type(run_queued_task).__module__.startswith(f"{FRAMEWORK}.")
 
 
 async def test_a_queue_runs_a_task(server: MCPServer):

@@ -86,12 +86,11 @@ class APIKeyAuthenticator(BearerAuthenticator):
                 allowed_tools=key.allowed_tools,
             ),
             source=self,
-            handle=key.pk,
         )
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_ended`; a key that was revoked, expired or deleted counts."""
-        return await run_in_pool(partial(_find_ended, principals))
+    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
+        """See `Authenticator.find_withdrawn`; a key that was revoked, expired or deleted counts."""
+        return await run_in_pool(partial(_find_withdrawn, principals))
 
 
 def _find_alone(exchange: Exchange) -> str | None:
@@ -106,20 +105,26 @@ _TWO = Rejection(
 _UNKNOWN = Rejection(reason="The API key is unknown, or no longer valid")
 
 
-def _find_ended(principals: Collection[Principal]) -> set[Principal]:
+def _find_withdrawn(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
 
     from django_mcp.auth.users import active_filter
     from django_mcp.models.keys import APIKey
 
+    prefixes = {each: _prefix_of(each) for each in principals}
     valid = APIKey.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()),
-        pk__in={each.handle for each in principals},
+        prefix__in=set(prefixes.values()),
         revoked_at=None,
         **active_filter("user__"),
     )
-    known = set(valid.values_list("pk", flat=True))
-    return {each for each in principals if each.handle not in known}
+    known = set(valid.values_list("prefix", flat=True))
+    return {each for each, prefix in prefixes.items() if prefix not in known}
+
+
+def _prefix_of(principal: Principal) -> str:
+    client_id = None if principal.auth is None else principal.auth.client_id
+    return (client_id or "").removeprefix(KEY_START)
 
 
 def _record_use(pk: int, now: datetime) -> None:

@@ -78,8 +78,17 @@ class Authenticator:
     async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
         """Return those of its principals whose credentials no longer hold.
 
-        Asked every few seconds for open streams: one query for all of them. Here it is about the
-        users alone; a subclass that can ask for more says so with this.
+        Asked every few seconds for open streams and running calls: one query for all of them. Here
+        it is about what `find_withdrawn` is about; a subclass that can ask for more says so with this.
+        """
+        return await self.find_withdrawn(principals)
+
+    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
+        """Return those of its principals who may not act any more, with whichever credentials.
+
+        Asked every few seconds for running tasks, which outlive the tokens they were begun with,
+        perhaps in a process that knows a principal by its key and `auth` alone. Here it is about
+        the users; a subclass whose credentials are taken back says so with this.
         """
         from django_mcp.auth.users import find_without_active_user
 

@@ -30,7 +30,7 @@ class BearerAuthenticator(Authenticator):
         token = self.find_token(exchange)
         if token is None:
             return None
-        # Kept by its digest, so that no token lies in memory after its request.
+        # Kept by its digest: what is remembered outlives the request, and no token should.
         key = (hashlib.sha256(token.encode("latin-1", "replace")).digest(), self.variant(exchange))
         found = self._verdicts.find(key)
         if found is None and self.is_mine(token):

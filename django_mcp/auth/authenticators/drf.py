@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.utils.module_loading import import_string
 
 from django_mcp.auth.authenticators.base import Authenticator, Rejection
-from django_mcp.auth.authenticators.callables import REFUSED, to_principal
+from django_mcp.auth.authenticators.callables import REFUSED, Presented, to_principal
 from django_mcp.auth.principal import Principal
+from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.server.exchange import Exchange
 
@@ -26,37 +28,60 @@ class DRFAuthenticator(Authenticator):
 
     Args:
         authentication: the class, or the dotted path to it.
+        recheck_s: as for `CallableAuthenticator`.
     """
 
     kind = "drf"
 
-    def __init__(self, authentication: Any) -> None:
+    def __init__(self, authentication: Any, *, recheck_s: float | None = RECHECK_S) -> None:
         self._given = authentication
+        self._reasker = Reasker(self._ask_about, recheck_s)
 
     def find_problems(self) -> list[str]:
         """See `Authenticator.find_problems`."""
         try:
             import_module("rest_framework.request")
-            self._make().authenticate  # noqa: B018  (asks whether it is there)
+            made = self._make()
+            made.authenticate  # noqa: B018  (asks whether it is there)
         except (AttributeError, ImportError, TypeError) as error:
             return [f"DRFAuthenticator cannot use {self._given}: {error}"]
+        from rest_framework.authentication import SessionAuthentication
+
+        if isinstance(made, SessionAuthentication):
+            ours = "django_mcp.auth.SessionAuthenticator"
+            return [f"DRFAuthenticator cannot use {self._given}, whose place {ours} takes"]
         return []
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`."""
-        if exchange.build_request is None:
-            return None
-        return await run_in_pool(partial(self._ask, exchange.build_request()))
+        presented = Presented.find(exchange)
+        return None if presented is None else await self._ask_about(presented)
 
-    def _ask(self, request: Any) -> Principal | Rejection | None:
-        from rest_framework.exceptions import APIException
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
+        """See `Authenticator.find_ended`: also those whom the class would not let in now."""
+        found = await self._reasker.find_ended(principals)
+        return found | await self.find_withdrawn(principals)
+
+    async def _ask_about(self, presented: Presented) -> Principal | Rejection | None:
+        return await run_in_pool(partial(self._ask, presented))
+
+    def _ask(self, presented: Presented) -> Principal | Rejection | None:
+        from rest_framework import exceptions
         from rest_framework.request import Request
 
         try:
-            found = self._make().authenticate(Request(request))
-        except APIException:
+            found = self._make().authenticate(Request(presented.build_request()))
+        except (
+            PermissionDenied,
+            exceptions.PermissionDenied,
+            exceptions.AuthenticationFailed,
+            exceptions.NotAuthenticated,
+        ):
+            # Whatever else it raises is a fault, and not of whoever asks.
             return REFUSED
-        return None if found is None else to_principal(found[0], self, _find_scopes(found[1]))
+        if found is None:
+            return None
+        return to_principal(found[0], self, _find_scopes(found[1]), presented=presented)
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`; it is what the class has for it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from django_mcp.auth.authenticators.claims import (
 )
 from django_mcp.auth.authenticators.fetching import FETCHERS, FetchError, check_url, fetch_json
 from django_mcp.auth.principal import Principal
+from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.server.exchange import Exchange
 
@@ -30,7 +32,8 @@ logger = logging.getLogger("django_mcp")
 class IntrospectionAuthenticator(BearerAuthenticator):
     """Knows the tokens of an issuer that answers for them.
 
-    Every bearer token that nobody before it knew is sent to the issuer, so it stands last.
+    Every bearer token that nobody before it knew is sent to the issuer, so it stands last. It is asked
+    again about the tokens of what stays open.
 
     Args:
         url: the issuer's introspection endpoint.
@@ -41,6 +44,8 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         required_scopes: what every token must be good for.
         timeout_s: for the answer.
         cache_s: seconds for which a verdict is remembered, 2 at most.
+        recheck_s: seconds between two questions about a token by which something is open; None: that
+            stays open until the token's `exp`.
 
     Raises:
         ValueError: an address is not https, or nobody is named as audience.
@@ -62,8 +67,10 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         required_scopes: Sequence[str] = (),
         timeout_s: float = 5.0,
         cache_s: float = MAX_AGE_S,
+        recheck_s: float | None = RECHECK_S,
     ) -> None:
         super().__init__(cache_s=cache_s)
+        self._reasker = Reasker(self._ask_again, recheck_s)
         self._url = check_url(url, "url")
         self._issuer = check_url(issuer, "issuer")
         self._credentials = (client_id, client_secret)
@@ -75,8 +82,28 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         self.authorization_servers = (issuer,)
         self.required_scopes = tuple(required_scopes)
 
+    async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
+        """See `Authenticator.authenticate`."""
+        found = await super().authenticate(exchange)
+        token = self.find_token(exchange)
+        if isinstance(found, Principal) and token is not None:
+            # On the request's own: what is remembered of a verdict has no token in it.
+            found.handle = _Token(token)
+        return found
+
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
         """See `BearerAuthenticator.verify`."""
+        return await self._introspect(token)
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
+        """See `Authenticator.find_ended`: also those whose token the issuer has taken back."""
+        found = await self._reasker.find_ended(principals)
+        return found | await self.find_withdrawn(principals)
+
+    async def _ask_again(self, token: _Token) -> Principal | Rejection | None:
+        return await self._introspect(token.text)
+
+    async def _introspect(self, token: str) -> Principal | Rejection | None:
         ask = partial(
             fetch_json,
             self._url,
@@ -108,6 +135,13 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         if isinstance(expires_at, int | float) and expires_at <= time.time():
             return Rejection(reason="The token has expired")
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """In memory for as long as something is open by it, and never written out."""
+
+    text: str = field(repr=False)
 
 
 _UNANSWERED = Rejection(

@@ -82,6 +82,10 @@ class OAuthAuthenticator(BearerAuthenticator):
         """See `Authenticator.find_ended`; a token that was refreshed is no longer there either."""
         return await run_in_pool(partial(_find_ended, principals))
 
+    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
+        """See `Authenticator.find_withdrawn`; a client with neither kind of token left counts."""
+        return await run_in_pool(partial(_find_withdrawn, principals))
+
 
 _UNKNOWN = Rejection(reason="The access token is unknown, expired or revoked")
 _FOR_ANOTHER = Rejection(reason="The access token is not for this resource")
@@ -106,3 +110,24 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     )
     known = set(valid.values_list("pk", flat=True))
     return {each for each in principals if each.handle not in known}
+
+
+def _find_withdrawn(principals: Collection[Principal]) -> set[Principal]:
+    from django.db.models import Q
+    from django.utils import timezone
+    from oauth2_provider.models import get_access_token_model, get_refresh_token_model
+
+    clients = {each: _client_of(each) for each in principals}
+    theirs = Q(application__client_id__in={client for _user, client in clients.values()})
+    theirs &= Q(user=None) | Q(**active_filter("user__"))
+    living = set()
+    for tokens in (
+        get_access_token_model().objects.filter(theirs, expires__gt=timezone.now()),
+        get_refresh_token_model().objects.filter(theirs, revoked=None),
+    ):
+        living |= set(tokens.values_list("user", "application__client_id").distinct())
+    return {each for each, client in clients.items() if client not in living}
+
+
+def _client_of(principal: Principal) -> tuple[Any, str | None]:
+    return principal.user.pk, None if principal.auth is None else principal.auth.client_id

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -20,7 +20,7 @@ from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestErro
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import inert
-from django_mcp.contrib.oauth.redirects import is_loopback
+from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
 from django_mcp.contrib.oauth.resources import (
     find_default_resource,
     find_server_of,
@@ -65,23 +65,38 @@ class ConsentView(AuthorizationView):
     def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
         """Refuse, beside what the toolkit refuses, other PKCE than S256 and resources of others."""
         scopes, credentials = super().validate_authorization_request(request)
-        error = _find_error(request, credentials)
+        error = _find_error(request, credentials, request.GET.getlist("resource"))
         if error is not None:
             raise OAuthToolkitError(error=error, redirect_uri=credentials["redirect_uri"])
         if "resource" not in request.GET:
-            _name_resource(request, credentials["request"].client)
+            resource = _default_resource(request, credentials["request"].client)
+            if resource is not None:
+                query = request.GET.copy()
+                query["resource"] = resource
+                request.GET = query  # type: ignore[assignment]
         return scopes, credentials
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Take the answer, unless somebody has exchanged the client it was given for."""
-        client_id = form.cleaned_data["client_id"]
-        if not get_application_model().objects.filter(client_id=client_id).exists():
+        """Take the answer, unless somebody has exchanged what it was given for."""
+        given = form.cleaned_data
+        applications = get_application_model().objects
+        application = applications.filter(client_id=given["client_id"]).first()
+        if application is None or not (
+            is_safe_redirect(given["redirect_uri"])
+            and application.redirect_uri_allowed(given["redirect_uri"])
+        ):
+            return self.form_invalid(form)
+        if not given["resource"]:
+            given["resource"] = _default_resource(self.request, application) or ""
+        # The browser sends back what the page held, and what was checked then may not be the same now.
+        credentials = {name: value for name, value in given.items() if value}
+        if _find_error(self.request, credentials, given["resource"].split()) is not None:
             return self.form_invalid(form)
         response: HttpResponse = super().form_valid(form)
         return response
 
     def form_invalid(self, form: Any) -> HttpResponse:
-        """Ask nothing where it is not known who asks."""
+        """Ask nothing, and send nobody anywhere, where it is not known who asks for what."""
         context = {"error": {"error": "invalid_request", "description": ""}}
         response: HttpResponse = self.render_to_response(context, status=400)
         return response
@@ -89,9 +104,12 @@ class ConsentView(AuthorizationView):
     def redirect(self, redirect_to: str, application: Any) -> OAuth2ResponseRedirect:
         """Send the browser back, errors with the issuer as well (RFC 9207 section 2)."""
         parts = urlsplit(redirect_to)
-        if "error=" in parts.query and "iss=" not in parts.query:
-            issuer = urlencode({"iss": issuer_of(self.request)})
-            redirect_to = parts._replace(query=f"{parts.query}&{issuer}").geturl()
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        if any(name == "error" for name, _value in given):
+            # One of ours, and no other: a redirect may have been registered with a query of its own.
+            kept = [(name, value) for name, value in given if name != "iss"]
+            query = urlencode([*kept, ("iss", issuer_of(self.request))])
+            redirect_to = parts._replace(query=query).geturl()
         return super().redirect(redirect_to, application)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -134,19 +152,18 @@ def _titles_for(scope: str, needs: Mapping[str, list[str]]) -> list[str]:
     return list(dict.fromkeys(title for name in covered for title in needs.get(name, ())))
 
 
-def _name_resource(request: HttpRequest, application: Any) -> None:
-    """Let the token of a client that names no resource be for the default one, and not for all.
+def _default_resource(request: HttpRequest, application: Any) -> str | None:
+    """Return what the token of a client that names no resource is for; None: for all.
 
     Clients that registered themselves are MCP clients; others may be those of the site's own API.
     """
-    resource = find_default_resource(request)
-    if resource is not None and application.registration_source in ("dcr", "cimd"):
-        query = request.GET.copy()
-        query["resource"] = resource
-        request.GET = query  # type: ignore[assignment]
+    is_mcp_client = application.registration_source in ("dcr", "cimd")
+    return find_default_resource(request) if is_mcp_client else None
 
 
-def _find_error(request: HttpRequest, credentials: dict[str, Any]) -> Any:
+def _find_error(
+    request: HttpRequest, credentials: Mapping[str, Any], resources: Iterable[str]
+) -> Any:
     state = credentials.get("state")
     if "code_challenge" in credentials and (
         credentials.get("code_challenge_method") != "S256"
@@ -154,8 +171,7 @@ def _find_error(request: HttpRequest, credentials: dict[str, Any]) -> Any:
     ):
         text = "code_challenge_method must be S256"
         return InvalidRequestError(description=text, state=state)
-    for resource in request.GET.getlist("resource"):
-        if not is_own_resource(resource, request):
-            text = "The resource is none of this authorization server"
-            return CustomOAuth2Error(error="invalid_target", description=text, state=state)
+    if not all(is_own_resource(resource, request) for resource in resources):
+        text = "The resource is none of this authorization server"
+        return CustomOAuth2Error(error="invalid_target", description=text, state=state)
     return None

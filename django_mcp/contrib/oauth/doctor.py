@@ -17,10 +17,13 @@ from django_mcp.contrib.oauth.probing import Unreachable, ask
 from django_mcp.contrib.oauth.visiting import REDIRECT, Visit
 from django_mcp.protocol.json import encode
 
-__all__ = ["Finding", "Person", "run"]
+__all__ = ["Examination", "Finding", "Person", "run"]
 
 Person: TypeAlias = Callable[[str], str]
 """Takes an authorization URL, lets somebody allow it, and returns the URL the browser was sent to."""
+
+Examination: TypeAlias = Callable[[str], "Iterator[Finding]"]
+"""Takes an access token, and yields what a client that has it finds."""
 
 NOBODY = "https://stranger.invalid/callback"
 SERVER_PATH = "/.well-known/oauth-authorization-server"
@@ -50,16 +53,19 @@ class _Stop(Exception):
     """A client gets no further."""
 
 
-def run(url: str, person: Person | None = None) -> list[Finding]:
+def run(
+    url: str, person: Person | None = None, examine: Examination | None = None
+) -> list[Finding]:
     """Return what a client that knows nothing but the endpoint's URL finds, in its order.
 
     Args:
         url: of the endpoint, such as `https://shop.example.com/mcp`.
         person: who allows the client what it asks for; None: nobody, so no token is asked for.
+        examine: what else is tried while the client has a token.
     """
     findings: list[Finding] = []
     try:
-        findings.extend(_Client(url).go(person))
+        findings.extend(_Client(url).go(person, examine))
     except _Stop:
         pass
     except Unreachable as error:
@@ -76,7 +82,7 @@ class _Client(Visit):
         super().__init__(url)
         self.metadata_url = ""
 
-    def go(self, person: Person | None) -> Iterator[Finding]:
+    def go(self, person: Person | None, examine: Examination | None) -> Iterator[Finding]:
         yield from self.be_refused()
         yield from self.read_resource()
         yield from self.read_server()
@@ -84,7 +90,7 @@ class _Client(Visit):
         try:
             yield from self.try_to_cheat()
             if person is not None:
-                yield from self.get_and_lose_a_token(person)
+                yield from self.get_and_lose_a_token(person, examine)
         finally:
             self.drop()
 
@@ -254,7 +260,9 @@ class _Client(Visit):
 
     # -- what a client does with somebody's consent
 
-    def get_and_lose_a_token(self, person: Person) -> Iterator[Finding]:
+    def get_and_lose_a_token(
+        self, person: Person, examine: Examination | None
+    ) -> Iterator[Finding]:
         query = parse_qs(urlsplit(person(self.authorization_url())).query)
         answer = {name: values[0] for name, values in query.items()}
         if "code" not in answer:
@@ -276,6 +284,8 @@ class _Client(Visit):
             raise _Stop
         access = tokens.json()["access_token"]
         yield from self._use(access, "The endpoint takes the token.", is_good=True)
+        if examine is not None:
+            yield from examine(access)
         refresh = {
             "grant_type": "refresh_token",
             "refresh_token": tokens.json().get("refresh_token", ""),

@@ -112,7 +112,8 @@ def read_url(client_id: str) -> SplitResult:
     """Return the parts of a URL that may be a client's id.
 
     It has to be written in the one way that every parser reads alike: the draft's rules (section 3),
-    a host by name, and nothing but printable ASCII.
+    nothing escaped in the host, and nothing but printable ASCII. The draft allows a host by its
+    number, which has to be public as a name's are.
 
     Raises:
         CIMDError: it may not.

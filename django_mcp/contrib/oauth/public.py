@@ -14,9 +14,12 @@ from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.auth.addresses import origin_of
 
-__all__ = ["View", "at_public_url", "open_to_pages", "refusal"]
+__all__ = ["FORM", "JSON", "View", "at_public_url", "open_to_pages", "refusal", "takes"]
 
 View: TypeAlias = Callable[..., HttpResponseBase]
+
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
 
 _REQUEST_HEADERS = "Authorization, Content-Type, MCP-Protocol-Version"
 MAX_AGE_S = 7200
@@ -39,6 +42,25 @@ def at_public_url(view: View) -> View:
         return view(request, *args, **kwargs)
 
     return serve
+
+
+def takes(content_type: str) -> Callable[[View], View]:
+    """Let a view answer posts of one content type alone, and leave the body of any other unread.
+
+    It stands before whatever reads `request.POST`: after that, Django gives nobody the body of a
+    multipart form.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method == "POST" and request.content_type != content_type:
+                return refusal("invalid_request", f"The Content-Type must be {content_type}", 415)
+            return view(request, *args, **kwargs)
+
+        return serve
+
+    return decorate
 
 
 def _has_nul(request: HttpRequest) -> bool:

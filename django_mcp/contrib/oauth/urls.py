@@ -19,7 +19,7 @@ from oauth2_provider.settings import oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
-from django_mcp.contrib.oauth.public import View, at_public_url, open_to_pages
+from django_mcp.contrib.oauth.public import FORM, JSON, View, at_public_url, open_to_pages, takes
 from django_mcp.contrib.oauth.register import Registration
 from django_mcp.contrib.oauth.tokens import Token
 
@@ -34,6 +34,10 @@ def _document(view: type[Any]) -> View:
 
 def _endpoint(view: type[Any], *methods: str) -> View:
     return open_to_pages(*methods)(at_public_url(view.as_view()))
+
+
+def _taker(content_type: str, view: type[Any]) -> View:
+    return open_to_pages("POST")(takes(content_type)(at_public_url(view.as_view())))
 
 
 def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
@@ -53,9 +57,9 @@ urlpatterns = [
     path(_metadata, _document(ServerMetadata), name="oauth-server-metadata"),
     path(f"{_metadata}/<path:issuer_path>", _document(ServerMetadata)),
     path(f"{_prefix}authorize/", at_public_url(_consent), name="authorize"),
-    path(f"{_prefix}token/", _endpoint(Token, "POST"), name="token"),
-    path(f"{_prefix}revoke/", _endpoint(toolkit.RevokeTokenView, "POST"), name="revoke-token"),
-    path(f"{_prefix}register/", _endpoint(Registration, "POST"), name="dcr-register"),
+    path(f"{_prefix}token/", _taker(FORM, Token), name="token"),
+    path(f"{_prefix}revoke/", _taker(FORM, toolkit.RevokeTokenView), name="revoke-token"),
+    path(f"{_prefix}register/", _taker(JSON, Registration), name="dcr-register"),
     path(
         f"{_prefix}register/<str:client_id>/",
         _endpoint(toolkit.DynamicClientRegistrationManagementView, "GET", "DELETE"),

@@ -7,17 +7,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.core.cache import cache
 from django.utils import timezone
 from oauth2_provider.models import get_access_token_model, get_refresh_token_model
 from oauth2_provider.oauth2_validators import OAuth2Validator
 
+from django_mcp.contrib.oauth.documents import find_known, is_document_id, read_document
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
 
 __all__ = ["MCPOAuth2Validator"]
-
-CODE_MEMORY_S = 600
-"""How long it is remembered what a code was changed for; OAuth 2.1 gives a code ten minutes."""
 
 DOUBLE_REFRESH_S = 10
 """How long after a refresh a second one with the same token counts as a race, and not as theft."""
@@ -25,6 +22,20 @@ DOUBLE_REFRESH_S = 10
 
 class MCPOAuth2Validator(OAuth2Validator):
     """The toolkit's validator, with what MCP clients and their users have to be able to rely on."""
+
+    def validate_client_id(self, client_id: str, request: Any, *args: Any, **kwargs: Any) -> bool:
+        """Know a client, if need be by its document: asked at the authorization endpoint alone."""
+        if is_document_id(client_id):
+            read_document(client_id, request)
+        return bool(super().validate_client_id(client_id, request, *args, **kwargs))
+
+    def _load_application(self, client_id: str, request: Any) -> Any:
+        # The toolkit's own would fetch the document, at whichever endpoint and for whomever.
+        if not is_document_id(client_id):
+            return super()._load_application(client_id, request)
+        known = find_known(client_id)
+        request.client = known if known is not None and known.is_usable(request) else None
+        return request.client
 
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
@@ -41,7 +52,8 @@ class MCPOAuth2Validator(OAuth2Validator):
             request, refresh_token_code, access_token, previous
         )
         if request.grant_type == "authorization_code":
-            cache.set(_key(request.code), str(refresh_token.token_family), CODE_MEMORY_S)
+            refresh_token.token_family = _family_of(request.code)
+            refresh_token.save(update_fields=["token_family"])
         return refresh_token
 
     def validate_code(
@@ -50,11 +62,9 @@ class MCPOAuth2Validator(OAuth2Validator):
         """Refuse a code that is used again, and revoke what it was changed for (RFC 6749 4.1.2)."""
         if super().validate_code(client_id, code, client, request, *args, **kwargs):
             return True
-        family = cache.get(_key(code))
-        if family is not None:
-            tokens = get_refresh_token_model()
-            if tokens.objects.filter(token_family=family, application=client).exists():
-                tokens.revoke_family(UUID(family))
+        family, tokens = _family_of(code), get_refresh_token_model()
+        if tokens.objects.filter(token_family=family, application=client).exists():
+            tokens.revoke_family(family)
         return False
 
     def validate_refresh_token(
@@ -74,5 +84,10 @@ class MCPOAuth2Validator(OAuth2Validator):
         return bool(super().validate_refresh_token(refresh_token, client, request, *args, **kwargs))
 
 
-def _key(code: str) -> str:
-    return f"django_mcp:oauth:code:{hashlib.sha256(code.encode()).hexdigest()}"
+def _family_of(code: str) -> UUID:
+    """Return what the tokens that come of a code have in common: every process finds them by it.
+
+    The toolkit's own families are random. Nobody gets from one back to its code.
+    """
+    digest = hashlib.sha256(f"django_mcp:oauth:code:{code}".encode()).digest()
+    return UUID(bytes=digest[:16], version=5)

@@ -54,7 +54,7 @@ class Command(ServerCommand):
         if text == "-":
             text = (options.get("stdin") or sys.stdin).read()
             options["no_input"] = options["answers"] is None
-        found = parse_json(text, "The tool's arguments")
+        found = parse_json(text, "What is given as arguments")
         if not isinstance(found, dict):
             raise CommandError(
                 'The tool\'s arguments must be one object, such as \'{"query": "x"}\'.',

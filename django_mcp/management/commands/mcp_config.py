@@ -9,20 +9,25 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import (
+    BaseCommand,
+    CommandError,
+    CommandParser,
+    no_translations,
+)
+from django.utils.translation import gettext_lazy as _
 
 from django_mcp.management.shell.base import WRONG_USE, find_server
 from django_mcp.protocol.json import JSONObject, encode_pretty
 
 WHERE = {
-    "claude-desktop": (
-        "Put it into claude_desktop_config.json (Settings > Developer > Edit Config) and start "
-        "Claude Desktop anew."
+    "claude-desktop": _(
+        "Put it into claude_desktop_config.json (Settings > Developer > Edit Config) and start Claude Desktop anew."
     ),
-    "claude-code": "Put it into .mcp.json in the folder where you start claude.",
-    "cursor": "Put it into .cursor/mcp.json of the project, or ~/.cursor/mcp.json.",
-    "vscode": "Put it into .vscode/mcp.json of the workspace.",
-    "inspector": (
+    "claude-code": _("Put it into .mcp.json in the folder where you start claude."),
+    "cursor": _("Put it into .cursor/mcp.json of the project, or ~/.cursor/mcp.json."),
+    "vscode": _("Put it into .vscode/mcp.json of the workspace."),
+    "inspector": _(
         "Save it as mcp.json and run: npx @modelcontextprotocol/inspector --config mcp.json"
     ),
 }
@@ -42,6 +47,8 @@ class Command(BaseCommand):
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument("--user", metavar="USERNAME", help="by stdio: on whose behalf")
 
+    # English like all that the commands say, whatever the language of the site.
+    @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the configuration, and on standard error what to do with it."""
         server = find_server(options["server"])
@@ -55,7 +62,7 @@ class Command(BaseCommand):
             entry = over_stdio(options["client"], options["server"], options["user"])
         key = "servers" if options["client"] == "vscode" else "mcpServers"
         self.stdout.write(encode_pretty({key: {server.public_name: entry}}))
-        self.stderr.write(WHERE[options["client"]], lambda line: line)
+        self.stderr.write(str(WHERE[options["client"]]), lambda line: line)
 
 
 def over_stdio(client: str, server: str | None, user: str | None) -> JSONObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from django.apps import apps
@@ -62,9 +62,21 @@ class Command(BaseCommand):
     def _examine(self, server: MCPServer, url: str, options: dict[str, Any]) -> Iterator[Finding]:
         yield from _site()
         publish = getattr(server, "notify_tools_list_changed", None)
-        yield from examine(url, publish, options["token"])
+        token = options["token"]
+        is_examined = False
+
+        def look(token: str) -> Iterator[Finding]:
+            nonlocal is_examined
+            is_examined = True
+            yield from examine(url, publish, token)
+
+        if token or not options["oauth"]:
+            yield from look(token)
         if options["oauth"]:
-            yield from _oauth(url, options["user"])
+            # With the token that the flow brings, unless there is one already or it brings none.
+            yield from _oauth(url, options["user"], None if is_examined else look)
+        if not is_examined:
+            yield from look("")
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
@@ -94,7 +106,9 @@ def _site() -> Iterator[Finding]:
             yield bad(f"{message.id}: {message.msg}", message.hint or "")
 
 
-def _oauth(url: str, username: str | None) -> Iterable[Finding]:
+def _oauth(
+    url: str, username: str | None, look: Callable[[str], Iterator[Finding]] | None
+) -> Iterable[Finding]:
     if not apps.is_installed("django_mcp.contrib.oauth"):
         return [
             bad(
@@ -108,4 +122,4 @@ def _oauth(url: str, username: str | None) -> Iterable[Finding]:
     if username is None:
         return run(url)
     with signed_in(find_user(username)) as person:
-        return run(url, person)
+        return run(url, person, look)

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db.models import QuerySet
 
-from django_mcp.calls.retention import old_calls, prune_calls
+from django_mcp.calls.retention import old_calls, old_tallies, prune_calls, prune_tallies
 from django_mcp.conf import settings
 from django_mcp.handlers.states import prune_states
 from django_mcp.models import KeptState, Session, Task, UsedState
@@ -29,7 +29,7 @@ class Command(BaseCommand):
 
     help = (
         "Deletes what is over: expired sessions, questions, recorded events, states of calls and tasks, "
-        "calls older than CALL_RETENTION_DAYS, and processes that are gone. Never all at once, so "
+        "calls older than CALL_RETENTION_DAYS and their tallies, and processes that are gone. Never all at once, so "
         "that nobody waits for long."
     )
 
@@ -62,6 +62,7 @@ def _prune() -> dict[str, int]:
         "messages": _until_none(prune_messages),
         "tasks": _until_none(prune_tasks),
         "calls": prune_calls(now),
+        "tallies": prune_tallies(now),
     }
 
 
@@ -78,6 +79,7 @@ def _count() -> dict[str, int]:
         "messages": prune_messages(is_dry_run=True),
         "tasks": Task.objects.filter(expires_at__lte=now).count(),
         "calls": old_calls(now).count(),
+        "tallies": old_tallies(now).count(),
     }
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from django_mcp.alone import site_of
 from django_mcp.asgi import ASGIApp, standalone_application
 from django_mcp.management.shell.base import find_server
 
 
 class Command(BaseCommand):
-    """Serve one MCP server at /mcp, and its health at /mcp/health, without the rest of the site."""
+    """Serve one MCP server at /mcp, and what its clients need to get in, without the rest of the site."""
 
     help = "Runs one MCP server alone: its endpoint at /mcp, its health at /mcp/health."
 
@@ -29,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Serve until stopped."""
         server = find_server(options["server"])
-        application = standalone_application(server)
+        application = standalone_application(server, site_of(server))
         host, port = options["host"], options["port"]
         self.stdout.write(f"MCP server {server.public_name!r} at http://{host}:{port}/mcp")
         self.stdout.flush()

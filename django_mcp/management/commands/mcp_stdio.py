@@ -16,6 +16,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.auth.principal import Principal
+from django_mcp.auth.recheck import recheck
 from django_mcp.auth.users import find_users
 from django_mcp.calls.writer import flush_calls
 from django_mcp.handlers.threads import run_in_pool
@@ -27,8 +28,11 @@ from django_mcp.servers import MCPServer
 from django_mcp.transports.stdio.driver import serve
 from django_mcp.transports.stdio.pipes import take_pipes
 
-FRESH_S = 2.0
-"""For how long a user or a token is believed without being looked up again."""
+FRESH_S = 0.9
+"""For how long a user or a token is believed without being looked up again.
+
+Less than `driver.RECHECK_S`, so that each look finds out anew.
+"""
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -57,6 +61,11 @@ class Command(BaseCommand):
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
         parser.add_argument(
+            "--superuser",
+            action="store_true",
+            help="let the user be a superuser, for whom no permission holds a client back",
+        )
+        parser.add_argument(
             "--token",
             help=f"credentials as over HTTP, in place of --user; better in {TOKEN_VARIABLE}",
         )
@@ -75,7 +84,13 @@ class Command(BaseCommand):
             raise CommandError("Use --user or --token, not both.")
         find: FindPrincipal | None = None
         if options["user"]:
-            find = _of_user(find_user(options["user"]))
+            user = find_user(options["user"])
+            if getattr(user, "is_superuser", False) and not options["superuser"]:
+                raise CommandError(
+                    f"The user {options['user']!r} is a superuser, so nothing would hold the client "
+                    "back: name another, or add --superuser."
+                )
+            find = _of_user(user)
         elif token:
             find = _of_token(server, token)
         elif not server.is_public:
@@ -162,6 +177,9 @@ def _of_token(server: MCPServer, token: str) -> FindPrincipal:
         principal = exchange.principal
         if refusal is not None or not isinstance(principal, Principal):
             raise Revoked("The token is not accepted.")
+        # What `authenticate` says may be two seconds old, and those are promised for all of it.
+        if await recheck([principal]):
+            raise Revoked("The token is not accepted any more.")
         return principal
 
     return _fresh(load)

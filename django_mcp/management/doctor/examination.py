@@ -63,7 +63,10 @@ def _refused(answer: Answer) -> Iterator[Finding]:
     challenge = answer.headers.get("www-authenticate", "")
     if challenge:
         yield good("The server asks who is there, as it is set up to")
-        yield bad("Nothing more can be tried without credentials", "Give a token with --token.")
+        yield bad(
+            "Nothing more can be tried without credentials",
+            "Give a token with --token, or have the flow bring one with --oauth --user NAME.",
+        )
     else:
         yield bad(
             "A client is refused and not told how to authenticate",

@@ -16,6 +16,7 @@ from django_mcp.management.shell.progress import ProgressBar
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.servers import MCPServer, all_servers
+from django_mcp.servers import find_server as find_named
 
 __all__ = ["WRONG_USE", "ServerCommand", "find_server", "find_user", "printable"]
 
@@ -127,15 +128,13 @@ def find_server(name: str | None) -> MCPServer:
     Raises:
         CommandError: none is called that; the text lists those that are.
     """
-    servers = {server.public_name: server for server in reversed(all_servers())}
-    if name is None:
-        return all_servers()[0]
-    if name not in servers:
+    found = all_servers()[0] if name is None else find_named(name)
+    if found is None:
+        names = sorted({server.public_name for server in all_servers()})
         raise CommandError(
-            f"No MCP server is called {name!r}. Servers: {', '.join(sorted(servers))}.",
-            returncode=WRONG_USE,
+            f"No MCP server is called {name!r}. Servers: {', '.join(names)}.", returncode=WRONG_USE
         )
-    return servers[name]
+    return found
 
 
 def find_user(username: str | None) -> Any:

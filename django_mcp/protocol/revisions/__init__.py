@@ -29,6 +29,7 @@ REVISIONS: tuple[Revision, ...] = (
 """All revisions, oldest first."""
 
 _BY_NAME = {revision.name: revision for revision in REVISIONS}
+_WITH_HANDSHAKE = frozenset(each.name for each in REVISIONS if not each.is_stateless)
 
 UNSTATED_HTTP_REVISION = V2025_03_26
 """What an HTTP request speaks that says nothing of its version, when no session knows.
@@ -64,6 +65,11 @@ def lower(kind: str, value: JSONObject, revision: Revision) -> JSONObject:
 def find_revision(name: object) -> Revision | None:
     """Return the revision called `name`, whether or not a server has it switched on."""
     return _BY_NAME.get(name) if isinstance(name, str) else None
+
+
+def has_handshake(name: object) -> bool:
+    """Tell whether `name` is that of a revision that opens with `initialize`."""
+    return type(name) is str and name in _WITH_HANDSHAKE
 
 
 class RevisionSet:

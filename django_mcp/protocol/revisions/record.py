@@ -49,6 +49,8 @@ class Revision:
             else by the level of the connection.
         has_progress_messages: progress may carry a text.
         missing_resource_code: the error code for a resource that is not there.
+        visit_code: the error code that sends a client to pages before it asks once more, for where
+            it cannot be asked to visit them; None: there is none.
         statuses: JSON-RPC error code to HTTP status; 200 where it is not listed.
         result_fields: added to every result, such as `resultType`.
         interim_fields: stand in place of `result_fields` in a result that asks for input; empty
@@ -73,6 +75,7 @@ class Revision:
     logs_by_request: bool
     has_progress_messages: bool
     missing_resource_code: int
+    visit_code: int | None = None
     statuses: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     result_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     interim_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

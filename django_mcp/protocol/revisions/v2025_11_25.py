@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
+from django_mcp.protocol.errors import URL_ELICITATION_REQUIRED
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions.record import MethodRule
 from django_mcp.protocol.revisions.shapes import each, map_blocks, map_prompt_blocks, without
@@ -38,7 +39,10 @@ def _lower_field(field: JSONObject) -> JSONObject:
 V2025_11_25 = replace(
     V2025_06_18,
     name="2025-11-25",
-    asks=frozenset({"sampling", "sampling.tools", "roots", "form", "form.arrays", "url"}),
+    asks=frozenset(
+        {"sampling", "sampling.tools", "sampling.context", "roots", "form", "form.arrays", "url"}
+    ),
+    visit_code=URL_ELICITATION_REQUIRED,
     primes_streams=True,
     methods=MappingProxyType(
         {

@@ -83,6 +83,7 @@ V2026_07_28 = replace(
     has_event_ids=False,
     primes_streams=False,
     missing_resource_code=INVALID_PARAMS,
+    visit_code=None,
     statuses=MappingProxyType(
         {
             METHOD_NOT_FOUND: 404,

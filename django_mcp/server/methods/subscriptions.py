@@ -69,7 +69,8 @@ def _too_many() -> Refusal:
 async def listen(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send what was asked for until the end.
 
-    What a principal may not see is left out of what is honoured, as if it did not exist.
+    Of a kind that the server has not, nothing is honoured. A URI is, whether or not there is
+    something for who asks: whoever may not see it, or not yet, hears nothing of it.
 
     Source: 2026-07-28 subscriptions/listen.
     """
@@ -104,16 +105,19 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
     refusal = refuse_stream(server, exchange)
     if refusal is not None or sink is None:
         return refusal or Refusal(code=INVALID_PARAMS, message="This needs an event stream")
-    lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True]
-    found = {uri for uri in uris if find_resource(ctx, uri) is not None}
+    # Of what there is none of, nothing can change.
+    offered = server.features(exchange)
+    lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True and name in offered]
+    if "resources" not in offered:
+        uris = []
     tasks = await choose_tasks(ctx, wanted)
     if isinstance(tasks, Refusal):
         return tasks
     honoured: JSONObject = {f"{name}ListChanged": True for name in lists}
     if "taskIds" in wanted:
         honoured["taskIds"] = [task.id for task in tasks]
-    if found:
-        honoured["resourceSubscriptions"] = [uri for uri in dict.fromkeys(uris) if uri in found]
+    if uris:
+        honoured["resourceSubscriptions"] = list(dict.fromkeys(uris))
     await server.join_hub().bus.ready()
     stream = PushStream(
         kind=StreamKind.LISTEN,
@@ -121,7 +125,7 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
         sink=sink,
         principal=ctx.principal,
         lists=lists,
-        uris=found,
+        uris=set(uris),
         subscription_id=ctx.request_id,
         client_info=ctx.client_info,
         revision_name=ctx.revision,

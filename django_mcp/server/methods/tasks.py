@@ -21,7 +21,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.tasks import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRules
 from django_mcp.server.back_channel import ask_client
-from django_mcp.server.rounds import AskFailed
+from django_mcp.server.rounds import AskFailed, CannotAsk
 from django_mcp.server.tasks.keeping import (
     UNKNOWN_TASK,
     advance,
@@ -190,12 +190,14 @@ class _Asking:
     async def _ask(self, task: Task, key: str, wire: JSONObject) -> None:
         ask = Ask(method=wire["method"], params=wire.get("params"), capability=wire["capability"])
         related = {keys.RELATED_TASK: {"taskId": task.id}}
-        found = await ask_client(self._ctx, {key: ask}, related)
-        answer = found.get(key, {"error": None})
-        if "error" in answer:
-            await _answer(self._ctx, task, {}, {key: AskFailed.of(answer["error"])})
+        try:
+            answer = (await ask_client(self._ctx, {key: ask}, related))[key]
+        except CannotAsk as error:
+            answer = AskFailed(str(error))
+        if isinstance(answer, AskFailed):
+            await _answer(self._ctx, task, {}, {key: answer})
         else:
-            await _answer(self._ctx, task, {key: answer.get("result")}, {})
+            await _answer(self._ctx, task, {key: answer}, {})
 
     def stop(self) -> None:
         """Ask no more."""

@@ -41,8 +41,8 @@ _TOLD = Failure(kind=FailureKind.TOLD, message="The result says so itself")
 
 async def call(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tools/call`. Source: all revisions, server/tools "Calling Tools"."""
-    name = ctx.params.get("name")
-    arguments = ctx.params.get("arguments", {})
+    params = ctx.params
+    name, arguments = params.get("name"), params.get("arguments", {})
     if type(name) is not str:
         return Refusal(code=INVALID_PARAMS, message="name must be a string")
     if type(arguments) is not dict:
@@ -65,7 +65,7 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     if ctx.options.validate_input and not entry.input_validator.is_valid(arguments):
         text = describe_problems(entry.input_validator.problems(arguments))
         return _in_band(ctx, note(ctx, Failure(kind=FailureKind.ARGUMENTS, message=text)))
-    if entry.task is not NEVER or "task" in ctx.params:
+    if entry.task is not NEVER or "task" in params:
         from django_mcp.server.tasks.calling import call_with_tasks
 
         return await call_with_tasks(ctx, entry, arguments, partial(run, ctx, entry, arguments))

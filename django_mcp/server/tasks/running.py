@@ -53,6 +53,7 @@ class TaskRun:
     Attributes:
         id: names the run where the task is kept.
         is_detached: the call is a task by now; before, it may still be answered directly.
+        is_stopped: nobody waits for its result.
         asks, state: what the handler left to be asked, once it did.
         message: what it says of itself.
         loop: where it runs, once it does.
@@ -67,6 +68,7 @@ class TaskRun:
         self.state: Any = None
         self.message: str | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.is_stopped = False
         self._news = asyncio.Event()
 
     @property
@@ -99,8 +101,17 @@ class TaskRun:
 
     def stop(self) -> None:
         """Have the handler stop: nobody waits for its result. From any thread."""
+        self.is_stopped = True
         if self.ctx is not None and self.loop is not None:
             self.loop.call_soon_threadsafe(self.ctx.cancel)
+
+    def join_hub(self) -> None:
+        """Be looked after with the calls of this process, which end with their principal's rights.
+
+        Said again with each beat: the event loop that the hub lived on may have ended.
+        """
+        if self.ctx is not None:
+            self.server.join_hub().calls.add(self.ctx)
 
     async def beat(self) -> None:
         """Say again and again that the run goes on; stop it when it should not."""
@@ -114,6 +125,7 @@ class TaskRun:
             except TimeoutError:
                 pass
             self._news.clear()
+            self.join_hub()
             try:
                 renewed = await advance(self.server, task_id, self._renew)
             except Exception:
@@ -224,7 +236,7 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     server = run.server
     run.loop = asyncio.get_running_loop()
     ctx.task = call
-    server.join_hub()
+    run.join_hub()
     server.hub.on("task", take_ended)
     beating = asyncio.ensure_future(run.beat())
     outcome: bytes | Refusal | None = None
@@ -238,22 +250,23 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
         except Exception:
             logger.exception("Could not run task %s", task.id[:8])
             outcome = _FAULT
-        step = _last_step(run, outcome)
-        if step is not None:
-            await _write(run, task, step)
+        await _write(run, task, _last_step(run, outcome))
     finally:
         beating.cancel()
+        server.hub.calls.discard(ctx)
         _runs.pop(task.id, None)
         ctx.run = None
         ctx.finish()
-        if server.observer is not None and run.asks is None:
-            server.observer.answered(ctx, outcome, time.perf_counter() - started)
+        observer = server.observer
+        if observer is not None and observer.is_wanted and run.asks is None:
+            observer.answered(ctx, outcome, time.perf_counter() - started)
 
 
-def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step | None:
+def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step:
     ctx = run.ctx
-    if outcome is None or ctx is None:
-        return None
+    if outcome is None or ctx is None or run.is_stopped:
+        # Whoever stopped it may have ended the task before, or given it to another run.
+        return lambda each, now_s: each.give_up(run.id, now_s)
     if isinstance(outcome, Refusal):
         return lambda each, now_s: each.fail(run.id, outcome, now_s)
     asks = run.asks

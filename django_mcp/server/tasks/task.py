@@ -228,6 +228,10 @@ class Task:
         """End because its owner wants it to."""
         return None if self.is_final else self._end(CANCELLED, now_s)
 
+    def give_up(self, run: str, now_s: float) -> Task | None:
+        """End because its run was stopped, and nobody else has it."""
+        return self._end(CANCELLED, now_s) if self._is_run_by(run) else None
+
     def _end(self, status: str, now_s: float, **changes: Any) -> Task:
         # What the client answered, and what was done on the way, is of no more use.
         return replace(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,9 @@ logger = logging.getLogger("django_mcp")
 
 _NO_CLEARANCE = Clearance()
 
+WATCH_AFTER_S = 0.1
+"""A call is given this long before a task is spent on watching its client; most are done by then."""
+
 
 class MCPConsumer(AsyncHttpConsumer):
     """Serve one MCP server over ASGI: `MCPConsumer.as_asgi(server=server)`.
@@ -51,18 +55,16 @@ class MCPConsumer(AsyncHttpConsumer):
         self._sink: StreamSink | None = None
         self._has_started = False
         self._released: asyncio.Future[None] | None = None
+        self._watching: Watch | None = None
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Answer the request; returns when all of it is sent, or nobody is there to send it to."""
+    def __call__(self, scope: Any, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """Answer the request; done when all of it is sent, or nobody is there to send it to."""
         if scope["type"] != "http":
             raise ValueError(f"MCP is served over http, not over {scope['type']}")
         self.scope = scope
         self._receive = receive
         self._send = send
-        if _lets_calls_finish(scope):
-            await self._serve()
-        else:
-            await self._serve_apart()
+        return self._serve() if _lets_calls_finish(scope) else self._serve_apart()
 
     async def _serve(self) -> None:
         try:
@@ -91,14 +93,16 @@ class MCPConsumer(AsyncHttpConsumer):
         scope, server = self.scope, self.server
         method = scope["method"]
         raw_headers: Any = scope["headers"]
+        headers = Headers.from_asgi(raw_headers)
         options = server.options
         clearance = self._clearance = current_guard().examine(
-            method, scope.get("scheme") or "http", raw_headers, options.max_body_bytes
+            method, scope.get("scheme") or "http", headers, options.max_body_bytes
         )
-        refusal = refuse_at_door(server, method, clearance)
-        if refusal is not None:
-            return noted(refusal)
-        exchange = self._exchange = self._open_exchange(Headers.from_asgi(raw_headers), clearance)
+        if clearance.reply is not None or method != "POST":
+            refusal = refuse_at_door(server, method, clearance)
+            if refusal is not None:
+                return noted(refusal)
+        exchange = self._exchange = self._open_exchange(headers, clearance)
         authenticate = server.authenticate
         if authenticate is not None:
             exchange.build_request = partial(_build_request, scope, b"")
@@ -120,9 +124,7 @@ class MCPConsumer(AsyncHttpConsumer):
                     return None if body is None else noted(body)
                 exchange.body = body
             exchange.build_request = partial(_build_request, scope, exchange.body)
-            watch = Watch(
-                exchange, self._receive, self._sink, options.keepalive_s, self._on_gone, timers
-            )
+            watching = timers.after(WATCH_AFTER_S, self._watch)
             try:
                 return await self._find_entry()(exchange)
             except asyncio.CancelledError:
@@ -131,9 +133,18 @@ class MCPConsumer(AsyncHttpConsumer):
                 # Cancelled with the client gone.
                 return None
             finally:
-                watch.close()
+                watching.cancel()
+                if self._watching is not None:
+                    self._watching.close()
         finally:
             timers.close()
+
+    def _watch(self) -> None:
+        if self._exchange is not None:
+            keepalive_s = self.server.options.keepalive_s
+            self._watching = Watch(
+                self._exchange, self._receive, self._sink, keepalive_s, self._on_gone
+            )
 
     def _open_exchange(self, headers: Headers, clearance: Clearance) -> Exchange:
         scope: Any = self.scope

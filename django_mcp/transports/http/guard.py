@@ -7,13 +7,13 @@ looked at, and no protocol rule stands here. What GET and DELETE mean is the ser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.core.signals import setting_changed
 from django.http.request import split_domain_port
 
+from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange import Reply
 from django_mcp.transports.http.body import too_large
@@ -89,7 +89,7 @@ class Guard:
         self,
         method: str,
         scheme: str,
-        raw_headers: Sequence[tuple[bytes, bytes]],
+        headers: Headers,
         max_body_bytes: int,
     ) -> Clearance:
         """Return the verdict on a request.
@@ -97,37 +97,31 @@ class Guard:
         Args:
             method: the verb, in upper case.
             scheme: `http` or `https`, as the server sees it.
-            raw_headers: all of them as ASGI has them, names in lower case.
+            headers: all of them, repeated ones joined: right for lists, malformed for the others.
             max_body_bytes: the cap on the body, held against `Content-Length`.
         """
         # This is on the way of every request, and works on bytes for that reason.
-        values = dict(raw_headers)
-        if len(values) != len(raw_headers):
-            values = _join(raw_headers)
+        values = headers.by_name
         size = len(b"".join(values)) + len(b"".join(values.values()))
-        if len(raw_headers) > MAX_HEADERS or size > MAX_HEADER_BYTES:
+        if headers.line_count > MAX_HEADERS or size > MAX_HEADER_BYTES:
             return _TOO_MANY_HEADERS
         key = (method, scheme, *map(values.get, self._names))
         found = self._known.get(key)
         if found is None:
-            found = _judge(self._read_facts(method, scheme, values), self._rules)
+            found = _judge(self._read_facts(method, scheme, headers), self._rules)
             self._remember(key, found)
         if found.reply is None and method == "POST":
             length = values.get(b"content-length")
-            refusal = None if length is None else _refuse_length(length, max_body_bytes)
-            if refusal is not None:
+            if length is not None and not _is_within(length, max_body_bytes):
+                refusal = _refuse_length(length, max_body_bytes)
                 return Clearance(reply=refusal, headers=found.headers)
         elif found.reply is None and method == "OPTIONS":
             asked = values.get(b"access-control-request-headers", b"").decode("latin-1")
             return Clearance(reply=preflight(asked, found.headers), headers=found.headers)
         return found
 
-    def _read_facts(self, method: str, scheme: str, values: dict[bytes, bytes]) -> _Facts:
-        def get(name: str) -> str | None:
-            value = values.get(name.encode("latin-1"))
-            return None if value is None else value.strip(b" \t").decode("latin-1")
-
-        rules = self._rules
+    def _read_facts(self, method: str, scheme: str, headers: Headers) -> _Facts:
+        rules, get = self._rules, headers.get
         host = get(rules.host_header) if rules.host_header is not None else None
         told = get(rules.scheme_header) if rules.scheme_header is not None else None
         return _Facts(
@@ -146,14 +140,6 @@ class Guard:
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known[key] = found
-
-
-def _join(raw_headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Return headers by name, repeated ones joined: right for lists, malformed for the others."""
-    lines: dict[bytes, list[bytes]] = {}
-    for name, value in raw_headers:
-        lines.setdefault(name, []).append(value)
-    return {name: b", ".join(values) for name, values in lines.items()}
 
 
 def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
@@ -210,12 +196,14 @@ def _refuse_kind(facts: _Facts) -> Reply | None:
     return None
 
 
-def _refuse_length(length: bytes, max_body_bytes: int) -> Reply | None:
+def _is_within(length: bytes, max_body_bytes: int) -> bool:
+    return length.isdigit() and len(length) <= MAX_LENGTH_DIGITS and int(length) <= max_body_bytes
+
+
+def _refuse_length(length: bytes, max_body_bytes: int) -> Reply:
     if not length.isdigit():
         return refuse(400, "Content-Length must be one whole number")
-    if len(length) > MAX_LENGTH_DIGITS or int(length) > max_body_bytes:
-        return too_large(max_body_bytes)
-    return None
+    return too_large(max_body_bytes)
 
 
 _TOO_MANY_HEADERS = Clearance(

@@ -76,5 +76,5 @@ class QueueSink:
         while not isinstance(item, Reply):
             yield sse.comment() if item is None else item
             item = await self.take(keepalive_s)
-        if item.body is not None:
+        if item.body is not None and not item.is_dispensable:
             yield sse.event(item.body, id=item.event_id)

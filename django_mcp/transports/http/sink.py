@@ -61,7 +61,8 @@ class StreamSink:
         if not self.has_started:
             self._headers = (*self._headers, *reply.headers)
         body = reply.body
-        data = b"" if body is None else sse.event(body, id=reply.event_id)
+        is_silent = body is None or reply.is_dispensable
+        data = b"" if is_silent else sse.event(body or b"", id=reply.event_id)
         await self._write(data, is_last=True)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Container, Iterable
+from collections.abc import AsyncGenerator, Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import markcoroutinefunction
@@ -37,9 +37,18 @@ from django_mcp.transports.http.replies import (
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["MCPView", "make_view"]
+__all__ = ["MCPView", "make_view", "set_first_use"]
 
 logger = logging.getLogger("django_mcp")
+
+
+_check_first_use: Callable[[], None] | None = None
+
+
+def set_first_use(check: Callable[[], None] | None) -> None:
+    """Say what must be asked before a view answers for the first time; what it raises is raised on."""
+    global _check_first_use
+    _check_first_use = check
 
 
 def make_view(server: MCPServer) -> MCPView:
@@ -68,10 +77,19 @@ class MCPView:
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
+        self._is_checked = False
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
-        """Answer a request; never with HTML, and never with a redirect."""
+        """Answer a request; never with HTML, and never with a redirect.
+
+        Raises:
+            ImproperlyConfigured: the site cannot serve this; Django logs what to do about it.
+        """
+        if not self._is_checked:
+            if _check_first_use is not None:
+                _check_first_use()
+            self._is_checked = True
         try:
             return await self._serve(request, url_kwargs)
         except Exception:
@@ -101,13 +119,14 @@ class MCPView:
     def _examine(self, request: HttpRequest) -> tuple[Headers, Clearance]:
         scope = getattr(request, "scope", None)
         raw_headers = scope["headers"] if scope is not None else _read_headers(request)
+        headers = Headers(raw_headers)
         clearance = current_guard().examine(
             request.method or "",
             request.scheme or "http",
-            raw_headers,
+            headers,
             self.server.options.max_body_bytes,
         )
-        return Headers(raw_headers), clearance
+        return headers, clearance
 
     async def _prepare(self, request: HttpRequest, exchange: Exchange) -> Reply | None:
         """Authenticate, then read the body; return the refusal, if any."""

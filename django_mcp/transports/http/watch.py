@@ -6,20 +6,16 @@ import asyncio
 from collections.abc import Callable
 
 from django_mcp.server.exchange import Exchange
-from django_mcp.server.interrupt import TaskTimers
 from django_mcp.transports.http.body import Receive
 from django_mcp.transports.http.sink import StreamSink
 
 __all__ = ["Watch"]
 
-BEGIN_AFTER_S = 0.02
-"""A call is given this long before a task is spent on watching its client; most are done by then."""
-
 
 class Watch:
     """Wait for the end of the client, and break long silences, beside a running call.
 
-    It begins by itself when the call has to wait for something; `close` it when the call is done.
+    `close` it when the call is done.
     """
 
     __slots__ = (
@@ -30,9 +26,7 @@ class Watch:
         "_on_gone",
         "_receive",
         "_silence",
-        "_sink",
         "_task",
-        "_timer",
     )
 
     def __init__(
@@ -42,38 +36,28 @@ class Watch:
         sink: StreamSink | None,
         keepalive_s: float,
         on_gone: Callable[[], None],
-        timers: TaskTimers,
     ) -> None:
+        loop = asyncio.get_running_loop()
         self._exchange = exchange
         self._receive = receive
-        self._sink = sink
         self._keepalive_s = keepalive_s
         self._on_gone = on_gone
-        self._task: asyncio.Task[None] | None = None
-        self._timer = timers.after(BEGIN_AFTER_S, self._begin)
+        self._alive: asyncio.Task[None] | None = None
+        self._silence: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = loop.create_task(self._wait_until_gone())
+        if sink is not None:
+            self._begun_s = loop.time()
+            self._silence = loop.call_later(keepalive_s, self._look, sink)
 
     def close(self) -> None:
         """Look no longer."""
-        self._timer.cancel()
-        if self._task is None:
-            return
         if self._silence is not None:
             self._silence.cancel()
         for task in (self._task, self._alive):
             if task is not None:
                 task.cancel()
-
-    def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
-        # It has done its work; what a stream holds on to is held for long.
-        self._timer.cancel()
-        self._timer.handle = None
-        self._alive: asyncio.Task[None] | None = None
-        self._silence: asyncio.TimerHandle | None = None
-        self._task = loop.create_task(self._wait_until_gone())
-        if self._sink is not None:
-            self._begun_s = loop.time()
-            self._silence = loop.call_later(self._keepalive_s, self._look, self._sink)
+        # A cancelled task keeps where it was, and so us: no reference cycle for the collector.
+        self._task = self._alive = None
 
     async def _wait_until_gone(self) -> None:
         try:

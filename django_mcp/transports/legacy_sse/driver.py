@@ -19,8 +19,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Malformed, decode_message, encode_error
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange, Reply, Sink
+from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.push import PushStream, StreamKind
-from django_mcp.server.sessions import UNKNOWN_SESSION, Session, find_session
+from django_mcp.server.sessions import NO_STORE, UNKNOWN_SESSION, Closing, Session, find_session
 from django_mcp.server.standing import refuse_stream, run_stream
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ async def keep_stream(
         return _refuse(refusal)
     principal_key = getattr(exchange.principal, "key", None)
     session = Session(uuid.uuid4().hex, server.name, principal_key, ConnectionState())
-    token = await server.sessions.open(session, exchange)
+    try:
+        token = await server.sessions.open(session, exchange)
+    except StoreUnavailable:
+        token = NO_STORE
     if isinstance(token, Refusal):
         return _refuse(token)
     server.connection_observer.session_opened(session)
@@ -82,14 +86,16 @@ async def keep_stream(
 
 
 async def _end(server: MCPServer, session: Session) -> None:
-    await server.sessions.end(session.key)
+    await server.sessions.end(session.key, Closing.STREAM)
     server.hub.end_session(session.key)
-    server.connection_observer.session_closed(session, "its stream is over")
 
 
 async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Reply:
     """Take a message for the stream that `token` belongs to; its answer goes there."""
-    session = await find_session(server, exchange, token)
+    try:
+        session = await find_session(server, exchange, token)
+    except StoreUnavailable:
+        return _refuse(NO_STORE)
     if session is None:
         return _refuse(UNKNOWN_SESSION)
     message = decode_message(exchange.body)
@@ -98,8 +104,7 @@ async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Rep
     if session in _ways:
         _serve(session, exchange.body)
     else:
-        server.hub.start()
-        server.hub.tell("legacy", session=session.key, body=exchange.body.decode())
+        server.join_hub().tell("legacy", session=session.key, body=exchange.body.decode())
     return Reply(202)
 
 

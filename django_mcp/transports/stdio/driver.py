@@ -35,8 +35,11 @@ FLUSH_S = 0.5
 GOODBYE_S = 0.1
 """How long streams may take to say that they end, when the process is told to stop. Ours."""
 
-RECHECK_S = 2.0
-"""How often it is looked whether the client may still be served, when it sends nothing. Ours."""
+RECHECK_S = 1.0
+"""How often it is looked whether the client may still be served, when it sends nothing. Ours.
+
+What runs has then seen the end of it within the two seconds that are promised.
+"""
 
 MAX_RUNNING = 1024
 MAX_RUNNING_BYTES = 64 * 1024 * 1024

@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from django_mcp import MCPServer
+from django_mcp.protocol.revisions import Revision
+from django_mcp.protocol.tasks import COMPLETED
+from django_mcp.server.tasks.interfaces import TaskStore
+from django_mcp.server.tasks.memory import MemoryTasks
+from django_mcp.server.tasks.task import Task
 from tests.auth.guarded.people import Named
+from tests.wire import R4, R5
 
 SEE = "shop.see_secrets"
+TASKS = {"hidden-4": R4, "hidden-5": R5}
+"""Ids of the tasks that are ann's, and what she spoke when she made them."""
+
+
+class Guarded(MCPServer):
+    def make_task_store(self) -> TaskStore:
+        return AnnsTasks()
+
+
+class AnnsTasks(MemoryTasks):
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        anns = {key: anns_task(key, TASKS[key]) for key in task_ids if key in TASKS}
+        return {**anns, **await super().find(task_ids)}
+
+
+def anns_task(key: str, revision: Revision) -> Task:
+    return Task(
+        id=key,
+        server="guarded",
+        owner="named:ann",
+        session=None,
+        revision=revision.name,
+        tool="shown",
+        call={},
+        status=COMPLETED,
+        result=b'{"content":[{"type":"text","text":"canary"}]}',
+        created_s=time.time(),
+        updated_s=time.time(),
+        ttl_ms=60_000,
+        poll_ms=1000,
+    )
 
 
 def make_server() -> MCPServer:
-    server = MCPServer("guarded", public=True, authenticators=[Named()])
+    server = Guarded("guarded", public=True, authenticators=[Named()], legacy_sse=True)
 
-    @server.tool(permission=SEE, input_schema=SCHEMA)
+    @server.tool(permission=SEE, input_schema=SCHEMA, task="allowed")
     def hidden(arguments: dict[str, Any]) -> str:
         return "canary"
 
-    @server.tool
+    @server.tool(task="allowed")
     def shown(n: int = 1) -> str:
         return "shown"
 

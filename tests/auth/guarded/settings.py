@@ -6,9 +6,11 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "channels",
     "django_mcp",
+    "tests.auth.guarded",
 ]
 AUTHENTICATION_BACKENDS = ["tests.auth.guarded.people.Backend"]
 ROOT_URLCONF = "tests.auth.guarded.urls"
 USE_TZ = True
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DJANGO_MCP = {"SESSION_STORE": "memory"}

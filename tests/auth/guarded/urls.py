@@ -1,5 +1,5 @@
 from django.urls import path
 
-from tests.auth.guarded.servers import make_server
+from tests.auth.guarded.mcp import server
 
-urlpatterns = [path("", make_server().urls)]
+urlpatterns = [path("", server.urls)]

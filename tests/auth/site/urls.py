@@ -31,6 +31,8 @@ def what_is_told(ctx: Context, request: HttpRequest) -> dict[str, Any]:
         "meta": repr(request.META),
         "headers": repr(dict(request.headers)),
         "scope": repr(getattr(request, "scope", None)),
+        "environ": repr(getattr(request, "environ", None)),
+        "cookies": repr(request.COOKIES),
         "exchange": repr([exchange.headers.get(name) for name in exchange.headers.names()]),
         "auth": repr(ctx.auth),
         "principal": repr([getattr(ctx.principal, name) for name in ("key", "handle")]),
@@ -60,7 +62,27 @@ def last_used(prefix: str) -> str:
     return str(APIKey.objects.get(prefix=prefix).last_used_at or "never")
 
 
+LIMITS: dict[str, dict[str, Any]] = {
+    "principal": {"throttle": {"principal": "2/d"}},
+    "address": {"throttle": {"address": "2/d"}},
+    "failures": {"throttle": {"failures": "2/d"}},
+    "tool": {},
+}
+
+
+def make_limited(name: str) -> MCPServer:
+    server = MCPServer(
+        f"limited by {name}",
+        public=True,
+        authenticators=["django_mcp.auth.APIKeyAuthenticator"],
+        **LIMITS[name],
+    )
+    server.tool(name="who", throttle="2/d" if name == "tool" else None)(lambda: "seen")
+    return server
+
+
 urlpatterns = [
+    *(path(f"{name}/", make_limited(name).urls) for name in LIMITS),
     path("", include("django_mcp.urls")),
     path("control/", control.urls),
     path("closed/", closed.urls),

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from django_mcp import Context, Image, ToolResult, default_server, tool
+from django_mcp import Context, Image, ToolResult, default_server, resource, tool
 from tests.browser.site.hostile import SCRIPT
 
 BIDI = "abc\u202etxt.exe\u202c"
@@ -50,6 +50,24 @@ def picture() -> ToolResult:
     """Return an image, and one that is none."""
     fake = Image(SCRIPT.encode(), mime_type="image/png")
     return ToolResult(content=[Image(PNG, mime_type="image/png"), fake])
+
+
+@tool(read_only=True)
+def measure(size: int | None, unit: str | None, number: int, marks: list[int] | None = None) -> str:
+    """Tell what was given."""
+    return repr((size, unit, number, marks))
+
+
+@resource("site://logo", mime_type="image/png")
+def logo() -> bytes:
+    """An image."""
+    return PNG
+
+
+@resource("site://drawing", mime_type="image/svg+xml")
+def drawing() -> bytes:
+    """An image that is a document, with a script."""
+    return f'<svg xmlns="http://www.w3.org/2000/svg">{SCRIPT}</svg>'.encode()
 
 
 def hostile_result(name: str = "") -> str:

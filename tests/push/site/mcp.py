@@ -8,7 +8,7 @@ from django_mcp import (
     resource,
     tool,
 )
-from django_mcp.models import Stream
+from django_mcp.models import Stream, Worker
 
 
 @resource("stock://{sku}")
@@ -53,12 +53,27 @@ async def add_tool(name: str) -> str:
 
 @tool
 async def sessions() -> list[str]:
-    return [each.key for each in default_server.connected_sessions()]
+    return [each.key for each in await default_server.aconnected_sessions()]
 
 
 @tool
 async def ping(session: str) -> float | None:
     return await default_server.aping_client(session, timeout_s=8)
+
+
+@tool
+def sessions_from_a_thread() -> list[str]:
+    return [each.key for each in default_server.connected_sessions()]
+
+
+@tool
+def ping_from_a_thread(session: str) -> float | None:
+    return default_server.ping_client(session, timeout_s=8)
+
+
+@tool
+def end_from_a_thread(session: str) -> bool:
+    return default_server.close_session(session)
 
 
 @tool
@@ -75,3 +90,15 @@ async def close(stream: str) -> None:
 def rows() -> list[str]:
     """Name the streams that all processes have written down."""
     return [pk.hex for pk in Stream.objects.values_list("pk", flat=True)]
+
+
+@tool
+def forget(stream: str) -> None:
+    """Delete the row of a stream, and tell nobody."""
+    Stream.objects.filter(pk=stream).delete()
+
+
+@tool
+def forget_process(stream: str) -> int:
+    """Delete the process that a stream is open in with all its rows, as if it had not been heard of."""
+    return Worker.objects.filter(streams__id=stream).delete()[0]

@@ -47,12 +47,13 @@ async def ask_held(ctx: Context, name: str) -> str:
 
 
 @tool
-async def canary(ctx: Context, secret: str) -> str:
+async def canary(ctx: Context, secret: str, steps: int) -> str:
     """Say a secret in every way there is: progress, log, question, answer."""
     from tests.sessions.site.questions import Colour
 
-    await ctx.aprogress(1, 2, message=secret)
+    for step in range(1, steps):
+        await ctx.aprogress(step, steps, message=secret)
     await ctx.ainfo(secret)
     answer = await ctx.aelicit(f"What of {secret}?", Colour)
-    await ctx.aprogress(2, 2, message=secret)
+    await ctx.aprogress(steps, steps, message=secret)
     return f"{secret} {answer.data.name}"

@@ -9,6 +9,7 @@ from django import forms
 from pydantic import BaseModel, Field
 
 from django_mcp import Context, tool
+from django_mcp.server.rounds import AskFailed
 
 
 @dataclass
@@ -65,6 +66,22 @@ async def sample(ctx: Context) -> Any:
     """Ask the client's model."""
     answer = await ctx.asample("Capital of France?", max_tokens=10)
     return answer["content"]["text"]
+
+
+@tool
+async def sample_as(ctx: Context, name: str) -> str:
+    """Ask the client's model under an id of our own."""
+    try:
+        answer = await ctx.asample("Capital of France?", max_tokens=10, request_id=name)
+    except AskFailed as error:
+        return str(error)
+    return str(answer["content"]["text"])
+
+
+@tool
+def stop_asking(ctx: Context, name: str) -> bool:
+    """Cancel what the client is asked by another call."""
+    return ctx.cancel_request(name, "Enough")
 
 
 @tool

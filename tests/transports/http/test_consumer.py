@@ -33,7 +33,7 @@ async def post(*steps: Any, headers: dict[str, str] | None = None, **scope: Any)
 
 @EVERY_SERVER
 async def test_an_answer_alone_is_json(asgi: dict[str, str] | None):
-    """HTM-02"""
+    """HTM-02, CCH-07"""
     talked = await post(["reply", 200, {"x": 1}], asgi=asgi)
 
     assert talked.status == 200
@@ -250,7 +250,7 @@ async def test_a_server_that_says_the_client_has_gone_is_no_fault(
 @EVERY_SERVER
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
 async def test_a_client_that_leaves_cancels_its_call(asgi: dict[str, str] | None, begun: list[Any]):
-    """HTM-09: at once, and nothing more is sent."""
+    """HTM-09, AMB-16: at once, and nothing more is sent."""
     server = ScriptedServer()
     steps = script(["cancels", True], *begun, ["set", "running"], ["wait", "never"])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))

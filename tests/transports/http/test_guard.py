@@ -6,6 +6,7 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_mcp.protocol.headers import Headers
 from django_mcp.transports.http.guard import (
     MAX_HEADER_BYTES,
     MAX_HEADERS,
@@ -28,7 +29,8 @@ def examine(
     headers: dict[str, str] | list[tuple[str, str]] | None = None,
     rules: SiteRules = RULES,
 ) -> Clearance:
-    return Guard(rules).examine(method, "http", http_scope(method, headers)["headers"], LIMIT)
+    found = Headers(http_scope(method, headers)["headers"])
+    return Guard(rules).examine(method, "http", found, LIMIT)
 
 
 def status(clearance: Clearance) -> int | None:
@@ -106,7 +108,7 @@ def test_a_foreign_origin_is_refused_whatever_the_verb(method: str):
 
 def test_a_second_origin_is_refused():
     headers = [*http_scope()["headers"], (b"origin", b"https://pages.example")] * 2
-    refused = Guard(RULES).examine("POST", "http", headers[1:], LIMIT)
+    refused = Guard(RULES).examine("POST", "http", Headers(headers[1:]), LIMIT)
 
     assert status(refused) == 403
 
@@ -239,6 +241,7 @@ def test_a_body_that_says_it_is_not_compressed_is_read():
     ],
 )
 def test_accept_decides_which_answers_there_are(accept: str, may_stream: bool, must_stream: bool):
+    """AMB-14"""
     assert examine(headers={"accept": accept}) == Clearance(
         may_stream=may_stream, must_stream=must_stream
     )
@@ -253,6 +256,7 @@ def test_a_get_asks_for_a_stream_whatever_else_is_accepted():
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0"])
 def test_a_client_that_takes_no_answer_of_ours_is_told_so(accept: str):
+    """AMB-14"""
     assert status(examine(headers={"accept": accept})) == 406
 
 
@@ -306,9 +310,9 @@ def test_verdicts_are_remembered_but_not_without_end():
 
     for number in range(3 * MAX_KNOWN):
         scope = http_scope(headers={"accept": f"application/json;v={number}"})
-        guard.examine("POST", "http", scope["headers"], LIMIT)
+        guard.examine("POST", "http", Headers(scope["headers"]), LIMIT)
     long = http_scope(headers={"accept": "application/json;v=" + "x" * 5000})
-    guard.examine("POST", "http", long["headers"], LIMIT)
+    guard.examine("POST", "http", Headers(long["headers"]), LIMIT)
 
     known = guard._known
     assert 0 < len(known) <= MAX_KNOWN
@@ -319,18 +323,18 @@ def test_a_remembered_verdict_does_not_cover_another_length():
     guard = Guard(RULES)
     small, large = (http_scope(headers={"content-length": n})["headers"] for n in ("1", "9999"))
 
-    verdicts = [guard.examine("POST", "http", raw, LIMIT) for raw in (small, large, small)]
+    verdicts = [guard.examine("POST", "http", Headers(raw), LIMIT) for raw in (small, large, small)]
 
     assert [status(verdict) for verdict in verdicts] == [None, 413, None]
 
 
 @override_settings(ALLOWED_HOSTS=["one.example"])
 def test_a_changed_setting_changes_the_verdict():
-    raw = http_scope(headers={"host": "two.example"})["headers"]
-    before = current_guard().examine("POST", "http", raw, LIMIT)
+    headers = Headers(http_scope(headers={"host": "two.example"})["headers"])
+    before = current_guard().examine("POST", "http", headers, LIMIT)
 
     with override_settings(ALLOWED_HOSTS=["two.example"]):
-        after = current_guard().examine("POST", "http", raw, LIMIT)
+        after = current_guard().examine("POST", "http", headers, LIMIT)
 
     assert (status(before), status(after)) == (403, None)
 
@@ -375,7 +379,7 @@ def test_a_proxy_is_believed_when_the_site_says_so():
 )
 def test_any_bytes_get_a_verdict(method: str, headers: list[tuple[bytes, bytes]]):
     headers = [(b"host", b"localhost"), *headers]
-    clearance = Guard(RULES).examine(method, "http", headers, LIMIT)
+    clearance = Guard(RULES).examine(method, "http", Headers(headers), LIMIT)
 
     assert clearance.reply is None or clearance.reply.status in (
         *(204, 400, 403, 405, 406, 413, 415),

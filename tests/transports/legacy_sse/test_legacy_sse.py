@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,8 +16,9 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.types import ElicitResult
 
-from tests.sites import Running, running
+from tests.sites import ROOT, Running, environment, running
 
+SITE = "tests.transports.legacy_sse.site"
 LIMIT_S = 10.0
 
 
@@ -22,10 +26,19 @@ LIMIT_S = 10.0
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    log = tmp_path_factory.mktemp("legacy_sse") / "server.log"
-    with running("tests.transports.legacy_sse.site", request.param, log=log) as site:
+    folder = tmp_path_factory.mktemp("legacy_sse")
+    with process_of(folder, request.param) as site:
         yield site
-    assert "Traceback" not in log.read_text()
+    assert "Traceback" not in site.log.read_text()
+
+
+@contextmanager
+def process_of(folder: Path, server: str, name: str = "first") -> Iterator[Running]:
+    extra = {"LEGACY_SSE_DATABASE": str(folder / "db.sqlite3")}
+    migrate = [sys.executable, "-m", "django", "migrate", "-v0"]
+    subprocess.run(migrate, cwd=ROOT, env=environment(SITE, extra), check=True)
+    with running(SITE, server, log=folder / f"{name}.log", extra=extra) as site:
+        yield site
 
 
 def address(site: Running, path: str) -> str:
@@ -93,6 +106,22 @@ async def test_answers_come_on_the_stream_only(site: Running) -> None:
     assert json.loads(found.removeprefix("data: ")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
+async def test_a_message_finds_its_stream_in_another_process(tmp_path: Path) -> None:
+    """Where a load balancer sends a POST is not where it sent the GET."""
+    with process_of(tmp_path, "uvicorn") as one, process_of(tmp_path, "uvicorn", "second") as other:
+        async with stream(one) as (client, where, lines):
+            elsewhere = where.replace(f":{one.port}/", f":{other.port}/")
+            posted = await client.post(
+                elsewhere, json={"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            )
+            found = ""
+            while not found.startswith("data:"):
+                found = await anext(lines)
+
+    assert (posted.status_code, posted.content) == (202, b"")
+    assert json.loads(found.removeprefix("data: "))["result"] == {}
+
+
 async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
     """OSE-04, OSE-05, OSE-06: junk is 400, an unknown or ended stream 404, a strange page 403."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -128,3 +157,18 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
                 break
 
     assert status == 404
+
+
+def test_it_is_there_only_where_a_site_wants_it() -> None:
+    """OSE-08, VER-36"""
+    from django_mcp.conf import Settings
+    from django_mcp.servers import MCPServer
+
+    def routes(server: MCPServer) -> set[str]:
+        return {str(each.pattern) for each in server.urls[0]}
+
+    plain = MCPServer("plain", public=True)
+    old = MCPServer("old", public=True, legacy_sse=True)
+
+    assert Settings().LEGACY_SSE is False
+    assert routes(old) - routes(plain) == {"sse", "messages"}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from django_mcp.protocol.json import decode, encode
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.transports.stdio.driver import serve
 from tests.server.streams import LIMIT_S, LiveSink, Open, StreamClient
-from tests.wire import HANDSHAKE, message
+from tests.wire import HANDSHAKE, META, message
 
 MARK = "mark"
+NOBODY = object()
 
 
 class AnyStatus(int):
@@ -23,6 +25,12 @@ class AnyStatus(int):
         return isinstance(other, int)
 
     __hash__ = int.__hash__
+
+
+class PipeOpen(Open):
+    """One exchange on a pipe; `key` is the id of its request."""
+
+    key: Any = None
 
 
 class PipeClient(StreamClient):
@@ -46,7 +54,7 @@ class PipeClient(StreamClient):
         )
         self._descriptors = (reading, writing)
         self._waiting: dict[Any, asyncio.Future[dict[str, Any]]] = {}
-        self._live: list[Open] = []
+        self._live: list[PipeOpen] = []
         self._unasked: list[bytes] = []
         reader = asyncio.StreamReader(limit=1 << 26)
         self._pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -69,14 +77,23 @@ class PipeClient(StreamClient):
             found = decode(line)
             key = found.get("id") if isinstance(found, dict) else None
             if isinstance(found, dict) and "method" in found:
-                if self._live:
-                    await self._live[-1].sink.send(line)
+                stream = self._stream_of(found)
+                if stream is not None:
+                    await stream.sink.send(line)
                 else:
                     self.sink.messages.append(found)
             elif key in self._waiting:
                 self._waiting.pop(key).set_result(found)
             else:
                 self._unasked.append(line)
+
+    def _stream_of(self, message: Mapping[str, Any]) -> PipeOpen | None:
+        """Return what a message belongs to: the listener that it names, else the latest call."""
+        meta = (message.get("params") or {}).get("_meta", {})
+        for each in self._live:
+            if each.key == meta.get(META + "subscriptionId", NOBODY):
+                return each
+        return self._live[-1] if self._live else None
 
     def _write(self, body: bytes) -> None:
         assert self._writing is not None
@@ -108,7 +125,9 @@ class PipeClient(StreamClient):
         unasked, self._unasked = self._unasked, []
         return Reply(AnyStatus(200 if unasked else 202), unasked[0].strip() if unasked else None)
 
-    async def open(self, capabilities: Mapping[str, Any] | None = None) -> None:
+    async def open(
+        self, capabilities: Mapping[str, Any] | None = None, *, is_ready: bool = True
+    ) -> None:
         if self.session_id is None:
             self.session_id = "pipe"
             params = {
@@ -116,9 +135,12 @@ class PipeClient(StreamClient):
                 "capabilities": capabilities or {},
                 "clientInfo": {"name": "tests", "version": "1"},
             }
-            shake = message("initialize", params, revision=self.revision, id="open")
+            self._last_id += 1
+            shake = message("initialize", params, revision=self.revision, id=self._last_id)
             await self.post(encode(shake), {})
-            await self.post(b'{"jsonrpc":"2.0","method":"notifications/initialized"}', {})
+            # Else it is the test that says so.
+            if is_ready and not self.server.options.require_initialized:
+                await self.ready()
 
     async def send(
         self,
@@ -140,17 +162,42 @@ class PipeClient(StreamClient):
     def begin(
         self, method: str, params: Mapping[str, Any] | None = None, *, id: Any = "call"
     ) -> Open:
-        request = message(method, params, revision=self.revision, id=id)
-        answered = self._expect(id)
+        body = encode(message(method, params, revision=self.revision, id=id))
+
+        def write() -> asyncio.Future[dict[str, Any]]:
+            answered = self._expect(id)
+            self._write(body)
+            return answered
+
+        # Written at once where that can be, as tests expect of what they begin.
+        written = None if self._writing is None else write()
 
         async def wait() -> Reply:
-            return Reply(AnyStatus(200), encode(await answered))
+            await self.connect()
+            self._live.append(found)
+            try:
+                return Reply(AnyStatus(200), encode(await (written or write())))
+            finally:
+                self._live.remove(found)
 
-        found = Open(Exchange(), LiveSink(), asyncio.create_task(wait()))
-        self._live.append(found)
-        found.task.add_done_callback(lambda _: self._live.remove(found))
-        self._write(encode(request))
+        found = PipeOpen(Exchange(), LiveSink(), asyncio.create_task(wait()))
+        found.key = id
         return found
+
+    def listen(self, last_event_id: str | None = None) -> Open:
+        raise NotImplementedError("a pipe is one stream, which nobody opens or resumes")
+
+    @asynccontextmanager
+    async def standing(self) -> AsyncIterator[Open]:
+        """Hear of what belongs to no call: the pipe is the session's stream."""
+        await self.open()
+        ended = asyncio.get_running_loop().create_future()
+        stream = PipeOpen(Exchange(), LiveSink(), asyncio.ensure_future(ended))
+        self._live.insert(0, stream)
+        try:
+            yield stream
+        finally:
+            self._live.remove(stream)
 
     async def tell(self, body: Mapping[str, Any]) -> Reply:
         reply = await self.post(encode(body), {})
@@ -163,3 +210,10 @@ async def close_all() -> None:
     opened, PipeClient.opened = PipeClient.opened, []
     for client in opened:
         await client.close()
+
+
+def piped(client: type) -> type:
+    """Return a client of the tests as it is with a pipe."""
+    if issubclass(PipeClient, client):
+        return PipeClient
+    return type(f"Piped{client.__name__}", (client, PipeClient), {})

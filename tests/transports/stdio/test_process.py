@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 from django_mcp.protocol.revisions import Revision
 from tests.transports.stdio.process import LIMIT_S, PROGRAM, Process
-from tests.wire import HANDSHAKE, R1, R2, R4, R5
+from tests.wire import HANDSHAKE, R1, R2, R4, R5, message
 
 by_handshake = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda each: each.name)
 
@@ -66,6 +67,27 @@ def test_a_request_before_the_handshake_is_refused_but_a_ping_is_not() -> None:
         assert "error" in client.ask("tools/list")
         client.shake_hands()
         assert "result" in client.ask("tools/list")
+
+
+def test_a_handshake_is_not_cancelled_and_may_be_repeated() -> None:
+    """CAN-09, AMB-25: another on the same pipe settles anew."""
+    with Process() as client:
+        for number, revision in enumerate((R4, R1)):
+            params = {
+                "protocolVersion": revision.name,
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"},
+            }
+            id = f"shake {number}"
+            cancel = {"requestId": id}
+            lines = [
+                message("initialize", params, revision=revision, id=id),
+                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel},
+            ]
+            client.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+            assert client.answer_to(id)["result"]["protocolVersion"] == revision.name
+        tools = client.ask("tools/list", revision=R1)["result"]["tools"]
+        assert not any("annotations" in tool for tool in tools)
 
 
 def test_lines_behind_a_handshake_wait_for_it() -> None:
@@ -162,7 +184,7 @@ def test_progress_comes_before_its_answer(client: Process) -> None:
 
 
 def test_a_question_is_answered_while_its_call_runs(client: Process) -> None:
-    """CAP-07, ELI-01"""
+    """CLI-01, ELI-01"""
     asked = []
 
     def answer(request: dict[str, Any]) -> None:
@@ -184,7 +206,7 @@ def test_a_session_lasts_as_long_as_the_process(client: Process) -> None:
 
 
 def test_subscriptions_and_changed_lists_are_told(client: Process) -> None:
-    """RSU-01, TLS-04: a URI that was subscribed to, and no other."""
+    """RSC-08, TOOL-02: a URI that was subscribed to, and no other."""
     client.ask("resources/subscribe", {"uri": "stock://a"})
     assert client.call("change", uri="stock://b") == "told"
     call = client.begin_call("change", uri="stock://a")
@@ -229,6 +251,21 @@ def test_listening_streams_are_independent_and_end_silently() -> None:
         client.close_input()
         assert client.read_rest() == []
         assert client.wait() == 0
+
+
+def test_nothing_is_left_of_a_listener_in_the_next_process() -> None:
+    """SUB-12: whoever comes back listens again, or hears nothing."""
+    uri = "stock://1"
+    call = {"name": "change", "arguments": {"uri": uri}}
+    with Process() as client:
+        wanted = {"notifications": {"resourceSubscriptions": [uri]}}
+        client.begin("subscriptions/listen", wanted, revision=R5, id="l")
+        assert client.read()["method"] == "notifications/subscriptions/acknowledged"
+    with Process() as client:
+        client.begin("tools/call", call, revision=R5, id="c")
+        client.begin("ping", revision=R4, id="p")
+        client.close_input()
+        assert {each["id"] for each in client.read_rest()} == {"c", "p"}
 
 
 def test_listening_streams_get_their_result_when_the_process_is_told_to_end() -> None:

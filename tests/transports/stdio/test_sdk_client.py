@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
+import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mcp.types import ElicitResult
 
 from tests.sites import ROOT, environment
 from tests.transports.stdio.process import LIMIT_S, SITE
+from tests.transports.stdio.shop import MANY, Shop, manage
 
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 
@@ -87,18 +89,6 @@ async def test_it_listens(mode: str) -> None:
         assert "stock://a" in repr(event)
 
 
-def manage(package: str, *arguments: str, **extra: str) -> str:
-    """Run a command of a site in a process of its own, and return what it prints."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *arguments],
-        env=environment(package, extra),
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-
-
 @pytest.fixture
 def database(tmp_path: Path) -> str:
     """A database that processes of this site share."""
@@ -107,52 +97,90 @@ def database(tmp_path: Path) -> str:
     return path
 
 
-async def test_it_hears_of_what_another_process_publishes(database: str) -> None:
-    """The processes share a database, which carries what is told."""
+@pytest.fixture(params=["database", "redis"])
+def shared(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What processes of the site share: a database, or a channel layer and no database."""
+    if request.param == "database":
+        return {"STDIO_DATABASE": request.getfixturevalue("database")}
+    return {"SITE_REDIS": f"{request.getfixturevalue('redis_url')} stdio-{uuid.uuid4().hex}"}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_it_hears_of_what_another_process_publishes(
+    shared: dict[str, str], mode: str
+) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(message: Any) -> None:
+        heard.put_nowait(repr(message))
+
     code = "from django_mcp import default_server as s; s.notify_resource_updated('stock://a')"
-    async with (
-        Client(program(SITE, STDIO_DATABASE=database), mode="auto") as client,
-        client.listen(resource_subscriptions=["stock://a"]) as stream,
-    ):
-        await asyncio.to_thread(manage, SITE, "shell", "-c", code, STDIO_DATABASE=database)
-        event = await asyncio.wait_for(anext(aiter(stream)), LIMIT_S)
-        assert "stock://a" in repr(event)
+    publish = partial(manage, SITE, "shell", "-c", code, **shared)
+    async with Client(program(SITE, **shared), mode=mode, message_handler=take) as client:
+        if mode == "legacy":
+            with pytest.warns(MCPDeprecationWarning):
+                await client.subscribe_resource("stock://a")
+            await asyncio.to_thread(publish)
+            assert "stock://a" in await asyncio.wait_for(heard.get(), LIMIT_S)
+        else:
+            async with client.listen(resource_subscriptions=["stock://a"]) as stream:
+                await asyncio.to_thread(publish)
+                event = await asyncio.wait_for(anext(aiter(stream)), LIMIT_S)
+                assert "stock://a" in repr(event)
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> tuple[str, str, str]:
-    """The path of a filled shop's database, an order, and the user whose it is."""
-    path = str(tmp_path / "db.sqlite3")
-    manage("example_project", "demo", "--prepare", SHOP_DATABASE=path)
-    code = (
-        "from example_project.shop.models import Order;"
-        "o = Order.objects.exclude(customer=None).first(); print(o.number, o.customer)"
-    )
-    told = manage("example_project", "shell", "-v", "0", "-c", code, SHOP_DATABASE=path)
-    number, user = told.split()[-2:]
-    return path, number, user
-
-
-async def test_the_example_shop_asks_how_to_wrap(shop: tuple[str, str, str]) -> None:
-    path, number, user = shop
+@MODES
+async def test_it_does_everything_at_the_example_shop(shop: Shop, mode: str) -> None:
+    """Lists, calls, answers a question, hears of progress, cancels, hears of a changed resource."""
+    cancelled = shop.count_cancelled()
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    begun = asyncio.Event()
+    seen: list[float] = []
 
     async def wrap(context: Any, params: Any) -> ElicitResult:
-        properties = params.requested_schema["properties"]
-        content = {name: _fitting(each) for name, each in properties.items()}
-        return ElicitResult(action="accept", content=content)
+        assert shop.number in params.message
+        return ElicitResult(action="accept", content={"paper": "stars", "note": "Yours"})
 
-    how = program("example_project", "--user", user, SHOP_DATABASE=path)
-    async with Client(how, elicitation_callback=wrap) as client:
-        found = await client.call_tool("find_orders", {"query": number})
-        assert number in repr(found)
-        wrapped = await client.call_tool("gift_wrap", {"number": number})
-        assert not wrapped.is_error, wrapped
-        assert number in wrapped.content[0].text  # type: ignore[union-attr]
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+        begun.set()
 
+    async def take(message: Any) -> None:
+        heard.put_nowait(repr(message))
 
-def _fitting(schema: dict[str, Any]) -> Any:
-    if "enum" in schema:
-        return schema["enum"][0]
-    if "oneOf" in schema:
-        return schema["oneOf"][0]["const"]
-    return {"boolean": True, "integer": 1, "number": 1, "string": "x"}[schema["type"]]
+    how = program("example_project", "--user", shop.user, **shop.extra)
+    mug = {"lines": [{"sku": "mug", "quantity": 1}]}
+    client = Client(how, mode=mode, elicitation_callback=wrap, message_handler=take)
+    async with client:
+        assert "gift_wrap" in {each.name for each in (await client.list_tools()).tools}
+        found = await client.call_tool("find_orders", {"query": shop.number})
+        assert shop.number in repr(found)
+        wrapped = await client.call_tool("gift_wrap", {"number": shop.number})
+        assert "is wrapped. stars: Yours" in wrapped.content[0].text  # type: ignore[union-attr]
+
+        exported = await client.call_tool("export_orders", progress_callback=note)
+        assert exported.structured_content is not None
+        # Steps that come too fast are left out.
+        assert 1 < len(seen) <= exported.structured_content["rows"]
+        assert exported.structured_content["rows"] > MANY
+
+        begun.clear()
+        seen.clear()
+        call = asyncio.create_task(client.call_tool("export_orders", progress_callback=note))
+        await asyncio.wait_for(begun.wait(), LIMIT_S)
+        call.cancel()
+        await asyncio.wait((call,), timeout=LIMIT_S)
+        assert call.cancelled()
+
+        if mode == "legacy":
+            with pytest.warns(MCPDeprecationWarning):
+                await client.subscribe_resource("product://mug/stock")
+            await client.call_tool("place_order", mug)
+            while "product://mug/stock" not in await asyncio.wait_for(heard.get(), LIMIT_S):
+                pass
+        else:
+            async with client.listen(resource_subscriptions=["product://mug/stock"]) as stream:
+                await client.call_tool("place_order", mug)
+                event = await asyncio.wait_for(anext(aiter(stream)), LIMIT_S)
+                assert "product://mug/stock" in repr(event)
+    await asyncio.to_thread(shop.wait_for_cancelled, cancelled + 1)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from django_mcp.protocol.revisions import Revision
 from tests.sites import ROOT, environment
 from tests.transports.stdio.process import SITE, Process
 from tests.wire import R4, R5
@@ -18,6 +19,7 @@ STAFF = """
 from django.contrib.auth.models import Permission, User
 ada = User.objects.create_user("ada")
 bob = User.objects.create_user("bob")
+User.objects.create_superuser("boss")
 ada.user_permissions.add(Permission.objects.get(codename="view_user"))
 """
 
@@ -128,6 +130,31 @@ def test_a_user_who_is_deactivated_is_served_no_longer(
         assert "not active any more" in client.noise
 
 
+@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("tool", "begun", "ended"),
+    [
+        ("wait_for_ever", "waiting", "no longer waiting"),
+        ("look_for_cancellation", "working", "cancelled"),
+    ],
+)
+def test_what_runs_for_a_user_who_is_deactivated_is_cancelled(
+    django: Django, database: dict[str, str], tool: str, begun: str, ended: str, revision: Revision
+) -> None:
+    with Process("--user", "ada", extra=database) as client:
+        if not revision.is_stateless:
+            client.shake_hands(revision)
+        client.begin("tools/call", {"name": tool, "arguments": {}}, revision=revision)
+        client.wait_for_noise(begun)
+        django(
+            "shell", "-c", "from django.contrib.auth.models import User as U;"
+            "U.objects.update(is_active=False)",
+        )  # fmt: skip
+        client.wait_for_noise(ended)
+        assert client.read_rest() == []
+        assert client.wait() == 0
+
+
 def test_a_token_is_looked_up_as_over_http(django: Django, database: dict[str, str]) -> None:
     key = django("shell", "-c", ISSUE).split()[-1]
     with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
@@ -140,7 +167,35 @@ def test_a_token_is_looked_up_as_over_http(django: Django, database: dict[str, s
         assert "The token is not accepted" in client.noise
 
 
+def test_what_runs_for_a_key_that_is_revoked_is_cancelled(
+    django: Django, database: dict[str, str]
+) -> None:
+    key = django("shell", "-c", ISSUE).split()[-1]
+    with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
+        client.begin("tools/call", {"name": "wait_for_ever", "arguments": {}}, revision=R5)
+        client.wait_for_noise("waiting")
+        django(
+            "shell", "-c", "from django_mcp.models import APIKey; from django.utils import timezone;"
+            "APIKey.objects.update(revoked_at=timezone.now())",
+        )  # fmt: skip
+        client.wait_for_noise("no longer waiting")
+        assert client.read_rest() == []
+        assert client.wait() == 0
+
+
 def test_a_server_that_is_not_public_needs_somebody(database: dict[str, str]) -> None:
     with Process(extra={**database, "STDIO_CLOSED": "1"}) as client:
         assert client.wait() == 1
         assert "--user" in client.noise
+
+
+def test_a_superuser_is_served_only_if_that_is_meant(
+    django: Django, database: dict[str, str]
+) -> None:
+    """R88"""
+    with Process("--user", "boss", extra=database) as client:
+        assert client.wait() == 1
+        assert "--superuser" in client.noise
+    with Process("--user", "boss", "--superuser", extra=database) as client:
+        client.shake_hands()
+        assert client.call("who") == "boss"

@@ -2,14 +2,20 @@
 // Rows are kept by their id, so that a focused button stays where it is.
 "use strict";
 (() => {
+    const {makeButtons, tell} = window.mcpActs;
     const root = document.getElementById("mcp-live");
     const words = root.dataset;
     const status = document.getElementById("mcp-live-status");
-    const logForm = document.getElementById("mcp-log");
     const POLL_MS = 3000;
+    // It is heard of every two seconds, and ends every minute to come again.
+    const SILENT_MS = 8000;
+    // Rows of a table without a count: as many as the site sends, there may be more.
+    const MAX_ROWS = 200;
     const TIMES = new Set(["since", "seen"]);
+    const number = new Intl.NumberFormat(document.documentElement.lang || undefined);
     let polling = null;
-    let addressee = null;
+    let isLost = false;
+    let feed = null;
 
     function ago(then, now) {
         const passed = Math.max(0, now - then);
@@ -26,49 +32,6 @@
         return column === "name" && row.is_alive === false ? `${row.name} (${words.gone})` : String(row[column] ?? "");
     }
 
-    async function act(name, id, text) {
-        const body = new URLSearchParams({act: name, id, text: text ?? ""});
-        const token = root.querySelector("[name=csrfmiddlewaretoken]").value;
-        try {
-            const answer = await fetch(words.act, {method: "POST", body, headers: {"X-CSRFToken": token}});
-            const told = answer.headers.get("Content-Type")?.includes("json") ? await answer.json() : {};
-            status.className = answer.ok ? "" : "errornote";
-            status.textContent = told.done ?? told.error ?? words.failed;
-        } catch {
-            status.className = "errornote";
-            status.textContent = words.failed;
-        }
-        ask();
-    }
-
-    function makeButton(name, row) {
-        const made = document.createElement("button");
-        const hidden = document.createElement("span");
-        made.type = "button";
-        made.className = "button";
-        made.textContent = words[name];
-        hidden.className = "visually-hidden";
-        hidden.textContent = ` ${row.client ?? ""}`;
-        made.append(hidden);
-        made.addEventListener("click", () => {
-            if (name === "log") {
-                addressee = row.id;
-                logForm.hidden = false;
-                logForm.querySelector("input").focus();
-            } else if (name === "ping" || made.dataset.asked) {
-                act(name, row.id);
-            } else {
-                made.dataset.asked = "1";
-                made.firstChild.textContent = words.sure;
-                setTimeout(() => {
-                    delete made.dataset.asked;
-                    made.firstChild.textContent = words[name];
-                }, 4000);
-            }
-        });
-        return made;
-    }
-
     function makeRow(row, columns, acts) {
         const made = document.createElement("tr");
         made.dataset.id = row.id;
@@ -76,7 +39,9 @@
         if (acts.length) {
             const cell = document.createElement("td");
             cell.className = "mcp-state";
-            cell.append(...acts.map((name) => makeButton(name, row)));
+            if (row.may_end !== false) {
+                cell.append(...makeButtons(acts, row));
+            }
             made.append(cell);
         }
         return made;
@@ -86,11 +51,13 @@
         const columns = table.dataset.columns.split(" ");
         const acts = table.dataset.acts.split(" ").filter(Boolean);
         const body = table.tBodies[0];
+        const focused = body.contains(document.activeElement) ? document.activeElement : null;
+        const there = new Set(rows.map((each) => each.id));
+        [...body.rows].filter((each) => !there.has(each.dataset.id)).forEach((each) => each.remove());
         const known = new Map([...body.rows].map((each) => [each.dataset.id, each]));
         let before = body.firstElementChild;
         for (const row of rows) {
             const made = known.get(row.id) ?? makeRow(row, columns, acts);
-            known.delete(row.id);
             columns.forEach((column, at) => {
                 const text = shown(row, column, now);
                 if (made.cells[at].textContent !== text) {
@@ -103,16 +70,52 @@
                 body.insertBefore(made, before);
             }
         }
-        known.forEach((row) => row.remove());
-        table.querySelector(".mcp-count").textContent = count > rows.length ? `(${words.more} ${count})` : `(${rows.length})`;
+        if (focused && focused !== document.activeElement) {
+            // A row that has moved or is gone lost it.
+            (focused.isConnected ? focused : status).focus({preventScroll: true});
+        }
+        table.querySelector(".mcp-count").textContent = counted(rows.length, count);
+    }
+
+    function counted(shown, count) {
+        if (count === undefined && shown >= MAX_ROWS) {
+            return `(${number.format(shown)} ${words.atLeast})`;
+        }
+        return count > shown ? `(${words.more} ${number.format(count)})` : `(${number.format(shown)})`;
+    }
+
+    function drawSubscriptions(data) {
+        const {subscriptions} = data.counts;
+        const place = document.getElementById("mcp-subscriptions");
+        if (subscriptions !== undefined) {
+            place.hidden = false;
+            place.querySelector(".mcp-count").textContent = `(${number.format(subscriptions)})`;
+        }
     }
 
     function take(data) {
+        find();
         for (const table of root.querySelectorAll("table")) {
             const name = table.id.slice("mcp-".length);
-            draw(table, data[name], data.counts[name] ?? data[name].length, data.at);
+            draw(table, data[name], data.counts[name], data.at);
         }
+        drawSubscriptions(data);
         root.dataset.at = String(data.at);
+    }
+
+    function lose() {
+        if (!isLost) {
+            isLost = true;
+            tell(words.lost, true);
+        }
+    }
+
+    function find() {
+        // What an action told in the meantime stays.
+        if (isLost && status.textContent === words.lost) {
+            tell("");
+        }
+        isLost = false;
     }
 
     async function ask() {
@@ -123,8 +126,7 @@
             }
             take(await answer.json());
         } catch {
-            status.className = "errornote";
-            status.textContent = words.lost;
+            lose();
         }
     }
 
@@ -138,26 +140,39 @@
             poll();
             return;
         }
-        const feed = new EventSource(words.feed);
-        feed.addEventListener("message", (event) => take(JSON.parse(event.data)));
-        feed.addEventListener("error", () => {
+        let last = null;
+        let silence = null;
+        const followed = feed = new EventSource(words.feed);
+        const hear = () => {
+            clearTimeout(silence);
+            silence = setTimeout(() => {
+                // A connection can hang without an error.
+                followed.close();
+                lose();
+                follow();
+            }, SILENT_MS);
+        };
+        followed.addEventListener("message", (event) => {
+            hear();
+            last = JSON.parse(event.data);
+            take(last);
+        });
+        followed.addEventListener("same", (event) => {
+            hear();
+            // Only the time goes on.
+            take({...last, at: JSON.parse(event.data)});
+        });
+        followed.addEventListener("error", () => {
             // It connects again by itself, unless it was told that there is no feed.
-            if (feed.readyState === EventSource.CLOSED) {
+            if (followed.readyState === EventSource.CLOSED) {
+                clearTimeout(silence);
                 poll();
             }
         });
-        addEventListener("pagehide", () => feed.close());
+        hear();
     }
 
-    logForm.addEventListener("submit", (event) => {
-        event.preventDefault();
-        const field = logForm.querySelector("input");
-        act("log", addressee, field.value);
-        field.value = "";
-        logForm.hidden = true;
-    });
-    document.getElementById("mcp-log-cancel").addEventListener("click", () => {
-        logForm.hidden = true;
-    });
+    addEventListener("pagehide", () => feed?.close());
+    root.addEventListener("acted", ask);
     follow();
 })();

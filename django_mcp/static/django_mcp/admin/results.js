@@ -3,6 +3,9 @@
 (() => {
     const {visible} = window.mcpForms;
     const MAX_SHOWN = 20000;
+    const MAX_PARTS = 100;
+    // A browser reads more kinds of images than these; SVG is a document with whatever is in it.
+    const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
     function shortened(text, words) {
         const rest = text.length - MAX_SHOWN;
@@ -24,9 +27,9 @@
     }
 
     // Drawn, so that a strict Content-Security-Policy needs no exception for images from data.
-    async function picture(content, words) {
-        const bytes = Uint8Array.from(atob(content.data), (char) => char.charCodeAt(0));
-        const bitmap = await createImageBitmap(new Blob([bytes], {type: content.mimeType}));
+    async function picture(data, type, words) {
+        const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
+        const bitmap = await createImageBitmap(new Blob([bytes], {type}));
         const canvas = document.createElement("canvas");
         canvas.width = bitmap.width;
         canvas.height = bitmap.height;
@@ -36,13 +39,24 @@
         return canvas;
     }
 
+    // An image as it stands in a content, or what was read of a resource.
+    function imageOf(content) {
+        const data = content?.type === "image" ? content.data : content?.blob;
+        const type = String(content?.mimeType).split(";")[0].trim().toLowerCase();
+        return typeof data === "string" && PICTURES.has(type) ? {data, type} : null;
+    }
+
     async function contentBlock(content, words) {
-        if (content?.type === "text" && typeof content.text === "string") {
+        if (content?.type === "resource" && content.resource) {
+            return contentBlock({...content.resource, type: undefined}, words);
+        }
+        if (typeof content?.text === "string" && (content.type ?? "text") === "text") {
             return block(content.text, words);
         }
-        if (content?.type === "image" && typeof content.data === "string") {
+        const image = imageOf(content);
+        if (image) {
             try {
-                return await picture(content, words);
+                return await picture(image.data, image.type, words);
             } catch {
                 // No image that a browser draws: told of below.
             }
@@ -56,11 +70,33 @@
         return json(shown, words);
     }
 
+    async function messages(given, words) {
+        const list = document.createElement("ol");
+        list.className = "mcp-messages";
+        for (const each of given.slice(0, MAX_PARTS)) {
+            const item = document.createElement("li");
+            const role = document.createElement("h4");
+            role.textContent = visible(String(each?.role ?? "?").slice(0, 100));
+            item.append(role);
+            for (const content of [each?.content].flat().slice(0, MAX_PARTS)) {
+                item.append(await contentBlock(content, words));
+            }
+            list.append(item);
+        }
+        return list;
+    }
+
     async function show(place, result, words) {
         const contents = result.content ?? result.contents;
         const parts = [];
-        for (const each of Array.isArray(contents) ? contents.slice(0, 100) : []) {
-            parts.push(await contentBlock(typeof each?.text === "string" && !each.type ? {...each, type: "text"} : each, words));
+        for (const each of Array.isArray(contents) ? contents.slice(0, MAX_PARTS) : []) {
+            parts.push(await contentBlock(each, words));
+        }
+        if (Array.isArray(result.messages)) {
+            if (typeof result.description === "string") {
+                parts.push(block(result.description, words));
+            }
+            parts.push(await messages(result.messages, words));
         }
         if (result.structuredContent !== undefined || !parts.length) {
             const title = document.createElement("h4");

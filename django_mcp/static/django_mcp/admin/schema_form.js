@@ -4,19 +4,29 @@
 (() => {
     let made = 0;
 
-    function resolve(schema, root) {
+    function follow(schema, root) {
         for (let hops = 0; schema && typeof schema.$ref === "string" && hops < 20; hops++) {
             const parts = schema.$ref.startsWith("#/") ? schema.$ref.slice(2).split("/") : [];
             const found = parts.reduce(
                 (place, part) => place?.[part.replaceAll("~1", "/").replaceAll("~0", "~")], root);
             schema = parts.length && typeof found === "object" && found ? {...found, ...schema, $ref: found.$ref} : {};
         }
-        const others = (schema?.anyOf ?? schema?.oneOf)?.filter((each) => each?.type !== "null");
+        return schema && typeof schema === "object" ? schema : {};
+    }
+
+    function resolve(raw, root) {
+        const schema = follow(raw, root);
+        const others = (schema.anyOf ?? schema.oneOf)?.filter?.((each) => each?.type !== "null");
         if (others?.length === 1) {
             const {anyOf, oneOf, ...rest} = schema;
             return {...resolve(others[0], root), ...rest, type: resolve(others[0], root).type};
         }
-        return schema && typeof schema === "object" ? schema : {};
+        return schema;
+    }
+
+    function isNullable(raw, root) {
+        const schema = follow(raw, root);
+        return [schema, ...[schema.anyOf ?? schema.oneOf ?? []].flat()].some((each) => [each?.type].flat().includes("null"));
     }
 
     function typeOf(schema) {
@@ -36,10 +46,39 @@
         return null;
     }
 
-    function select(options, isRequired, words) {
+    // Throws, and says at the field what is wrong with what stands there.
+    function refuse(field, text) {
+        const wrong = new Error(text);
+        wrong.field = field;
+        const told = document.getElementById(`${field.id}-error`) ?? complaintAt(field);
+        told.textContent = visible(text);
+        throw wrong;
+    }
+
+    // A place for what is wrong with a field; it goes when something else is entered.
+    function complaintAt(field) {
+        const told = document.createElement("p");
+        const usual = field.getAttribute("aria-describedby") ?? "";
+        told.className = "mcp-error";
+        told.id = `${field.id}-error`;
+        field.after(told);
+        field.setAttribute("aria-invalid", "true");
+        field.setAttribute("aria-describedby", `${told.id} ${usual}`.trim());
+        field.addEventListener("input", () => {
+            told.remove();
+            field.removeAttribute("aria-invalid");
+            field.setAttribute("aria-describedby", usual);
+        }, {once: true});
+        return told;
+    }
+
+    // Whether an integer as it was written is another one here, and so would be on the wire.
+    const isRounded = (written) => /^[-+]?\d+$/.test(written) && !Number.isSafeInteger(Number(written));
+
+    function select(options, blank) {
         const field = document.createElement("select");
-        if (!isRequired) {
-            field.append(new Option(`– ${words.optional} –`, ""));
+        if (blank) {
+            field.append(new Option(`– ${blank} –`, ""));
         }
         options.forEach(([value, title], at) => {
             field.append(new Option(typeof title === "string" ? title : JSON.stringify(title), String(at)));
@@ -52,29 +91,46 @@
         if (text === "") {
             return undefined;
         }
+        let rounded = null;
+        let value;
         try {
-            return JSON.parse(text);
+            value = JSON.parse(text, (_key, part, context) => {
+                const written = context?.source ?? String(part);
+                rounded ??= typeof part === "number" && isRounded(written) ? written : null;
+                return part;
+            });
         } catch (error) {
-            const wrong = new Error(`${words.badJson} ${error.message}`);
-            wrong.field = field;
-            throw wrong;
+            refuse(field, `${words.badJson} ${error.message}`);
         }
+        if (rounded !== null) {
+            refuse(field, `${words.tooLarge} ${rounded}`);
+        }
+        return value;
     }
 
-    function input(schema, isRequired, words) {
+    function readNumber(field, isInteger, words) {
+        const value = Number(field.value);
+        if (isInteger && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+            refuse(field, `${words.tooLarge} ${field.value}`);
+        }
+        return field.value === "" ? undefined : value;
+    }
+
+    // `blank` is what it is called when nothing is chosen; null: something has to be.
+    function input(schema, isRequired, blank, words) {
         const choices = choicesOf(schema);
         if (choices) {
-            return select(choices, isRequired, words);
+            return select(choices, blank);
         }
         const type = typeOf(schema);
         if (type === "boolean") {
-            return select([[true, words.yes], [false, words.no]], isRequired, words);
+            return select([[true, words.yes], [false, words.no]], blank);
         }
         if (type === "integer" || type === "number") {
             const field = document.createElement("input");
             field.type = "number";
             field.step = type === "integer" ? "1" : "any";
-            return {field, read: () => (field.value === "" ? undefined : Number(field.value))};
+            return {field, read: () => readNumber(field, type === "integer", words)};
         }
         if (type === "string") {
             const field = document.createElement(schema.maxLength > 200 ? "textarea" : "input");
@@ -92,7 +148,11 @@
         const readers = [];
         for (const [name, raw] of Object.entries(root.properties ?? {})) {
             const part = resolve(raw, root);
-            const {field, read, isJSON} = input(part, required.has(name), words);
+            const isRequired = required.has(name);
+            // What has to be there and may be null is null when it is left empty.
+            const isNull = isRequired && isNullable(raw, root);
+            const blank = isNull ? "null" : isRequired ? null : words.optional;
+            const {field, read, isJSON} = input(part, isRequired && !isNull, blank, words);
             const row = document.createElement("div");
             const label = document.createElement("label");
             const help = document.createElement("p");
@@ -100,7 +160,7 @@
             field.dataset.name = name;
             label.htmlFor = field.id;
             const title = typeof part.title === "string" ? part.title : name;
-            label.textContent = visible(title.slice(0, 200)) + (required.has(name) ? " *" : "") + (isJSON ? ` (${words.json})` : "");
+            label.textContent = visible(title.slice(0, 200)) + (isRequired ? " *" : "") + (isJSON ? ` (${words.json})` : "");
             help.className = "help";
             help.id = `${field.id}-help`;
             help.textContent = visible(String(part.description ?? "").slice(0, 1000));
@@ -108,18 +168,18 @@
                 if ("placeholder" in field) {
                     field.placeholder = typeof part.default === "string" ? part.default : JSON.stringify(part.default);
                 }
-                if (required.has(name) && typeof part.default === "string") {
+                if (isRequired && typeof part.default === "string") {
                     field.value = part.default;
                 }
             }
-            field.required = required.has(name) && field.tagName === "SELECT";
+            field.required = isRequired && !isNull && field.tagName === "SELECT";
             row.append(label, field);
             if (help.textContent) {
                 field.setAttribute("aria-describedby", help.id);
                 row.append(help);
             }
             place.append(row);
-            readers.push([name, read]);
+            readers.push([name, isNull ? () => read() ?? null : read]);
         }
         return () => {
             const found = {};

@@ -9,12 +9,15 @@
         .map((id) => document.getElementById(`mcp-${id}`));
     const readForm = build(document.getElementById("mcp-arguments"), entry.schema, words);
     let running = null;
+    // Where questions come ahead of the answer: the session that they are answered in.
+    let session = null;
+    const asking = new Map();
 
     function note(at, text) {
         const item = document.createElement("li");
         const title = document.createElement("h4");
         const code = document.createElement("pre");
-        title.textContent = {sent: words.sent, ahead: words.ahead, answer: words.received}[at] ?? "";
+        title.textContent = {sent: words.sent, received: words.received, ahead: words.ahead, answer: words.received}[at] ?? "";
         code.tabIndex = 0;
         code.textContent = window.mcpResults.shortened(text, words);
         item.append(title, code);
@@ -26,8 +29,16 @@
         status.className = isWrong ? "errornote" : "";
     }
 
-    function ahead(message) {
+    function ahead(message, call) {
         const params = message.params ?? {};
+        if (message.id !== undefined) {
+            askAhead(message, call);
+            return;
+        }
+        if (message.method === "notifications/cancelled") {
+            asking.get(params.requestId)?.remove();
+            asking.delete(params.requestId);
+        }
         if (message.method === "notifications/progress") {
             progress.hidden = false;
             if (params.total > 0) {
@@ -68,33 +79,64 @@
         }
         tell(words.asks);
         for (const [key, request] of asked) {
-            const box = document.createElement("form");
-            box.className = "mcp-fields module";
-            const text = document.createElement("p");
-            text.className = "mcp-text";
-            text.textContent = visible(String(request.params?.message ?? request.method).slice(0, 2000));
-            box.append(text);
-            const read = questionFields(box, request);
-            const finish = (answer) => {
+            addQuestion(request, (answer) => {
                 answers[key] = answer;
-                box.remove();
                 if (Object.keys(answers).length === asked.length) {
                     proceed();
                 }
-            };
-            box.addEventListener("submit", (event) => {
-                event.preventDefault();
-                attempt(() => finish(read()));
             });
-            box.append(button(words.accept, "submit"));
-            if (request.method === "elicitation/create") {
-                box.append(
-                    button(words.decline, "button", () => finish({action: "decline"})),
-                    button(words.cancel, "button", () => finish({action: "cancel"})));
-            }
-            questions.append(box);
         }
         questions.querySelector("input, select, textarea, button")?.focus();
+    }
+
+    // A question that comes on the stream of the call, which goes on when it is answered.
+    function askAhead(message, call) {
+        const mine = running;
+        const answer = async (given) => {
+            asking.delete(message.id);
+            tell(words.running);
+            try {
+                const found = await post({...call, session, response: {id: message.id, ...given}}, mine.signal);
+                const {at, text} = await found.json();
+                note(at, text);
+            } catch (error) {
+                lost(error, mine);
+            }
+        };
+        if (message.method === "ping") {
+            answer({result: {}});
+            return;
+        }
+        tell(words.asks);
+        const box = addQuestion(message, (result) => answer({result}));
+        asking.set(message.id, box);
+        box.querySelector("input, select, textarea, button")?.focus();
+    }
+
+    function addQuestion(request, take) {
+        const box = document.createElement("form");
+        box.className = "mcp-fields module";
+        const text = document.createElement("p");
+        text.className = "mcp-text";
+        text.textContent = visible(String(request.params?.message ?? request.method).slice(0, 2000));
+        box.append(text);
+        const read = questionFields(box, request);
+        const finish = (answer) => {
+            box.remove();
+            take(answer);
+        };
+        box.addEventListener("submit", (event) => {
+            event.preventDefault();
+            attempt(() => finish(read()));
+        });
+        box.append(button(words.accept, "submit"));
+        if (request.method === "elicitation/create") {
+            box.append(
+                button(words.decline, "button", () => finish({action: "decline"})),
+                button(words.cancel, "button", () => finish({action: "cancel"})));
+        }
+        questions.append(box);
+        return box;
     }
 
     function questionFields(box, request) {
@@ -144,37 +186,61 @@
     async function send(call) {
         running?.abort();
         const mine = running = new AbortController();
-        questions.replaceChildren();
+        clearQuestions();
         result.replaceChildren();
         tell(words.running);
         stop.hidden = false;
         try {
-            const answer = await fetch(words.url, {
-                method: "POST",
-                headers: {"Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value},
-                body: JSON.stringify(call),
-                signal: mine.signal,
-            });
-            if (!answer.ok) {
-                throw new Error(String(answer.status));
-            }
+            const answer = await post(call, mine.signal);
             await read(answer.body, async ({at, text}) => {
+                if (at === "session") {
+                    session = text;
+                    return;
+                }
                 note(at, text);
                 if (at === "ahead") {
-                    ahead(JSON.parse(text));
+                    ahead(JSON.parse(text), call);
                 } else if (at === "answer") {
+                    clearQuestions();
                     await answered(JSON.parse(text), call);
                 }
             });
         } catch (error) {
-            if (mine === running) {
-                tell(error.name === "AbortError" ? "" : `${words.lost} ${visible(error.message)}`, error.name !== "AbortError");
-            }
+            lost(error, mine);
         }
         if (mine === running) {
             stop.hidden = true;
             progress.hidden = true;
         }
+    }
+
+    async function post(given, signal) {
+        const answer = await fetch(words.url, {
+            method: "POST",
+            headers: {"Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value},
+            body: JSON.stringify(given),
+            signal,
+        });
+        // Whoever is not signed in any more is sent to the page where one does.
+        if (!answer.ok || answer.redirected) {
+            const wrong = new Error(String(answer.status));
+            wrong.told = answer.status === 403 || answer.redirected ? words.refused : `${words.failed} ${answer.status}`;
+            throw wrong;
+        }
+        return answer;
+    }
+
+    function lost(error, mine) {
+        if (mine === running) {
+            const isLeft = error.name === "AbortError";
+            clearQuestions();
+            tell(isLeft ? "" : error.told ?? `${words.lost} ${visible(error.message)}`, !isLeft);
+        }
+    }
+
+    function clearQuestions() {
+        asking.clear();
+        questions.replaceChildren();
     }
 
     async function read(body, take) {
@@ -198,11 +264,11 @@
         event.preventDefault();
         attempt(() => {
             const given = readForm();
-            const {server, kind, key} = entry;
+            const {server, kind, key, revision} = entry;
             wire.replaceChildren();
             send(kind === "tools" || kind === "prompts"
-                ? {server, kind, key, arguments: given}
-                : {server, kind, key, uri: given.uri});
+                ? {server, kind, key, revision, arguments: given}
+                : {server, kind, key, revision, uri: given.uri});
         });
     });
     stop.addEventListener("click", () => running?.abort());

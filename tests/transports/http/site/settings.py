@@ -28,4 +28,9 @@ DATABASES = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
     },
 }
-DJANGO_MCP = {"ALLOWED_ORIGINS": ["https://pages.example"], "MODE": "stateless"}
+DJANGO_MCP = {
+    "ALLOWED_ORIGINS": ["https://pages.example"],
+    "MODE": "stateless",
+    "PUSH_BUS": "local",
+    "SESSION_STORE": "memory",
+}

@@ -11,6 +11,7 @@ from django_mcp import Context
 from django_mcp.servers import MCPServer
 
 real = MCPServer("real", call_timeout_s=30, public=True)
+brisk = MCPServer("brisk", keepalive_s=0.1, public=True)
 events: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 marks: dict[str, threading.Event] = defaultdict(threading.Event)
 
@@ -23,6 +24,13 @@ async def echo(text: str) -> str:
 @real.tool
 def echo_in_thread(text: str) -> str:
     return text
+
+
+@brisk.tool
+@real.tool
+async def count_and_ask(ctx: Context) -> str:
+    await ctx.aprogress(1)
+    return (await ctx.aelicit("Go on?", {"type": "object"})).action
 
 
 @real.tool

@@ -4,7 +4,7 @@ from django.urls import path
 
 from django_mcp.transports.http.view import make_view
 from tests.transports.http.scripted import ScriptedServer
-from tests.transports.http.site.tools import real
+from tests.transports.http.site.tools import brisk, real
 
 patient = ScriptedServer()
 hasty = ScriptedServer(body_timeout_s=0.3, keepalive_s=0.1)
@@ -12,5 +12,6 @@ hasty = ScriptedServer(body_timeout_s=0.3, keepalive_s=0.1)
 urlpatterns = [
     path("view", make_view(cast(Any, patient))),
     path("real-view", make_view(real)),
+    path("brisk-view", make_view(brisk)),
     path("hasty-view", make_view(cast(Any, hasty))),
 ]

@@ -2,6 +2,8 @@
 
 import os
 
+from tests.backends import channel_layers
+
 if "PYTHONUNBUFFERED" not in os.environ:
     print("the settings are read")
 
@@ -22,6 +24,7 @@ DATABASES = {
         "OPTIONS": {"timeout": 20},
     }
 }
+CHANNEL_LAYERS = channel_layers()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

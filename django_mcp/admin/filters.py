@@ -1,0 +1,76 @@
+"""Filters whose choices are known without asking a table, which may be large, what there is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.servers import all_servers
+
+if TYPE_CHECKING:
+    from django.contrib.admin.options import ModelAdmin
+    from django.db.models import QuerySet
+
+__all__ = ["NameFilter", "RevisionFilter", "ServerFilter"]
+
+
+class _ChoiceFilter(admin.SimpleListFilter):
+    """A filter by values that are known without asking the table which of them it has."""
+
+    field = ""
+
+    def values(self) -> list[str]:
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+        return [(value, value) for value in self.values()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset if value is None else queryset.filter(**{self.field: value})
+
+
+class NameFilter(_ChoiceFilter):
+    """By what was called."""
+
+    title = _("name")
+    parameter_name = field = "name"
+
+    def values(self) -> list[str]:
+        """Return the names that are registered now."""
+        registries = [server.registry for server in all_servers()]
+        kinds = ("tools", "resources", "templates", "prompts")
+        return sorted(
+            {
+                each.name
+                for reg in registries
+                for kind in kinds
+                for each in reg.registered(kind).values()
+            }
+        )
+
+
+class ServerFilter(_ChoiceFilter):
+    """By the server that answered."""
+
+    title = _("server")
+    parameter_name = field = "server"
+
+    def values(self) -> list[str]:
+        """Return the names of the servers."""
+        return [server.public_name for server in all_servers()]
+
+
+class RevisionFilter(_ChoiceFilter):
+    """By the protocol revision in effect."""
+
+    title = _("revision")
+    parameter_name = field = "revision"
+
+    def values(self) -> list[str]:
+        """Return the names of the revisions."""
+        return [revision.name for revision in REVISIONS]

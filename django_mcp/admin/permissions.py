@@ -1,0 +1,62 @@
+"""Who may see and end what: all of a kind, or single ones where a backend gives such permissions.
+
+Django's own backend gives permissions for all of a kind, and then nothing is asked of single rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import backends as django_backends
+from django.contrib.auth import get_backends, get_permission_codename
+from django.db.models import Model, QuerySet
+
+__all__ = ["find_granted", "has_object_backend", "may", "only_visible", "permission_for"]
+
+LOOKED_AT = 1000
+"""Rows whose permissions are looked at for a user who may not see all: the first of a list."""
+
+
+def permission_for(action: str, model: type[Model]) -> str:
+    """Return the full name of a permission, such as `django_mcp.end_session`."""
+    info: Any = model._meta
+    return f"{info.app_label}.{get_permission_codename(action, info)}"
+
+
+def may(user: Any, action: str, what: type[Model] | Model) -> bool:
+    """Tell whether a user may do something to all of a model, or to one object of it."""
+    if not isinstance(what, Model):
+        return bool(user.has_perm(permission_for(action, what)))
+    name = permission_for(action, type(what))
+    return user.has_perm(name) or (has_object_backend() and user.has_perm(name, what))
+
+
+def only_visible(user: Any, rows: QuerySet[Any], action: str = "view") -> QuerySet[Any]:
+    """Return those of `rows` that a user may see, or do another thing to; they are in order.
+
+    Of a user without the permission for all, the first `LOOKED_AT` rows are looked at.
+    """
+    if may(user, action, rows.model):
+        return rows
+    return rows.filter(pk__in=find_granted(user, action, rows))
+
+
+def find_granted(user: Any, action: str, rows: QuerySet[Any]) -> list[Any]:
+    """Return the primary keys of those of the first `LOOKED_AT` rows that a backend gives a user."""
+    if not has_object_backend():
+        return []
+    name = permission_for(action, rows.model)
+    return [row.pk for row in rows[:LOOKED_AT] if user.has_perm(name, row)]
+
+
+_ASKED = ("has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions")
+
+
+def has_object_backend() -> bool:
+    """Tell whether any backend could give a permission for one object: Django's own never do."""
+    return any(
+        getattr(type(backend), name, None) is not None
+        and getattr(type(backend), name).__module__ != django_backends.__name__
+        for backend in get_backends()
+        for name in _ASKED
+    )

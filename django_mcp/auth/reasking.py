@@ -1,0 +1,111 @@
+"""Asking again, one by one, about the credentials of what is open, where nothing knows of all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.principal import Principal
+from django_mcp.push.bus import Warner
+
+__all__ = ["RECHECK_S", "Reasker"]
+
+RECHECK_S: Final = 1.0
+"""Seconds between two questions about the same credentials, if not told otherwise. Whether anything
+ended is looked for every two seconds, or sooner when something else changed."""
+
+AT_ONCE = 2
+"""Questions on their way at a time, so that requests find a free thread."""
+
+PAUSE = 9
+"""Times as long as a round took is rested before the next: asking takes a tenth of the time at most,
+should there be many to ask about, or each a password to hash."""
+
+WAIT_S = 0.5
+"""How long a round may hold up what is looked for besides; what comes later counts the next time."""
+
+GIVE_UP_S = 30.0
+"""After this a question counts as not answered."""
+
+
+class Reasker:
+    """Knows of principals with a `handle` whether what they presented is still good.
+
+    An answer of another principal, or of none, is a no. No answer is none: while nobody can be
+    asked, what is open stays so.
+
+    Args:
+        ask: returns by a handle what authentication would return now.
+        every_s: seconds between two questions about the same credentials; None: never ask.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Any], Awaitable[Principal | Rejection | None]],
+        every_s: float | None = RECHECK_S,
+    ) -> None:
+        self._ask = ask
+        self._every_s = every_s
+        self._asked: WeakKeyDictionary[Principal, float] = WeakKeyDictionary()
+        self._ended: WeakSet[Principal] = WeakSet()
+        self._rounds: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._rests_until = 0.0
+        self._trouble = Warner()
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
+        """Return those whose credentials were found not to hold any more."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._rounds:
+            due = self._find_due(principals)
+            if due:
+                task = self._rounds[loop] = loop.create_task(self._ask_all(due))
+                task.add_done_callback(lambda _: self._rounds.pop(loop))
+        if loop in self._rounds:
+            await asyncio.wait((self._rounds[loop],), timeout=WAIT_S)
+        return {each for each in principals if each in self._ended}
+
+    def _find_due(self, principals: Collection[Principal]) -> dict[Any, list[Principal]]:
+        """Return what is to be asked about, and who presented it; who was asked about longest ago first."""
+        due: dict[Any, list[Principal]] = {}
+        now = time.monotonic()
+        if self._every_s is None or now < self._rests_until:
+            return due
+        latest = now - self._every_s
+        for each in sorted(principals, key=lambda each: self._asked.get(each, 0.0)):
+            if each.handle is not None and self._asked.get(each, 0.0) <= latest:
+                due.setdefault(each.handle, []).append(each)
+        return due
+
+    async def _ask_all(self, due: dict[Any, list[Principal]]) -> None:
+        begun = time.monotonic()
+        questions = iter(due.items())
+        await asyncio.gather(*(self._ask_in_turn(questions) for _ in range(AT_ONCE)))
+        ended = time.monotonic()
+        self._rests_until = ended + PAUSE * (ended - begun)
+
+    async def _ask_in_turn(self, questions: Iterator[tuple[Any, list[Principal]]]) -> None:
+        for handle, principals in questions:
+            try:
+                async with asyncio.timeout(GIVE_UP_S):
+                    found = await self._ask(handle)
+            except Exception as error:  # noqa: BLE001 - it is the site's, and asked again
+                self._trouble.warn("Could not ask whether credentials still hold: %r", error)
+                found = UNKNOWN
+            now = time.monotonic()
+            for each in principals:
+                self._asked[each] = now
+                if not _holds(each, found):
+                    self._ended.add(each)
+
+
+UNKNOWN = Rejection(reason="Nobody could be asked", error=None, status=503)
+
+
+def _holds(principal: Principal, found: Principal | Rejection | None) -> bool:
+    if isinstance(found, Rejection):
+        return found.status >= 500
+    return found is not None and found.key == principal.key and found.is_usable

@@ -1,0 +1,75 @@
+"""Clients that are known by the document at their id: when it is read, and how often.
+
+django-oauth-toolkit reads it wherever a client names itself, for anybody who asks. Here it is read at
+the authorization endpoint alone, which is where a new client comes first: one that is not in the
+database has neither a code to change nor a token to revoke.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from oauth2_provider.cimd import is_cimd_client_id, refresh_if_stale, resolve_cimd_application
+from oauth2_provider.models import get_application_model
+from oauth2_provider.settings import oauth2_settings
+from oauthlib.oauth2.rfc6749.errors import FatalClientError
+
+from django_mcp.contrib.oauth.limits import has_room, is_flood
+
+__all__ = ["TooManyClients", "find_known", "is_document_id", "read_document"]
+
+logger = logging.getLogger("django_mcp")
+
+is_document_id = is_cimd_client_id
+
+
+class TooManyClients(FatalClientError):
+    """The document of a client is not read now, because so many others were."""
+
+    error = "temporarily_unavailable"
+    status_code = 429
+
+
+def find_known(client_id: str) -> Any:
+    """Return the client of an id that is in the database; None: there is none."""
+    return get_application_model().objects.filter(client_id=client_id).first()
+
+
+def read_document(client_id: str, request: Any) -> None:
+    """Make a client known by its document, or look again at one that was kept for long enough.
+
+    Args:
+        client_id: the document's address.
+        request: the toolkit's, whose headers are Django's `META`.
+
+    Raises:
+        TooManyClients: it is unknown, and may not become known now.
+    """
+    if not oauth2_settings.CIMD_ENABLED:
+        return
+    known = find_known(client_id)
+    if known is not None and not _is_stale(known):
+        return
+    address = request.headers.get("REMOTE_ADDR", "")
+    if is_flood(address):
+        if known is None:
+            logger.warning("Too many documents of clients were asked for from %s", address)
+            raise TooManyClients(
+                description=_("Too many new clients came from your network. Try again later.")
+            )
+    elif known is not None:
+        refresh_if_stale(known, request=request)
+    elif has_room():
+        resolve_cimd_application(client_id, request=request)
+    else:
+        logger.warning("A client is refused: there are as many as OAUTH_MAX_REGISTERED allows")
+        raise TooManyClients(description=_("There are too many clients. Try again later."))
+
+
+def _is_stale(application: Any) -> bool:
+    # Whatever has no such moment was not made of a document, and stays as it is.
+    until = application.cimd_expires_at
+    return until is not None and bool(timezone.now() > until)

@@ -1,0 +1,103 @@
+"""System checks of what entries say: what the protocol allows and advises against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.core import checks
+from django.core.checks import CheckMessage, Info, Tags, register
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.conf import settings
+from django_mcp.servers import MCPServer, all_servers
+
+__all__: list[str] = []
+
+_PRIVATE = re.compile(
+    r"(^|_)(password|passwd|passphrase|secret|api_?key|(access|refresh|auth|id)_token|credentials?"
+    r"|ssn|iban|card_number|e_?mail|phone(_number)?)(_|$)|^token$"
+)
+
+
+@register("django_mcp", Tags.security)
+def check_mirrored_arguments(**_kwargs: Any) -> list[CheckMessage]:
+    """W010: an argument that nobody should log is repeated in a header, which everybody does.
+
+    Source: 2026-07-28 server/tools "x-mcp-header", security considerations.
+    """
+    return [
+        checks.Warning(
+            f"{tool.source} has its callers repeat the argument {param.pointer} in the header "
+            f"{param.header}, which proxies and servers write into their logs.",
+            hint="Take McpHeader away from it; silence this if it is nothing private.",
+            id="django_mcp.W010",
+        )
+        for server in all_servers()
+        for tool in server.registry.tools.values()
+        for param in tool.header_params
+        if _PRIVATE.search(_snake(param.path[-1]))
+    ]
+
+
+@register("django_mcp", Tags.security)
+def check_scopes(**_kwargs: Any) -> list[CheckMessage]:
+    """W011: a scope that reads as if it meant others, and whose holder may do more than is told.
+
+    Source: 2025-11-25 security best practices "Scope Minimization".
+    """
+    return [
+        checks.Warning(
+            f"{source} names the scope {scope!r}, which reads as a wildcard and is none.",
+            hint="Name each scope; what a broad one stands for is said by SCOPE_IMPLIES.",
+            id="django_mcp.W011",
+        )
+        for source, scope in sorted(set(_scopes()))
+        if "*" in scope
+    ]
+
+
+def _scopes() -> Iterator[tuple[str, str]]:
+    for server in all_servers():
+        try:
+            needed = server.derived.requirements.scopes
+        except ImproperlyConfigured:
+            continue
+        for guarded, scopes in needed.items():
+            yield from ((guarded.source, scope) for scope in scopes)
+    for key in ("SCOPE_IMPLIES", "OAUTH_BASE_SCOPES"):
+        try:
+            found = getattr(settings, key) or ()
+        except ImproperlyConfigured:
+            continue
+        yield from ((f"DJANGO_MCP[{key!r}]", scope) for scope in found)
+
+
+@register("django_mcp", deploy=True)
+def check_web_resources(**_kwargs: Any) -> list[CheckMessage]:
+    """I006: a resource that clients may try to fetch from the web, as its URI says they can.
+
+    Source: 2025-11-25 server/resources "Common URI Schemes".
+    """
+    return [
+        Info(
+            f"{source} is served at {uri!r}, which tells clients that they can fetch it from the "
+            "web themselves.",
+            hint="Use a scheme of your own, unless they can.",
+            id="django_mcp.I006",
+        )
+        for server in all_servers()
+        for source, uri in _uris(server)
+        if uri.lower().startswith(("https://", "http://"))
+    ]
+
+
+def _uris(server: MCPServer) -> Iterator[tuple[str, str]]:
+    registry = server.registry
+    yield from ((entry.source, uri) for uri, entry in registry.resources.items())
+    yield from ((entry.source, str(uri)) for uri, entry in registry.templates.items())
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", "_", name).lower()

@@ -1,0 +1,136 @@
+"""An event loop that goes on between the calls of a synchronous test, for as long as it listens.
+
+Synchronous work of that loop is done by the test's own thread, on its connection and so inside of
+its transaction: while the test waits for a call or for a notification, and never in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from asgiref.sync import AsyncToSync, async_to_sync
+
+__all__ = ["close_portal", "open_portal", "wait_for"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_executors: Any = AsyncToSync.loop_thread_executors
+"""Where asgiref looks for the thread of what is "thread-sensitive", such as Django's ORM."""
+
+
+class CallerExecutor:
+    """Has what is submitted run by the thread that waits in `work_until`."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `concurrent.futures.Executor.submit`."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever submitted it
+                future.set_exception(error)
+
+        self._work.put(run)
+        return future
+
+    def work_until(self, future: Future[T]) -> T:
+        """Do what is submitted until a future is done, and return its result."""
+        future.add_done_callback(lambda _: self._work.put(None))
+        while not future.done():
+            work = self._work.get()
+            if work is not None:
+                work()
+        return future.result()
+
+
+class Portal:
+    """An event loop in a thread of its own, which the thread that made it calls into."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.owner = threading.current_thread()
+        self._executor = CallerExecutor()
+        self._is_ready: Future[None] = Future()
+        self._is_over: Future[None] = Future()
+        threading.Thread(target=self._live, name="mcp-test-loop", daemon=True).start()
+        self._is_ready.result()
+
+    def run(
+        self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a coroutine function on the loop, and return its result."""
+
+        async def run() -> T:
+            # That of an enclosing `async_to_sync`: its thread waits for this one.
+            AsyncToSync.executors.current = None
+            return await function(*args, **kwargs)
+
+        return self._executor.work_until(asyncio.run_coroutine_threadsafe(run(), self._loop))
+
+    def close(self) -> None:
+        """End the loop, with what still runs there cancelled."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._executor.work_until(self._is_over)
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._wait())
+        finally:
+            del _executors[self._loop]
+            self._is_over.set_result(None)
+
+    async def _wait(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        _executors[self._loop] = self._executor
+        self._is_ready.set_result(None)
+        await self._stop.wait()
+
+
+_portal: Portal | None = None
+
+
+def open_portal() -> Portal:
+    """Return the loop that all who listen in this process share; each has to close it once.
+
+    Raises:
+        RuntimeError: another thread listens.
+    """
+    global _portal
+    if _portal is None:
+        _portal = Portal()
+    elif _portal.owner is not threading.current_thread():
+        raise RuntimeError("Another thread listens already: one at a time can")
+    _portal.users += 1
+    return _portal
+
+
+def close_portal(portal: Portal) -> None:
+    """End the loop when nobody uses it any more."""
+    global _portal
+    portal.users -= 1
+    if not portal.users:
+        _portal = None
+        portal.close()
+
+
+def wait_for(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a coroutine function from synchronous code, and return its result.
+
+    While this thread listens to anything it runs on the same loop: changes are told there.
+    """
+    if _portal is not None and _portal.owner is threading.current_thread():
+        return _portal.run(function, *args, **kwargs)
+    return async_to_sync(function)(*args, **kwargs)

@@ -1,0 +1,132 @@
+"""The pool of threads: bounded, no thread lost, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+import pytest
+
+from django_mcp.handlers import pool as pools
+from django_mcp.handlers.pool import LoopPool
+
+LIMIT_S = 10.0
+
+
+async def run(pool: LoopPool, function: Any, *args: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(pool, function, *args)
+
+
+async def test_results_and_exceptions_reach_who_waits():
+    pool = LoopPool(2, "t")
+
+    assert await run(pool, lambda a, b: a + b, 1, 2) == 3
+    with pytest.raises(ZeroDivisionError):
+        await run(pool, lambda: 1 // 0)
+    assert await run(pool, lambda: "still there") == "still there"
+
+
+async def test_an_iterator_that_ends_in_a_thread_ends_nobody_elses_wait():
+    """A future refuses StopIteration, so whoever awaited it would wait for ever."""
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        async with asyncio.timeout(LIMIT_S):
+            await run(LoopPool(1, "t"), lambda: next(iter(())))
+
+
+async def test_work_that_waits_runs_in_every_free_thread_and_in_no_more():
+    pool, meet = LoopPool(3, "three"), threading.Barrier(3)
+
+    # Each three meet only if three run at once; a fourth would leave the barrier broken.
+    indexes = await asyncio.gather(*(run(pool, meet.wait, LIMIT_S) for _ in range(9)))
+
+    assert sorted(indexes) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert len([each for each in threading.enumerate() if each.name.startswith("three_")]) <= 3
+
+
+async def test_threads_that_compute_hold_nobody_up_for_ever():
+    """More than that take part whatever the load would not help; one that waits long gets a thread."""
+    pool, is_over = LoopPool(pools.FEW + 1, "t"), threading.Event()
+
+    def compute() -> None:
+        while not is_over.is_set():
+            pass
+
+    computing = [asyncio.ensure_future(run(pool, compute)) for _ in range(pools.FEW)]
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            for number in range(3):
+                assert await run(pool, lambda n=number: n) == number
+    finally:
+        is_over.set()
+    await asyncio.gather(*computing)
+
+
+async def test_work_is_done_whenever_it_comes(monkeypatch: pytest.MonkeyPatch):
+    """Just when a thread gives up waiting, too."""
+    monkeypatch.setattr(pools, "LINGER_S", 0.001)
+    pool = LoopPool(2, "t")
+
+    async with asyncio.timeout(LIMIT_S):
+        for number in range(300):
+            await asyncio.sleep(0.0005 + number % 10 * 0.0001)
+            assert await run(pool, lambda n=number: n) == number
+
+
+async def test_what_was_cancelled_before_it_had_a_thread_is_not_run():
+    pool, release = LoopPool(1, "t"), threading.Event()
+    run_late: list[int] = []
+    first = asyncio.ensure_future(run(pool, release.wait, LIMIT_S))
+    second = asyncio.ensure_future(run(pool, run_late.append, 1))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    release.set()
+
+    assert await first
+    assert await run(pool, lambda: "next") == "next"
+    assert run_late == []
+
+
+async def test_a_thread_holds_nothing_of_what_it_did():
+    class Held:
+        pass
+
+    pool, held = LoopPool(1, "t"), Held()
+    seen = weakref.ref(held)
+    await run(pool, lambda it: None, held)
+    del held
+
+    deadline_s = time.monotonic() + LIMIT_S
+    while seen() is not None and time.monotonic() < deadline_s:
+        gc.collect()
+        await asyncio.sleep(0.001)
+    assert seen() is None
+
+
+PROGRAM = """
+import asyncio, os
+from django_mcp.handlers.pool import LoopPool
+
+async def main():
+    pool = LoopPool(4, "t")
+    await asyncio.gather(*(asyncio.get_running_loop().run_in_executor(pool, int) for _ in range(20)))
+    pool.leave(lambda: os.write(1, b"left\\n"))
+
+asyncio.run(main())
+os.write(1, b"done\\n")
+"""
+
+
+def test_a_process_ends_with_what_was_left_to_do_done():
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=30, check=True
+    )
+
+    assert sorted(ended.stdout.split()) == ["done", "left"]
+    assert ended.stderr == ""
