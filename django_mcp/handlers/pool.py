@@ -58,14 +58,15 @@ class LoopPool(ThreadPoolExecutor):
         """Have `function` run in a thread; return a future of the running event loop."""
         work = _Work(function, args, kwargs)
         if not self.leave(work):
-            work.hurry_after(PATIENCE_S, self._add_thread)
+            work.hurry_every(PATIENCE_S, self._add_thread)
         return work.done
 
     def leave(self, function: Callable[[], object]) -> bool:
         """Have `function` run when a thread is free; nobody waits for it, and what it raises is logged.
 
         Returns:
-            Whether as many threads take part as may; others could, were there time for them.
+            Whether there are threads for all the work. Only then is one sure to come for this: of more
+            than a few, each may go after what it does now.
         """
         with self._counts:
             self._unfinished += 1
@@ -74,9 +75,10 @@ class LoopPool(ThreadPoolExecutor):
             if is_short and self._working >= FEW and self._load.is_saturated():
                 return False
             self._working += is_short
+            is_enough = self._working >= self._unfinished
         if is_short:
             super().submit(self._work)
-        return True
+        return is_enough
 
     def _add_thread(self) -> None:
         with self._counts:
@@ -146,14 +148,15 @@ class _Work:
         self.has_begun = False
         self._hurry: asyncio.TimerHandle | None = None
 
-    def hurry_after(self, delay_s: float, hurry: Callable[[], None]) -> None:
-        """Call `hurry` if this has not begun by then."""
+    def hurry_every(self, interval_s: float, hurry: Callable[[], None]) -> None:
+        """Call `hurry` again and again until this has begun: the thread it adds may take other work."""
 
         def look() -> None:
-            if not self.has_begun:
+            if not self.has_begun and not self.done.cancelled():
                 hurry()
+                self.hurry_every(interval_s, hurry)
 
-        self._hurry = self._loop.call_later(delay_s, look)
+        self._hurry = self._loop.call_later(interval_s, look)
 
     def __call__(self) -> None:
         self.has_begun = True
