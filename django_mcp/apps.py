@@ -34,6 +34,7 @@ class DjangoMCPConfig(AppConfig):
         import_module("django_mcp.entry_checks")
         import_module("django_mcp.push.checks")
         import_module("django_mcp.sessions.checks")
+        import_module("django_mcp.tasks.checks")
         import_module("django_mcp.sessions.closing")
         import_module("django_mcp.auth.changes").connect()
         import_module("django_mcp.disabling")

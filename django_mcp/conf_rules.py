@@ -236,8 +236,9 @@ RULES: Mapping[str, Rule] = {
     "STRICT": _BOOL,
     "GC_FREEZE": _BOOL,
     "READ_CHUNK_BYTES": Rule(
-        accepts=_or_none(lambda value: _is_whole(value) and value > 0),
-        wanted="a whole number above 0, or None for no limit",
+        # No character has more bytes, so parts of such a size make up the whole.
+        accepts=_or_none(lambda value: _is_whole(value) and value >= 4),
+        wanted="a whole number of 4 or more, or None for no limit",
     ),
     "PERMISSION": Rule(
         accepts=_is_permission,

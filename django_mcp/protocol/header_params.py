@@ -93,8 +93,8 @@ class McpHeader:
     the hook for pydantic rewrites what pydantic makes of the annotated type:
 
     - `{"anyOf": [X, {"type": "null"}]}`, which is `Optional[X]`, becomes X, keeping what stood
-      beside `anyOf`. None is then spelled by leaving the argument out; a validator of this schema
-      refuses an explicit null, so whoever validates drops the nulls of optional arguments first.
+      beside `anyOf`. A validator of this schema refuses null, so whoever validates leaves the nulls of
+      optional arguments out first.
     - a reference to a definition, which is an Enum, becomes a copy of the definition.
     - `x-mcp-header` is added.
 

@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 __all__ = [
+    "EXTENSION_ID_PATTERN",
     "MAX_TOOL_NAME_CHARS",
     "find_hidden_character",
     "is_extension_id",
@@ -25,6 +26,10 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
+EXTENSION_ID_PATTERN = (
+    rf"^{_LABEL.pattern}(?:\.{_LABEL.pattern})*/[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$"
+)
+"""What `is_extension_id` accepts, for schemas."""
 _RESERVED_LABELS = frozenset({"modelcontextprotocol", "mcp"})
 _W3C_TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
 # Everything that can reach a person or a model without being seen: C0 and C1 controls but tab and

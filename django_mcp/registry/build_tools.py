@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from django_mcp.protocol.headers import header_params
+from django_mcp.protocol.headers import HeaderParam, header_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
@@ -81,9 +81,11 @@ def build_tool(
     output, published_output = _output(signature, surroundings, output_schema)
     is_data = published_output is not None
     convert = tool_converter(surroundings.converter, output, is_data=is_data)
-    input_validator = compile_schema(published, source, is_input=True)
     with complain(source):
         headers = header_params(published)
+    input_validator = compile_schema(
+        published, source, is_input=True, nullable=_nullable(headers, published)
+    )
     given = {
         "read_only": read_only,
         "destructive": destructive,
@@ -177,10 +179,28 @@ def _hints(given: dict[str, bool | None], source: str) -> JSONObject | None:
     return {_HINTS[option]: value for option, value in given.items() if value is not None} or None
 
 
+def _nullable(headers: Sequence[HeaderParam], schema: JSONObject) -> frozenset[str]:
+    """Return the optional arguments that are repeated in headers: each may be null.
+
+    Source: 2026-07-28 server/tools, "x-mcp-header": the one type of such a property is a plain one.
+    """
+    names = {each.path[0] for each in headers if len(each.path) == 1}
+    return frozenset(names.difference(schema.get("required", ())))
+
+
+_CLIENT_CAPABILITIES = ("elicitation", "experimental", "extensions", "roots", "sampling", "tasks")
+
+
 def _capabilities(given: JSONObject | None, source: str) -> JSONObject:
     if given is not None and not isinstance(given, dict):
         raise RegistrationError(
             f"{source}: required_client_capabilities= takes an object as a client declares it, "
             f"such as {{'sampling': {{}}}}."
         )
+    for name, value in (given or {}).items():
+        if name not in _CLIENT_CAPABILITIES or not isinstance(value, dict):
+            raise RegistrationError(
+                f"{source}: required_client_capabilities= has {name!r}: {value!r:.60}. Clients declare "
+                f"{', '.join(_CLIENT_CAPABILITIES)}, each as an object, which may be empty."
+            )
     return dict(given or {})

@@ -6,7 +6,7 @@ The verdict is `jsonschema-rs`'s where that is installed, else `jsonschema`'s; t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Any
 
@@ -88,13 +88,49 @@ class Validator:
         return in_order(problems, has_more=has_more)
 
 
-def compile_schema(schema: Any, source: str, *, is_input: bool) -> Validator:
+class NullableValidator(Validator):
+    """Judges objects as if those of some properties that are null were not there."""
+
+    __slots__ = ("_nullable",)
+
+    def __init__(self, checked: CheckedSchema, nullable: Collection[str]) -> None:
+        super().__init__(checked)
+        self._nullable = nullable
+
+    def is_valid(self, value: Any) -> bool:
+        """See `Validator.is_valid`."""
+        return super().is_valid(self._without_nulls(value))
+
+    def problems(self, value: Any) -> list[Problem]:
+        """See `Validator.problems`."""
+        return super().problems(self._without_nulls(value))
+
+    def _without_nulls(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: each
+            for key, each in value.items()
+            if each is not None or key not in self._nullable
+        }
+
+
+def compile_schema(
+    schema: Any, source: str, *, is_input: bool, nullable: Collection[str] = ()
+) -> Validator:
     """Return what checks values against a schema, which has been checked itself.
+
+    Args:
+        schema: any JSON value.
+        source: names the function it belongs to.
+        is_input: whether it describes arguments.
+        nullable: properties that may be null although the schema does not say so.
 
     Raises:
         RegistrationError: see `schemas.check_schema`.
     """
-    return Validator(check_schema(schema, source, is_input=is_input))
+    checked = check_schema(schema, source, is_input=is_input)
+    return NullableValidator(checked, nullable) if nullable else Validator(checked)
 
 
 def _compile_slow(checked: CheckedSchema) -> Any:

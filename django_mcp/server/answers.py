@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import Problem
 
-__all__ = ["Elicited", "Unfit", "read_answer"]
+__all__ = ["Elicited", "Unfit", "find_malformed", "read_answer"]
 
 _ACTIONS = ("accept", "decline", "cancel")
+_ROLES = ("user", "assistant")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +54,10 @@ def _name(problem: Problem) -> str:
     return f"{field}: " if field else ""
 
 
+def _unfit(message: str) -> Unfit:
+    return Unfit([Problem("", message)])
+
+
 def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
     """Return what an answer says, or an `Unfit`.
 
@@ -65,19 +70,37 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
         An `Elicited`, the message of the client's model, or a list of roots.
     """
     if not isinstance(answer, dict):
-        return Unfit()
+        return _unfit("it must be an object")
     if ask.method == "elicitation/create":
         return _read_elicited(form, answer)
     if ask.method == "roots/list":
         roots = answer.get("roots")
-        return roots if isinstance(roots, list) else Unfit()
-    return answer if "content" in answer and "role" in answer else Unfit()
+        if isinstance(roots, list) and all(_has_text(root, "uri") for root in roots):
+            return roots
+        return _unfit("it must have a list of roots, each with its uri")
+    content = answer.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    if answer.get("role") in _ROLES and all(_has_text(block, "type") for block in blocks):
+        return answer
+    return _unfit("it must have a role and content blocks")
+
+
+def _has_text(value: object, key: str) -> bool:
+    return isinstance(value, dict) and isinstance(value.get(key), str)
+
+
+def find_malformed(responses: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with answers by key that cannot be answers to anything, else None."""
+    for key, answer in responses.items():
+        if type(answer) is not dict:
+            return f"inputResponses must hold an object for {key[:100]!r}"
+    return None
 
 
 def _read_elicited(form: Form | None, answer: JSONObject) -> Elicited | Unfit:
     action = answer.get("action")
     if action not in _ACTIONS:
-        return Unfit()
+        return _unfit(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
     if action != "accept" or form is None:
         return Elicited(action=action)
     content = answer.get("content", {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from django_mcp.protocol.asks import (
@@ -19,22 +20,26 @@ from django_mcp.protocol.asks import (
     ask_url,
     holds_link,
 )
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors
 from django_mcp.registry.reports import describe_conversion
 from django_mcp.server.answers import Elicited, Unfit, read_answer
 from django_mcp.server.capabilities import covers
-from django_mcp.server.rounds import Answers, Asked, CannotAsk, OnceDue
+from django_mcp.server.rounds import Answers, Asked, AskFailed, CannotAsk, OnceDue
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
     from django_mcp.registry.entries import Entry
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.running import TaskRun
 
 T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
+
+MAX_UNFIT = 10
+"""Answers of one client that do not fit one question, before it is asked no more. Ours."""
 
 
 class Asking:
@@ -48,6 +53,7 @@ class Asking:
         def client_capabilities(self) -> JSONObject: ...
 
         rules: Revision
+        run: TaskRun | None
         server: MCPServer
         entry: Entry | None
 
@@ -88,7 +94,7 @@ class Asking:
             found[key] = read_answer(question, form, self.answers.known[key])
             if isinstance(found[key], Unfit):
                 # An answer that does not fit is no answer: it is asked for again.
-                due[key] = _again(question, found[key])
+                due[key] = self._again(key, question, found[key])
         if due:
             self._ask(due)
         return found
@@ -196,17 +202,23 @@ class Asking:
 
         Args:
             key: names it among the others of this handler.
-            function: takes nothing; returns something that has a form in JSON.
+            function: takes nothing; returns something that has a form in JSON, which it comes back
+                in: a tuple as a list, a Decimal as a string.
+
+        Raises:
+            TypeError: what it returned has no form in JSON.
         """
         if key not in self.answers.kept:
-            raise OnceDue(key, function)
+            raise OnceDue(key, partial(_call_for_json, key, function))
         result: T = self.answers.kept[key]
         return result
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
         """Run something once for all rounds of this call, from an asynchronous handler."""
         if key not in self.answers.kept:
-            self.answers.kept[key] = await function()
+            self.answers.kept[key] = _to_json(key, await function())
+            if self.run is not None:
+                await self.run.keep(self.answers)
         result: T = self.answers.kept[key]
         return result
 
@@ -316,17 +328,47 @@ class Asking:
                 )
             if not covers(self.client_capabilities, ask.capability):
                 raise CannotAsk(
-                    f"This needs to ask the client ({ask.method}), which it did not declare to "
-                    f"support",
+                    f"This needs to ask the client ({ask.method}), which did not declare "
+                    f"{_dotted(ask.capability)}. Use a client that does.",
                     ask.capability,
                 )
 
+    def _again(self, key: str, ask: Ask, unfit: Unfit) -> Ask:
+        """Return the question as it is asked again after an answer that does not fit.
 
-def _again(ask: Ask, unfit: Unfit) -> Ask:
-    params = ask.params or {}
-    if "message" not in params:
-        return ask
-    return replace(ask, params={**params, "message": unfit.explain(params["message"])})
+        Raises:
+            AskFailed: asking again would bring nothing else.
+        """
+        params = ask.params or {}
+        if "message" not in params:
+            # It is not a person who answers, so nobody would read what is wrong.
+            raise AskFailed(f"The client's answer to {ask.method} is none{unfit.explain(':')}")
+        if self.answers.count_unfit(key) >= MAX_UNFIT:
+            raise AskFailed(f"None of {MAX_UNFIT} answers fitted the question{unfit.explain(':')}")
+        return replace(ask, params={**params, "message": unfit.explain(params["message"])})
+
+
+def _dotted(capability: Mapping[str, Any]) -> str:
+    """Return a capability as it is spoken of: `elicitation.url`."""
+    names = []
+    while capability:
+        name, capability = next(iter(capability.items()))
+        names.append(name)
+    return ".".join(names)
+
+
+def _call_for_json(key: str, function: Callable[[], Any]) -> Any:
+    return _to_json(key, function())
+
+
+def _to_json(key: str, value: Any) -> Any:
+    """Return a value as it is after being kept, so that each round sees the same."""
+    try:
+        return decode(encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(
+            f"What runs once as {key!r} returned what has no form in JSON: {error}"
+        ) from error
 
 
 def _convert(cls: type[T], value: Any) -> T:

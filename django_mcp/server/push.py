@@ -54,6 +54,15 @@ class Change:
     session: str | None = None
     level: str | None = None
 
+    def __post_init__(self) -> None:
+        named = (self.list, self.uri, self.method)
+        if sum(type(each) is str and each != "" for each in named) != 1:
+            raise TypeError(
+                "A notification needs one text that is not empty: the URI of a resource, or a method"
+            )
+        if self.params is not None and not isinstance(self.params, dict):
+            raise TypeError(f"The params of a notification are a dict, not {self.params!r:.60}")
+
     def to_wire(self) -> JSONObject:
         """Return it as the bus carries it."""
         found = {name: getattr(self, name) for name in self.__slots__}
@@ -222,7 +231,9 @@ class PushStream:
         if message in self._queue:
             return True
         self.queued_bytes += len(message)
-        if len(self._queue) >= MAX_QUEUED_EVENTS or self.queued_bytes > MAX_QUEUED_BYTES:
+        # One message on an empty queue tells nothing of its reader, whatever its size.
+        is_over = len(self._queue) >= MAX_QUEUED_EVENTS or self.queued_bytes > MAX_QUEUED_BYTES
+        if is_over and self._queue:
             logger.warning("Closed stream %s: %s", self.id, Ending.SLOW.value)
             self.end(Ending.SLOW)
             return False
@@ -252,6 +263,11 @@ class PushStream:
             self.end(Ending.CLIENT)
         finally:
             self._flusher = None
+
+    async def drain(self) -> None:
+        """Wait until nothing waits for the reader any more, or the stream has ended."""
+        while self._flusher is not None and self.is_open:
+            await asyncio.wait((self._flusher, self._ended), return_when=asyncio.FIRST_COMPLETED)
 
     def take_pong(self, ping_id: object) -> bool:
         """Note that the client answered a ping; tell whether it was the one that is open."""

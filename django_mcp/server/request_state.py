@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
+from django_mcp.server.answers import find_malformed
 from django_mcp.server.rounds import Answers
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ async def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], stat
     elif len(encoded) <= MAX_KEPT_BYTES:
         sealed["reference"] = await server.states.keep(_owner(ctx), encoded, until_s)
     else:
-        raise StateTooLarge(f"{len(encoded)} bytes between two rounds of {ctx.method}")
+        raise StateTooLarge(
+            f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
+            f"{MAX_KEPT_BYTES} are kept between two rounds"
+        )
     return server.sealer.seal(encode(sealed))
 
 
@@ -82,6 +86,9 @@ async def open_answers(ctx: Context[Any]) -> Answers | Refusal:
         answers.known, answers.kept = opened["known"], opened["kept"]
         answers.state = opened["state"]
         responses = {key: value for key, value in responses.items() if key in opened["asked"]}
+    malformed = find_malformed(responses)
+    if malformed is not None:
+        return Refusal(code=INVALID_PARAMS, message=malformed)
     answers.known.update(responses)
     answers.is_resubmit = bool(responses) or "requestState" in ctx.params
     return answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,7 @@ class Answers:
         waited: keys that were waited for while this request lasts.
     """
 
-    __slots__ = ("_asked", "failed", "is_resubmit", "kept", "known", "state", "waited")
+    __slots__ = ("_asked", "_unfit", "failed", "is_resubmit", "kept", "known", "state", "waited")
 
     def __init__(self) -> None:
         self.known: JSONObject = {}
@@ -103,6 +104,7 @@ class Answers:
         self.is_resubmit = False
         self.waited: set[str] = set()
         self._asked = 0
+        self._unfit: Counter[str] = Counter()
 
     def begin(self) -> None:
         """Count the questions anew: the handler runs from its start."""
@@ -112,6 +114,11 @@ class Answers:
         """Return the key of a question that was given none: its place among the questions."""
         self._asked += 1
         return f"question-{self._asked}"
+
+    def count_unfit(self, key: str) -> int:
+        """Count an answer that did not fit its question, and return how many did not by now."""
+        self._unfit[key] += 1
+        return self._unfit[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +134,7 @@ class InputRequired:
 
     asks: Mapping[str, Ask]
     state: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.asks and self.state is None:
+            raise ValueError("InputRequired needs questions, a state, or both")

@@ -25,7 +25,7 @@ from django_mcp.server.back_channel import ask_client, ask_params
 from django_mcp.server.capabilities import covers
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.interrupt import Interrupt, TaskTimers
-from django_mcp.server.request_state import open_answers, seal_state
+from django_mcp.server.request_state import StateTooLarge, open_answers, seal_state
 from django_mcp.server.rounds import (
     Answers,
     Asked,
@@ -277,7 +277,7 @@ def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
     """
     if isinstance(error, Forbidden):
         return _forbid(ctx, error, what)
-    if isinstance(error, ToolError | Unavailable):
+    if isinstance(error, ToolError | Unavailable | StateTooLarge):
         return Failure(kind=FailureKind.TOLD, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))

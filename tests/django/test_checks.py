@@ -84,6 +84,7 @@ def test_every_check_stands_in_the_reference():
             "E008",
             "on the server",
         ),
+        ({"DJANGO_MCP": {"TASK_RUNNER": "nope.X"}}, "E009", "takes no arguments"),
         ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
         (
             {"MIDDLEWARE": ["tests.django.test_checks.LoginRequiredEverywhere"]},

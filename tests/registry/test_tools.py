@@ -140,6 +140,8 @@ def test_other_names_are_refused(site: Site, name: Any):
         ({"timeout": 0}, "Give seconds, more than 0"),
         ({"read_only": "yes"}, "Say True or False"),
         ({"required_client_capabilities": ["sampling"]}, "takes an object"),
+        ({"required_client_capabilities": {"elicitaton": {}}}, "Clients declare elicitation, "),
+        ({"required_client_capabilities": {"elicitation": True}}, "each as an object"),
         ({"input_schema": True}, "takes a JSON Schema as a dict"),
         ({"input_schema": {"type": "array"}}, '"type": "object"'),
         ({"description": "a\x1bb"}, "U\\+001B"),

@@ -153,7 +153,7 @@ async def test_no_is_an_answer(newest: WireClient) -> None:
     [
         {},
         {"other": accept(colour="red")},
-        {"question-1": 12345},
+        {"other": 12345},
         {"question-1": {"action": "maybe"}},
         {"question-1": accept()},
         {"question-1": accept(colour="green")},
@@ -170,8 +170,30 @@ async def test_what_is_no_answer_is_asked_again(
 
     assert second["resultType"] == "input_required"
     assert list(second["inputRequests"]) == ["question-1"]
+    message = second["inputRequests"]["question-1"]["params"]["message"]
+    assert ("\n\n- " in message) is ("question-1" in answers)
     third = await again(newest, second, {"question-1": accept(colour="blue"), "extra": 1})
     assert list(third["inputRequests"]) == ["question-2"]
+
+
+@pytest.mark.parametrize("answer", [None, [], "a", 12345])
+async def test_what_cannot_be_an_answer_is_refused(newest: WireClient, answer: Any) -> None:
+    """MRT-10"""
+    first = await newest.result("tools/call", call())
+    params = call(requestState=first["requestState"], inputResponses={"question-1": answer})
+
+    _, error = await newest.error("tools/call", params)
+
+    assert error == {
+        "code": -32602,
+        "message": "inputResponses must hold an object for 'question-1'",
+    }
+
+
+async def test_a_result_asks_for_something() -> None:
+    """MRT-02"""
+    with pytest.raises(ValueError, match="questions, a state, or both"):
+        InputRequired({})
 
 
 @pytest.mark.parametrize("responses", [[], None, "x", 5])

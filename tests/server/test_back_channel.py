@@ -10,6 +10,7 @@ import pytest
 
 from django_mcp.protocol.asks import ask_form, ask_roots
 from django_mcp.protocol.revisions import Revision
+from django_mcp.server.asking import MAX_UNFIT
 from django_mcp.server.context import Context
 from django_mcp.server.rounds import AskFailed, InputRequired
 from django_mcp.server.server import MCPServer
@@ -128,6 +129,66 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
 
     assert again["method"] == "elicitation/create"
     assert "order 7" in (await call.answer())["result"]["content"][0]["text"]
+
+
+async def test_a_client_whose_answers_never_fit_is_asked_no_more(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    call = client.call_tool("order", {"item": "mug"})
+    for _ in range(MAX_UNFIT):
+        await client.respond(await call.sink.message(), result={"action": "maybe"})
+
+    result = (await call.answer())["result"]
+    assert result["isError"] is True
+    assert result["content"][0]["text"] == (
+        f"None of {MAX_UNFIT} answers fitted the question:\n\n"
+        "- the action must be accept, decline or cancel"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "answer"),
+    [
+        ("write", {"foo": 1}),
+        ("write", {"role": 7, "content": {"type": "text", "text": "x"}}),
+        ("write", {"role": "user", "content": 5}),
+        ("write", {"role": "user", "content": [{"type": "text"}, 5]}),
+        ("where", {"roots": 5}),
+        ("where", {"roots": [5]}),
+        ("where", {"roots": [{"uri": 7}]}),
+    ],
+)
+async def test_what_no_person_answers_is_asked_once(
+    server: MCPServer, tool: str, answer: Any
+) -> None:
+    client = await connect(server, R4)
+    call = client.call_tool(tool)
+    await client.respond(await call.sink.message(), result=answer)
+
+    result = (await call.answer())["result"]
+    assert result["isError"] is True
+    assert "The client's answer to" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "declared", "missing"),
+    [
+        ("visit", {"elicitation": {}}, "elicitation.url"),
+        ("order", {"elicitation": {"url": {}}}, "elicitation.form"),
+    ],
+)
+async def test_a_client_is_told_what_it_would_have_to_declare(
+    server: MCPServer, tool: str, declared: dict[str, Any], missing: str
+) -> None:
+    """C4"""
+    client = await connect(server, R4, **declared)
+
+    arguments = {"item": "mug"} if tool == "order" else {}
+    result = (await client.call_tool(tool, arguments).answer())["result"]
+
+    assert (
+        f"which did not declare {missing}. Use a client that does."
+        in (result["content"][0]["text"])
+    )
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)

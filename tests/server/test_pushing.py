@@ -138,6 +138,21 @@ async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
     assert heard["params"] == {"elicitationId": "e1"}
 
 
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda server: server.notify_resource_updated(None),
+        lambda server: server.notify_resource_updated(""),
+        lambda server: server.notify(5, {}),
+        lambda server: server.notify("", {}),
+        lambda server: server.notify("notifications/x", [1]),
+    ],
+)
+async def test_what_is_no_notification_is_not_sent(server: MCPServer, tell: Any):
+    with pytest.raises(TypeError, match="notification"):
+        tell(server)
+
+
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_progress_is_told_from_outside_of_its_handler(server: MCPServer) -> None:
     """By a key that the handler handed on, for the token of its request, and to nobody else."""

@@ -92,6 +92,18 @@ async def test_every_method_can_be_used(server: MCPServer, revision: Any):
         ("tools/call", {"name": "give", "inputResponses": 5}, "/inputResponses"),
         ("prompts/get", {"name": "fill", "arguments": {"a": 5}}, "/arguments/a"),
         ("server/discover", {"_meta": {META + "clientInfo": {"name": "x"}}}, "version"),
+        ("server/discover", {"_meta": {"traceparent": 5}}, "/_meta/traceparent"),
+        ("server/discover", {"_meta": {META + "clientCapabilities": {"roots": []}}}, "roots"),
+        (
+            "server/discover",
+            {"_meta": {META + "clientCapabilities": {"elicitation": {"url": 1}}}},
+            "elicitation/url",
+        ),
+        (
+            "server/discover",
+            {"_meta": {META + "clientCapabilities": {"extensions": {"noprefix": {}}}}},
+            "extensions",
+        ),
     ],
 )
 async def test_what_a_client_does_not_keep_to_is_refused(

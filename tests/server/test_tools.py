@@ -283,7 +283,7 @@ async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
     calls = []
 
     @server.tool
-    def route(region: Annotated[str | None, McpHeader("Region")] = None, n: int = 0) -> str:
+    def route(region: Annotated[str | None, McpHeader("Region")] = "eu", n: int = 0) -> str:
         """Route."""
         calls.append(region)
         return "ok"
@@ -299,6 +299,8 @@ async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
     assert calls == []
     assert (await send({"region": "eu"}, mcp_param_region="eu", mcp_param_other="x"))[0] == 200
     assert (await send({}))[0] == 200
+    assert "isError" not in (await send({"region": None}))[1]["result"]
+    assert calls == ["eu", "eu", None]
     assert (
         await WireClient(server, R4).send(
             "tools/call", {"name": "route", "arguments": {"region": "eu"}}

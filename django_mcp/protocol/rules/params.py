@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.names import EXTENSION_ID_PATTERN
 from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.rules.asks import ASK_METHODS, ASKING_METHODS, asks_of, input_responses
 from django_mcp.protocol.rules.parts import (
@@ -24,6 +25,15 @@ from django_mcp.protocol.rules.tasks import detailed_task, task
 
 __all__ = ["find_params_schema"]
 
+_CAPABILITIES = shape(
+    roots=shape(listChanged=BOOL),
+    sampling=shape(tools=OBJECT, context=OBJECT),
+    elicitation=shape(form=OBJECT, url=OBJECT),
+    experimental=keyed(OBJECT),
+    tasks=OBJECT,
+    extensions={**keyed(OBJECT), "propertyNames": {"pattern": EXTENSION_ID_PATTERN}},
+)
+_TRACE = {"traceparent": TEXT, "tracestate": TEXT, "baggage": TEXT}
 _CURSOR = shape(cursor=TEXT)
 _URI = shape("uri", uri=TEXT)
 _TASK = shape("taskId", taskId=TEXT)
@@ -40,7 +50,7 @@ _PARAMS: Mapping[str, JSONObject] = {
         "capabilities",
         "clientInfo",
         protocolVersion=TEXT,
-        capabilities=OBJECT,
+        capabilities=_CAPABILITIES,
         clientInfo=IMPLEMENTATION,
     ),
     "tools/list": _CURSOR,
@@ -83,14 +93,14 @@ _PARAMS: Mapping[str, JSONObject] = {
 
 def find_params_schema(method: str, revision: Revision) -> JSONObject:
     """Return the schema of the params of a request or notification, in either direction."""
-    meta = shape(progressToken=ID)
+    meta = shape(progressToken=ID, **_TRACE)
     is_request = not method.startswith("notifications/") and method not in ASK_METHODS
     if revision.is_stateless and is_request:
         required = (keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES)
         meta["required"] = list(required)
         meta["properties"] |= {
             keys.PROTOCOL_VERSION: TEXT,
-            keys.CLIENT_CAPABILITIES: OBJECT,
+            keys.CLIENT_CAPABILITIES: _CAPABILITIES,
             keys.CLIENT_INFO: IMPLEMENTATION,
             keys.LOG_LEVEL: LEVEL,
         }

@@ -20,19 +20,21 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.tasks import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRules
+from django_mcp.server.answers import find_malformed
 from django_mcp.server.back_channel import ask_client
 from django_mcp.server.rounds import AskFailed, CannotAsk
 from django_mcp.server.tasks.keeping import (
     UNKNOWN_TASK,
     advance,
     find_own,
+    hand_over,
     refuse_undeclared,
     rules_of,
     stream_of,
     to_wire,
 )
 from django_mcp.server.tasks.running import stop_run
-from django_mcp.server.tasks.task import Task, new_id
+from django_mcp.server.tasks.task import Task, TooMuchKnown, new_id
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -119,7 +121,14 @@ async def update(ctx: Context[Any]) -> bytes | Refusal:
     responses = ctx.params.get("inputResponses")
     if type(responses) is not dict:
         return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
-    await _answer(ctx, task, responses, {})
+    asked = {key: value for key, value in responses.items() if key in task.due}
+    malformed = find_malformed(asked)
+    if malformed is not None:
+        return Refusal(code=INVALID_PARAMS, message=malformed)
+    try:
+        await _answer(ctx, task, asked, {})
+    except TooMuchKnown as error:
+        return Refusal(code=INVALID_PARAMS, message=str(error))
     return ctx.server.encode_result({}, ctx.rules)
 
 
@@ -132,11 +141,9 @@ async def _answer(
     """Give a task answers, and have it go on when nothing else is asked."""
     server = ctx.server
     run = new_id() if server.runner.is_here else None
-    changed = await advance(
-        server, task.id, lambda each, now_s: each.answer(known, failed, now_s, run)
+    await hand_over(
+        server, task.id, lambda each, now_s: each.answer(known, failed, now_s, run), ctx.exchange
     )
-    if changed is not None and changed.status != INPUT_REQUIRED:
-        await server.runner.start(server, changed, ctx.exchange)
 
 
 async def result(ctx: Context[Any]) -> bytes | Refusal:
@@ -194,10 +201,13 @@ class _Asking:
             answer = (await ask_client(self._ctx, {key: ask}, related))[key]
         except CannotAsk as error:
             answer = AskFailed(str(error))
-        if isinstance(answer, AskFailed):
-            await _answer(self._ctx, task, {}, {key: answer})
-        else:
-            await _answer(self._ctx, task, {key: answer}, {})
+        if not isinstance(answer, AskFailed):
+            try:
+                await _answer(self._ctx, task, {key: answer}, {})
+                return
+            except TooMuchKnown as error:
+                answer = AskFailed(str(error))
+        await _answer(self._ctx, task, {}, {key: answer})
 
     def stop(self) -> None:
         """Ask no more."""

@@ -7,7 +7,13 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Refusal
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Refusal,
+)
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import NEVER, REQUIRED, TaskRules, read_ttl_ms
 from django_mcp.registry.entries import ToolEntry
@@ -27,6 +33,9 @@ _AUTO = "auto"
 
 _TOO_MANY = Refusal(
     code=INVALID_REQUEST, message="Too many tasks are running: wait for one to end, or cancel it"
+)
+_NOT_STARTED = Refusal(
+    code=INTERNAL_ERROR, message="The task could not be started now: try again later"
 )
 
 
@@ -92,8 +101,22 @@ async def _make(
     task = _describe(ctx, entry, arguments, ttl_ms, run_id)
     if not await _insert(ctx, task):
         return _TOO_MANY
+    try:
+        await server.runner.start(server, task, ctx.exchange)
+    except BaseException as error:
+        # Nobody knows its id, so nobody else could end it.
+        await advance(
+            server,
+            task.id,
+            lambda each, now_s: (
+                each.fail(None, _NOT_STARTED, now_s) if each.version == task.version else None
+            ),
+        )
+        if not isinstance(error, Exception):
+            raise
+        logger.exception("Could not start a task of tool %s", entry.name)
+        return _NOT_STARTED
     ctx.is_task = True
-    await server.runner.start(server, task, ctx.exchange)
     return _encode(ctx, task, rules)
 
 

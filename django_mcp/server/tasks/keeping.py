@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.protocol.tasks import TaskRules, task_to_wire
+from django_mcp.protocol.tasks import WORKING, TaskRules, task_to_wire
 from django_mcp.server.push import Change
 from django_mcp.server.sessions import Session
 from django_mcp.server.tasks.task import Step, Task, new_id
@@ -30,6 +31,7 @@ __all__ = [
     "advance",
     "find_own",
     "find_own_all",
+    "hand_over",
     "refuse_undeclared",
     "rules_of",
     "stream_of",
@@ -38,8 +40,8 @@ __all__ = [
 
 logger = logging.getLogger("django_mcp")
 
-MAX_ID = 64
-"""Characters of an id that is worth looking up. Ours are shorter."""
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What may be an id of ours; see `new_id`."""
 
 MAX_TRIES = 50
 
@@ -64,6 +66,37 @@ async def advance(server: MCPServer, task_id: str, step: Step) -> Task | None:
             return changed
     logger.error("Gave up changing task %s", task_id[:8])
     return None
+
+
+async def hand_over(server: MCPServer, task_id: str, step: Step, exchange: Exchange) -> Task | None:
+    """Have a task take a step and a run work on it after that; without a run it has not happened.
+
+    Returns:
+        The task after the step; None when it could not take it.
+
+    Raises:
+        Exception: what the runner raised. The task is as it was before, to be tried again.
+    """
+    before: Task | None = None
+
+    def remember(task: Task, now_s: float) -> Task | None:
+        nonlocal before
+        before = task
+        return step(task, now_s)
+
+    changed = await advance(server, task_id, remember)
+    if changed is None or changed.status != WORKING:
+        return changed
+    try:
+        await server.runner.start(server, changed, exchange)
+    except BaseException:
+        await advance(
+            server,
+            task_id,
+            lambda task, _now_s: before if task.version == changed.version else None,
+        )
+        raise
+    return changed
 
 
 def _tell(server: MCPServer, task: Task, *, has_moved: bool) -> None:
@@ -132,7 +165,8 @@ async def find_own(ctx: Context[Any]) -> Task | Refusal:
 
 async def find_own_all(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
     """Return those of the tasks that are there for who asks, each once."""
-    wanted = [each for each in dict.fromkeys(task_ids) if len(each) <= MAX_ID and each.isascii()]
+    # What cannot be an id is not looked up: PostgreSQL takes no U+0000.
+    wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
     found = await ctx.server.tasks.find(wanted) if wanted else {}
     own = [found[key] for key in wanted if key in found and _is_own(ctx, found[key])]
     return [await _look_after(ctx.server, ctx.exchange, task) for task in own]
@@ -156,10 +190,16 @@ async def _look_after(server: MCPServer, exchange: Exchange, task: Task) -> Task
     entry = server.registry.tools.get(task.tool)
     if entry is not None and entry.may_run_again:
         run = new_id() if server.runner.is_here else None
-        again = await advance(server, task.id, lambda each, now_s: each.take_over(run, now_s))
+        try:
+            again = await hand_over(
+                server, task.id, lambda each, now_s: each.take_over(run, now_s), exchange
+            )
+        except Exception:
+            # Whoever looks next tries again; what it is can be told all the same.
+            logger.exception("Could not begin task %s again", task.id[:8])
+            return task
         if again is not None:
             logger.warning("Task %s (tool %s) is begun again", task.id[:8], task.tool)
-            await server.runner.start(server, again, exchange)
             return again
 
     def end(each: Task, now_s: float) -> Task | None:

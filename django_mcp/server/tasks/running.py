@@ -17,6 +17,7 @@ from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
+from django_mcp.server.interfaces import FailureKind
 from django_mcp.server.rounds import Answers
 from django_mcp.server.tasks.keeping import advance
 from django_mcp.server.tasks.task import Step, Task, new_id
@@ -273,10 +274,13 @@ def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step:
     if asks is not None:
         answers = ctx.answers
         return lambda each, now_s: each.park(run.id, asks, run.state, answers, now_s)
-    rules = ctx.rules.tasks
-    has_failed = (
-        rules is not None and rules.by_client and decode(outcome).get("isError", False) is True
-    )
+    rules, failure = ctx.rules.tasks, ctx.failure
+    is_by_client = rules is not None and rules.by_client
+    if not is_by_client and failure is not None and failure.kind is FailureKind.FAULT:
+        # Source: the extension: an error of the tool is a result, one of ours is none.
+        fault = Refusal(code=INTERNAL_ERROR, message=failure.message)
+        return lambda each, now_s: each.fail(run.id, fault, now_s)
+    has_failed = is_by_client and decode(outcome).get("isError", False) is True
     status = FAILED if has_failed else COMPLETED
     return lambda each, now_s: each.complete(run.id, status, outcome, now_s)
 

@@ -17,7 +17,7 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.tasks import CANCELLED, FAILED, FINAL, INPUT_REQUIRED, WORKING
 from django_mcp.server.rounds import Answers, AskFailed
 
-__all__ = ["LEASE_S", "Step", "Task", "new_id"]
+__all__ = ["LEASE_S", "Step", "Task", "TooMuchKnown", "new_id"]
 
 LEASE_S = 15.0
 """How long a run is believed in that says nothing of itself. Ours."""
@@ -34,6 +34,10 @@ MAX_RUNS = 3
 
 Step: TypeAlias = "Callable[[Task, float], Task | None]"
 """Takes a task and the time; returns the task as it is then, None where it stays as it is."""
+
+
+class TooMuchKnown(Exception):
+    """A task was told more than is kept between two rounds."""
 
 
 def new_id() -> str:
@@ -180,6 +184,9 @@ class Task:
             known, failed: what was answered, and what came in place of answers.
             now_s: the time.
             run: takes it over when nothing is left to be answered; None: any may.
+
+        Raises:
+            TooMuchKnown: it would not be kept.
         """
         due = dict(self.due)
         answered = {key: due.pop(key) for key in (*known, *failed) if key in due}
@@ -201,8 +208,12 @@ class Task:
                 },
             },
         }
-        if len(encode(rounds)) > MAX_KNOWN_BYTES:
-            return None
+        size = len(encode(rounds))
+        if size > MAX_KNOWN_BYTES:
+            raise TooMuchKnown(
+                f"The answers are too large: {size} bytes with what the task knows already, and at "
+                f"most {MAX_KNOWN_BYTES} are kept"
+            )
         changed = replace(self, rounds=rounds, updated_s=now_s)
         if due:
             return changed

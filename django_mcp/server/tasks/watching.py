@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from django_mcp.server.tasks.task import Task
 
 __all__ = ["choose_tasks", "watch"]
+
+logger = logging.getLogger("django_mcp")
 
 MAX_TASKS = 100
 """Tasks that one stream can ask to hear of. Ours."""
@@ -61,14 +64,24 @@ async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> No
     left = [task.id for task in tasks]
     with ctx.server.hub.followers.follow(*map(stream_of, left)) as follower:
         while left and stream.is_open:
-            for task in await find_own_all(ctx, left):
+            for task in await _look(ctx, left):
                 if seen.get(task.id) != task.updated_s:
                     seen[task.id] = task.updated_s
+                    # The results of several may be larger together than what may wait.
+                    await stream.drain()
                     _tell(stream, task)
                 if task.is_final:
                     left.remove(task.id)
             if left:
                 await follower.wait(POLL_S)
+
+
+async def _look(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
+    try:
+        return await find_own_all(ctx, task_ids)
+    except Exception as error:  # noqa: BLE001 - the store is back sooner or later
+        logger.warning("Could not look at the tasks of a stream: %r", error)
+        return []
 
 
 def _tell(stream: PushStream, task: Task) -> None:
