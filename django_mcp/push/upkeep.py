@@ -12,8 +12,8 @@ from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import find_withdrawn, recheck
 from django_mcp.push.bus import Warner
 from django_mcp.push.rows import has_rows, sign_off, write_rows
+from django_mcp.server.hearing import find_matches
 from django_mcp.server.push import Ending, PushStream, StreamKind
-from django_mcp.server.upkeep import find_entries
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -120,7 +120,10 @@ async def _end_if_lost(hub: Hub, stream: PushStream) -> None:
     if server is None or exchange is None or not server.derived.requirements.rules:
         return
     offer = await server.refresh_offer(exchange)
-    found = {uri: find_entries(server.registry, uri) for uri in stream.uris}
+    found = {
+        uri: [entry for entry, _variables in find_matches(server.registry, uri)]
+        for uri in stream.uris
+    }
     lost = [
         uri for uri, entries in found.items() if entries and not any(map(offer.includes, entries))
     ]

@@ -15,9 +15,10 @@ from weakref import WeakValueDictionary
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification_head, encode_request
 from django_mcp.server.following import Followers
+from django_mcp.server.hearing import may_hear
 from django_mcp.server.memory_state import LocalBus
 from django_mcp.server.push import Change, Ending, PushStream, StreamKind, read_change
-from django_mcp.server.upkeep import close_old_streams, may_see, ping_streams, wants_level
+from django_mcp.server.upkeep import close_old_streams, ping_streams, wants_level
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -264,11 +265,10 @@ class Hub:
     def publish(self, change: Change) -> int:
         """Offer a change to the streams of this process; return how many will be sent it."""
         method, params = change.notification()
-        may_hear = self._find_judge(change)
-        shared = head = b""
-        reached = 0
+        judge = self._find_judge(change)
+        shared, head, reached = b"", b"", 0
         for stream in self._audience(change):
-            if may_hear is not None and not may_hear(stream):
+            if judge is not None and not judge(stream):
                 continue
             if stream.tail:
                 head = head or encode_notification_head(method, params)
@@ -289,7 +289,7 @@ class Hub:
         if server is None:
             return None
         if change.uri is not None:
-            return may_see(server, change)
+            return may_hear(server, change)
         return None if change.level is None else wants_level(server, change.level)
 
     def _audience(self, change: Change) -> list[PushStream]:

@@ -1,8 +1,7 @@
-"""Look after open streams: which of them may hear of something, are too old, or no longer alive."""
+"""Look after open streams: which of them want to hear of something, are too old, or no longer alive."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import uuid
@@ -15,9 +14,6 @@ from django_mcp.protocol.messages import encode_request
 from django_mcp.server.push import LISTS, Change, Ending, PushStream
 
 if TYPE_CHECKING:
-    from django_mcp.registry.entries import Entry
-    from django_mcp.registry.registry import Registry
-    from django_mcp.server.exchange import Exchange
     from django_mcp.server.hub import Hub
     from django_mcp.server.server import MCPServer
     from django_mcp.server.sessions import Session
@@ -25,50 +21,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 PING_PREFIX = "ping-"
-
-
-def find_entries(registry: Registry, uri: str) -> list[Entry]:
-    """Return what a URI may lead to: a resource, or templates."""
-    found: list[Entry] = [registry.resources[uri]] if uri in registry.resources else []
-    return found + [each for each in registry.templates.values() if each.match(uri) is not None]
-
-
-def may_see(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
-    """Return what tells whether a stream's principal may see the changed resource now.
-
-    None: everybody may. Where it takes a query to know, the stream is sent the change after that,
-    if it may be, and is not counted.
-    """
-    registry, derived, uri = server.registry, server.derived, change.uri or ""
-    requirements = derived.requirements
-    entries = find_entries(registry, uri)
-    if any(entry not in requirements.rules for entry in entries):
-        return None
-    method, params = change.notification()
-
-    def judge(stream: PushStream) -> bool:
-        exchange = stream.exchange
-        if exchange is None or not entries:
-            return False
-        offer = server.access.find_offer(exchange, requirements)
-        if offer is not None:
-            return any(map(offer.includes, entries))
-        task = asyncio.get_running_loop().create_task(
-            tell_later(stream, exchange), context=stream.context
-        )
-        _telling.add(task)
-        task.add_done_callback(_telling.discard)
-        return False
-
-    async def tell_later(stream: PushStream, exchange: Exchange) -> None:
-        offer = await server.refresh_offer(exchange)
-        if any(map(offer.includes, entries)):
-            stream.offer(stream.encode(method, params))
-
-    return judge
-
-
-_telling: set[asyncio.Task[None]] = set()
 
 
 def wants_level(server: MCPServer, level: str) -> Callable[[PushStream], bool]:

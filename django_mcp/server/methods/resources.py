@@ -11,9 +11,9 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
-from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.admitting import refuse_scopes
 from django_mcp.server.caching import read_cache_fields
+from django_mcp.server.hearing import Readable, find_matches
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.running import run_handler, short
 
@@ -29,14 +29,10 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     part = find_range(ctx.params, ctx.options.read_chunk_bytes)
     if isinstance(part, Refusal):
         return part
-    found = find_resource(ctx, uri)
-    if found is None:
-        return missing(ctx, uri)
+    found = _find_readable(ctx, uri)
+    if isinstance(found, Refusal):
+        return found
     entry, variables = found
-    ctx.entry = entry
-    refusal = refuse_scopes(ctx, entry)
-    if refusal is not None:
-        return refusal
 
     def finish(value: Any) -> bytes | Refusal:
         whole = entry.convert(value, uri)
@@ -47,6 +43,28 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
         ctx, entry.handler, dict(variables), finish, what=f"resource {entry.name}", may_ask=True
     )
     return _to_refusal(ctx, uri, outcome) if isinstance(outcome, Failure) else outcome
+
+
+async def refuse_reading(ctx: Context[Any], uri: str) -> Refusal | None:
+    """Return what `read` would answer without its handler being called; None when it would be."""
+    found = _find_readable(ctx, uri)
+    if isinstance(found, Refusal):
+        return found
+    entry, variables = found
+    outcome = await run_handler(
+        ctx,
+        replace(entry.handler, function=_do_nothing, is_async=True),
+        dict(variables),
+        lambda _value: b"",
+        what=f"resource {entry.name}",
+    )
+    if isinstance(outcome, Failure):
+        return _to_refusal(ctx, uri, outcome)
+    return outcome if isinstance(outcome, Refusal) else None
+
+
+async def _do_nothing(**_arguments: Any) -> None:
+    pass
 
 
 _AS_IF_MISSING = (
@@ -65,26 +83,16 @@ def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
     return Refusal(code=code, message=failure.message, data={"uri": uri})
 
 
-def find_resource(
-    ctx: Context[Any], uri: str
-) -> tuple[ResourceEntry | TemplateEntry, Mapping[str, Any]] | None:
-    """Return what a URI leads to for whoever asks, and the variables in it."""
-    registry, offer = ctx.server.registry, ctx.exchange.offer
-    resource = registry.resources.get(uri)
-    if resource is not None and offer.includes(resource):
-        return resource, {}
-    for template in registry.templates.values():
-        if not offer.includes(template):
-            continue
-        variables = template.match(uri)
-        if variables is not None:
-            return template, variables
-    return None
+def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
+    """Return what a URI leads to for whoever asks, and the variables in it, or why it is refused."""
+    for entry, variables in find_matches(ctx.server.registry, uri):
+        if ctx.exchange.offer.includes(entry):
+            ctx.entry = entry
+            return refuse_scopes(ctx, entry) or (entry, variables)
+    return missing(ctx, uri)
 
 
-def _encode(
-    ctx: Context[Any], entry: ResourceEntry | TemplateEntry, uri: str, result: ReadResult
-) -> bytes | Refusal:
+def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
     if not result.contents:
         # An empty list would read as a resource that exists and says nothing.
         return missing(ctx, uri)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
-from django_mcp.server.methods.resources import find_resource, missing
+from django_mcp.server.methods.resources import refuse_reading
 from django_mcp.server.push import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.sessions import Session
 from django_mcp.server.standing import refuse_stream, run_stream
@@ -22,12 +22,16 @@ MAX_URIS = 1000
 
 
 async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `resources/subscribe`. Source: 2025-11-25 server/resources "Subscriptions"."""
+    """Answer `resources/subscribe`; what could not be read is refused in the words of `read`.
+
+    Source: 2025-11-25 server/resources "Subscriptions".
+    """
     uri = ctx.params.get("uri")
     if type(uri) is not str:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
-    if find_resource(ctx, uri) is None:
-        return missing(ctx, uri)
+    refusal = await refuse_reading(ctx, uri)
+    if refusal is not None:
+        return refusal
     stream = ctx.connection.stream
     if isinstance(ctx.connection, Session):
         refusal = await ctx.server.sessions.subscribe(ctx.connection, uri)
