@@ -13,7 +13,13 @@ from django_mcp.server.offers import Offer, Requirements
 if TYPE_CHECKING:
     from django.db.models import Model
 
-__all__ = ["find_granted", "may_change_untold", "object_permission", "offer_to"]
+__all__ = [
+    "find_granted",
+    "is_granted_by",
+    "may_change_untold",
+    "object_permission",
+    "offer_to",
+]
 
 logger = logging.getLogger("django_mcp")
 
@@ -74,17 +80,22 @@ def _is_stored(user: Any) -> bool:
     return user.pk is not None and not user._state.adding
 
 
+def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
+    """Tell what a permission that is a function says of a user; raises what it raises."""
+    verdict = rule(user)
+    if inspect.iscoroutine(verdict):
+        # True in a condition, whatever it would come to.
+        verdict.close()
+        raise TypeError("it waits, which a permission must not")
+    return bool(verdict)
+
+
 def _holds(rule: Callable[..., Any], user: Any) -> bool:
     try:
-        verdict = rule(user)
-        if inspect.iscoroutine(verdict):
-            # True in a condition, whatever it would come to.
-            verdict.close()
-            raise TypeError("it waits, which a permission must not")
+        return is_granted_by(rule, user)
     except Exception:  # the site's code, which must not grant by failing
         logger.exception("The permission %r failed, so it was refused", rule)
         return False
-    return bool(verdict)
 
 
 class object_permission:  # noqa: N801 - called as a function is

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.auth.access import permissions_changed
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.hub import process_hub
-from django_mcp.push.upkeep import look_after
-from django_mcp.server.push import LISTS, Change, PushStream
+from django_mcp.push.upkeep import look_after, offer_lists
+from django_mcp.server.push import PushStream
 
 if TYPE_CHECKING:
     from django_mcp.server.hub import Hub
@@ -90,10 +90,10 @@ def _take_changed(hub: Hub, message: JSONObject) -> None:
 
 async def _catch_up(hub: Hub, users: Collection[str] | None) -> None:
     """End what these users may not have open any more, and have the rest read their lists again."""
-    await look_after(hub)
+    told = await look_after(hub)
     for stream in list(hub.streams.values()):
-        if stream.is_active and _is_of(stream, users):
-            _offer_lists(hub, stream)
+        if stream not in told and stream.is_active and _is_of(stream, users):
+            offer_lists(hub, stream)
 
 
 def _is_of(stream: PushStream, users: Collection[str] | None) -> bool:
@@ -101,13 +101,3 @@ def _is_of(stream: PushStream, users: Collection[str] | None) -> bool:
         return False
     user = getattr(stream.principal, "user", stream.principal)
     return users is None or str(getattr(user, "pk", None)) in users
-
-
-def _offer_lists(hub: Hub, stream: PushStream) -> None:
-    server = hub.servers.get(stream.server_name)
-    if server is None or not server.derived.requirements.rules:
-        return
-    for name in LISTS:
-        if name in stream.lists and name in server.derived.features:
-            change = Change(server=server.name, list=name)
-            stream.offer(stream.encode(*change.notification()))

@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.auth.access import permissions_changed
-from django_mcp.auth.grants import GrantWatch
+from django_mcp.auth.grants import Function, GrantWatch
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import find_withdrawn, recheck
 from django_mcp.push.bus import Warner
 from django_mcp.push.rows import has_rows, sign_off, write_rows
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.hearing import find_matches
-from django_mcp.server.push import Ending, PushStream, StreamKind
+from django_mcp.server.push import LISTS, Change, Ending, PushStream, StreamKind
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.hub import Hub
+    from django_mcp.server.offers import Offer
+    from django_mcp.server.server import MCPServer
 
-__all__ = ["look_after"]
+__all__ = ["look_after", "offer_lists"]
 
 _trouble = Warner()
 _grants = GrantWatch()
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
-async def look_after(hub: Hub) -> None:
-    """Look after everything that is open in this process."""
+async def look_after(hub: Hub) -> set[PushStream]:
+    """Look after everything that is open in this process; return who was told of other lists."""
+    told: set[PushStream] = set()
     # Of two at once, the one that began with older knowledge could have the last word.
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         is_idle = not (hub.is_busy or hub.calls or has_rows())
-        busy_steps = (_end_lost_principals, _end_lost_permissions, write_rows)
+        judge = partial(_judge_permissions, told=told)
+        busy_steps = (_end_lost_principals, judge, write_rows)
         for step in (sign_off,) if is_idle else busy_steps:
             try:
                 await step(hub)
             except Exception as error:  # noqa: BLE001 - tried again in two seconds
                 _trouble.warn("Could not look after open streams: %r", error)
+    return told
 
 
 async def _end_lost_principals(hub: Hub) -> None:
@@ -46,7 +54,9 @@ async def _end_lost_principals(hub: Hub) -> None:
     calls = _calls_of(hub)
     tasks = [(ctx, ctx.run) for ctx in calls if ctx.run is not None and ctx.run.is_detached]
     runs = {ctx for ctx, _run in tasks}
-    calls = [ctx for ctx in calls if ctx not in runs]
+    # A listener's call ends with its stream, and says so.
+    listening = {each.exchange for each in streams}
+    calls = [ctx for ctx in calls if ctx not in runs and ctx.exchange not in listening]
     # One user may have several credentials, of which one ends: each request has its own principal.
     principals = {each.principal for each in streams} | {ctx.principal for ctx in calls}
     ended = await recheck(principals)
@@ -67,29 +77,71 @@ def _calls_of(hub: Hub) -> list[Context[Any]]:
     return [*hub.calls, *in_sessions]
 
 
-async def _end_lost_permissions(hub: Hub) -> None:
-    """End what was begun with a permission that is gone: calls of tools, and streams of resources."""
+async def _judge_permissions(hub: Hub, told: set[PushStream]) -> None:
+    """Judge those anew whose permissions changed, and add who was told of other lists to `told`.
+
+    Calls end of tools that are gone for their callers, and streams of resources.
+    """
     begun: dict[Principal, list[PushStream | Context[Any]]] = {}
-    things: list[PushStream | Context[Any]] = [*hub.streams.values(), *_calls_of(hub)]
-    for each in things:
-        is_concerned = each.uris if isinstance(each, PushStream) else _is_guarded(each)
-        if is_concerned and _is_judged(each.exchange):
+    functions: dict[Principal, set[Function]] = {}
+    reading = {name: _find_reading(server) for name, server in hub.servers.items()}
+    open_here: list[tuple[PushStream | Context[Any], Collection[Function] | None]] = [
+        *((each, _asked_of_stream(hub, each, reading)) for each in hub.streams.values()),
+        *((each, _asked_of_call(each)) for each in _calls_of(hub)),
+    ]
+    for each, asked in open_here:
+        if asked is not None and _is_judged(each.exchange):
             begun.setdefault(each.principal, []).append(each)
-    changed = await _grants.find_changed(begun)
+            functions.setdefault(each.principal, set()).update(asked)
+    changed = await _grants.find_changed(functions)
     if not changed:
         return
     permissions_changed({each.user.pk for each in changed})
     for principal, grants in changed.items():
         try:
             for each in begun[principal]:
-                if isinstance(each, PushStream):
-                    await _end_if_lost(hub, each)
-                else:
+                if not isinstance(each, PushStream):
                     await _stop_if_lost(each)
+                elif await _judge_stream(hub, each):
+                    told.add(each)
         except Exception as error:  # noqa: BLE001 - judged again in two seconds, and the others now
             _trouble.warn("Could not judge what somebody has open: %r", error)
         else:
             _grants.settle(principal, grants)
+
+
+def _find_reading(server: MCPServer) -> frozenset[Function]:
+    """Return the functions among what resources of a server ask for."""
+    rules = server.derived.requirements.rules.items()
+    kinds = (ResourceEntry, TemplateEntry)
+    return frozenset(
+        rule
+        for entry, asked in rules
+        if isinstance(entry, kinds)
+        for rule in asked
+        if callable(rule)
+    )
+
+
+def _asked_of_stream(
+    hub: Hub, stream: PushStream, reading: Mapping[str, frozenset[Function]]
+) -> Collection[Function] | None:
+    """Return which functions decide about a stream's resources; None: nothing decides about it.
+
+    For the lists alone they are not asked: there may be thousands who hear of nothing else.
+    """
+    server = hub.servers.get(stream.server_name)
+    if server is None or not server.derived.requirements.rules:
+        return None
+    return reading.get(server.name, ()) if stream.uris else ()
+
+
+def _asked_of_call(ctx: Context[Any]) -> Collection[Function] | None:
+    """Return which functions decide about a call; None: nothing does."""
+    if ctx.entry is None:
+        return None
+    rules = ctx.server.derived.requirements.rules.get(ctx.entry)
+    return None if rules is None else [rule for rule in rules if callable(rule)]
 
 
 def _is_judged(exchange: Exchange | None) -> bool:
@@ -97,10 +149,6 @@ def _is_judged(exchange: Exchange | None) -> bool:
     if exchange is None or exchange.is_of_tenant:
         return False
     return isinstance(exchange.principal, Principal)
-
-
-def _is_guarded(ctx: Context[Any]) -> bool:
-    return ctx.entry is not None and ctx.entry in ctx.server.derived.requirements.rules
 
 
 async def _stop_if_lost(ctx: Context[Any]) -> None:
@@ -114,21 +162,42 @@ async def _stop_if_lost(ctx: Context[Any]) -> None:
         ctx.cancel()
 
 
-async def _end_if_lost(hub: Hub, stream: PushStream) -> None:
-    """End a stream that would hear of what its principal may not see any more."""
+async def _judge_stream(hub: Hub, stream: PushStream) -> bool:
+    """End a stream that lost a resource, or tell it of other lists; return whether it was told."""
     server, exchange = hub.servers.get(stream.server_name), stream.exchange
-    if server is None or exchange is None or not server.derived.requirements.rules:
-        return
-    offer = await server.refresh_offer(exchange)
-    found = {
-        uri: [entry for entry, _variables in find_matches(server.registry, uri)]
-        for uri in stream.uris
-    }
-    lost = [
-        uri for uri, entries in found.items() if entries and not any(map(offer.includes, entries))
-    ]
-    if not lost:
-        return
+    if server is None or exchange is None:
+        return False
+    before, offer = stream.rights, await server.refresh_offer(exchange)
+    if before is not None:
+        before = before.under(server.derived.requirements)
+    lost = _find_lost(server, stream.uris, before, offer)
+    if lost:
+        await _take_away(hub, server, stream, lost)
+    stream.rights = offer
+    if before is None or before.granted == offer.granted or not stream.is_active:
+        return False
+    offer_lists(hub, stream)
+    return True
+
+
+def _find_lost(
+    server: MCPServer, uris: Collection[str], before: Offer | None, now: Offer
+) -> list[str]:
+    """Return the resources that were there for somebody and are not any more.
+
+    Nobody can tell what was never there for them from what there is not. Of whom nothing is known
+    from before, all was: a session has subscribed to nothing that it could not see.
+    """
+    lost = []
+    for uri in uris:
+        entries = [entry for entry, _variables in find_matches(server.registry, uri)]
+        had = before is None or any(map(before.includes, entries))
+        if entries and had and not any(map(now.includes, entries)):
+            lost.append(uri)
+    return lost
+
+
+async def _take_away(hub: Hub, server: MCPServer, stream: PushStream, lost: list[str]) -> None:
     if stream.kind is StreamKind.STDIO:
         # A pipe has one stream for good.
         hub.set_uris(stream, stream.uris.difference(lost))
@@ -138,3 +207,14 @@ async def _end_if_lost(hub: Hub, stream: PushStream) -> None:
         for uri in lost:
             await server.sessions.unsubscribe(stream.session, uri)
     stream.end(Ending.PRINCIPAL)
+
+
+def offer_lists(hub: Hub, stream: PushStream) -> None:
+    """Have a client read its lists again, where they depend on who asks."""
+    server = hub.servers.get(stream.server_name)
+    if server is None or not server.derived.requirements.rules:
+        return
+    for name in LISTS:
+        if name in stream.lists and name in server.derived.features:
+            change = Change(server=server.name, list=name)
+            stream.offer(stream.encode(*change.notification()))

@@ -106,6 +106,12 @@ class Offer:
         """Tell whether it was made for these requirements, and not for those before a change."""
         return self._requirements is requirements
 
+    def under(self, requirements: Requirements) -> Offer:
+        """Return what the same rights come to under these requirements."""
+        if self.is_of(requirements):
+            return self
+        return Offer(requirements, self.granted, self.tools)
+
 
 class _Whole(Offer):
     """Everything, for servers that ask nothing of anybody."""
@@ -113,6 +119,8 @@ class _Whole(Offer):
     __slots__ = ()
 
     def __init__(self) -> None:
+        self.granted = frozenset()
+        self.tools = None
         self.variant = None
 
     def includes(self, guarded: Guarded) -> bool:

@@ -22,6 +22,7 @@ from django_mcp.protocol.meta import SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange, Sink
+    from django_mcp.server.offers import Offer
     from django_mcp.server.sessions import Session
 
 logger = logging.getLogger("django_mcp")
@@ -116,6 +117,7 @@ class PushStream:
         ping_failures: how often in a row that came to nothing.
         exchange: of the request that opened it.
         context: the context variables of that request, such as its tenant.
+        rights: what there was for its principal when that was last looked into; None: not yet.
     """
 
     __slots__ = (
@@ -140,6 +142,7 @@ class PushStream:
         "principal",
         "queued_bytes",
         "revision_name",
+        "rights",
         "server_name",
         "session",
         "subscription_id",
@@ -176,6 +179,7 @@ class PushStream:
         self.opened_at = time.time()
         self.exchange: Exchange | None = None
         self.context = contextvars.copy_context()
+        self.rights: Offer | None = None
         self.closes_s = 0.0
         self.pinged_s = self.opened_s
         self.ping_id: str | None = None

@@ -11,6 +11,7 @@ from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.admission import refuse_version
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.offers import NOTHING, Offer
 from django_mcp.server.push import Ending, PushStream, StreamKind
 from django_mcp.server.replay import resume
 from django_mcp.server.sessions import (
@@ -84,6 +85,7 @@ async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) 
     """Keep a stream open until its end, and return why it ended."""
     exchange.cancels_on_disconnect = True
     stream.exchange = exchange
+    stream.rights = _find_rights(server, exchange)
     server.join_hub().attach(stream)
     if server.options.tells_lists_at_start and stream.session is not None:
         tell_lists(server, stream, stream.session)
@@ -95,6 +97,13 @@ async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) 
     finally:
         server.hub.detach(stream)
         server.connection_observer.stream_closed(stream, reason.value)
+
+
+def _find_rights(server: MCPServer, exchange: Exchange) -> Offer | None:
+    """Return what there is for a principal, if that is known without a query."""
+    if exchange.offer is not NOTHING:
+        return exchange.offer
+    return server.access.find_offer(exchange, server.derived.requirements)
 
 
 def refuse_stream(server: MCPServer, exchange: Exchange) -> Refusal | None:

@@ -19,6 +19,7 @@ from django_mcp.auth.grants import GrantWatch
 from django_mcp.auth.principal import make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
+from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.push.hub import process_hub
 from django_mcp.push.upkeep import look_after
 from django_mcp.test import AsyncMCPClient
@@ -115,7 +116,12 @@ async def test_streams_and_calls_end_with_the_credentials(revision: str, end: An
         with pytest.raises(Exception, match="ancel"):
             await asyncio.wait_for(call, 5)
         assert started.ended == ["cancelled True"]
-        await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+        ended = await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+        if revision == "2026-07-28":
+            # A listener's stream ends as all do that the server ends.
+            result = ended.messages[-1]["result"]
+            assert result["resultType"] == "complete"
+            assert SUBSCRIPTION_ID in result["_meta"]
         await server.anotify_tools_list_changed()
         assert (await stays.next())["method"] == "notifications/tools/list_changed"
 
@@ -208,20 +214,106 @@ async def test_what_is_rolled_back_is_not_told() -> None:
         assert (await listening.next())["method"] == "notifications/resources/list_changed"
 
 
+# -- what no signal tells of
+
+
+def change(user: User, **fields: Any) -> Any:
+    """Change a user as another program would."""
+    return User.objects.filter(pk=user.pk).aupdate(**fields)
+
+
+async def test_a_stream_ends_for_what_it_lost_and_for_nothing_else() -> None:
+    server = make_server()
+    server.resource("stock://{sku}", name="stock")(lambda sku: sku)
+    server.resource("secret://{sku}", name="secret", permission="shop.view_order")(lambda sku: sku)
+    ann, _, anns = await issue("ann")
+    theirs = client_of(server, anns, "2026-07-28")
+
+    async with theirs.listen("stock://a", "secret://a", "nope://a") as listening:
+        for _ in range(2):
+            await look_after(process_hub())
+            # What she never had is not lost, or it could be told from what there is not.
+            assert await server.anotify_resource_updated("stock://a") == 1
+            assert (await listening.next())["params"]["uri"] == "stock://a"
+        await change(ann, is_superuser=True)
+        await look_after(process_hub())
+        assert (await listening.next())["method"] in LISTED
+        await change(ann, is_superuser=False)
+        await look_after(process_hub())
+        await asyncio.wait_for(listening._task, 5)  # type: ignore[arg-type]
+
+
+@sync_to_async
+def close_shop(user: User) -> None:
+    Group.objects.filter(name="open").update(name="closed")
+
+
+async def dismiss(user: User) -> None:
+    await change(user, is_staff=False)
+
+
+@pytest.mark.parametrize(
+    ("permission", "end"),
+    [
+        (lambda user: user.is_staff, dismiss),
+        (lambda user: Group.objects.filter(name="open").exists(), close_shop),
+    ],
+    ids=["over the user", "over something else"],
+)
+async def test_a_call_ends_with_a_permission_that_is_a_function(permission: Any, end: Any) -> None:
+    started = Started()
+    server = make_server(started)
+    wait = server.registry.tools["wait"].handler.origin
+    server.register_tool(wait, name="wait_staff", permission=permission)
+    await Group.objects.acreate(name="open")
+    ann, _, anns = await issue("ann")
+    await change(ann, is_staff=True)
+
+    call = asyncio.create_task(client_of(server, anns, "2026-07-28").call("wait_staff"))
+    await started.began.wait()
+    for _ in range(2):
+        await look_after(process_hub())
+        assert not started.ended
+    await end(ann)
+    await look_after(process_hub())
+
+    with pytest.raises(Exception, match="ancel"):
+        await asyncio.wait_for(call, 5)
+    assert started.ended == ["cancelled True"]
+
+
+@REVISIONS
+async def test_lists_are_told_to_have_changed_though_nobody_told_of_it(revision: str) -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    theirs, other = client_of(server, anns, revision), client_of(server, bobs, revision)
+
+    async with theirs.listen(lists=["tools"]) as listening, other.listen() as unconcerned:
+        for is_superuser in (True, False):
+            await change(ann, is_superuser=is_superuser)
+            await look_after(process_hub())
+            assert (await listening.next())["method"] == "notifications/tools/list_changed"
+        await server.anotify_tools_list_changed()
+        await unconcerned.next()
+
+    assert len(unconcerned.heard) == 1
+
+
 async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
     user, _, _ = await issue("ann")
     ann, watch = Principal(key="ann", user=user), GrantWatch()
     await grant(user)
 
-    found = await watch.find_changed([ann])
+    found = await watch.find_changed({ann: ()})
     assert list(found) == [ann]
     # Whoever wanted to judge may have failed.
-    assert await watch.find_changed([ann]) == found
+    assert await watch.find_changed({ann: ()}) == found
 
     watch.settle(ann, found[ann])
-    assert await watch.find_changed([ann]) == {}
+    assert await watch.find_changed({ann: ()}) == {}
     await sync_to_async(user.user_permissions.clear)()
-    assert list(await watch.find_changed([ann])) == [ann]
+    assert list(await watch.find_changed({ann: ()})) == [ann]
 
 
 # -- so many at once, each
