@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from django.apps import apps
-from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from django_mcp.auth.access import permissions_changed
 from django_mcp.push.access import tell_after_commit
@@ -31,8 +31,9 @@ def connect() -> None:
     uid = "django_mcp.auth.changes"
     for signal in (post_save, post_delete):
         signal.connect(_user_changed, sender=user_model, dispatch_uid=uid)
-        for model in (Group, Permission):
-            signal.connect(_all_changed, sender=model, dispatch_uid=uid)
+        signal.connect(_all_changed, sender=Permission, dispatch_uid=uid)
+    post_save.connect(_all_changed, sender=Group, dispatch_uid=uid)
+    pre_delete.connect(_group_goes, sender=Group, dispatch_uid=uid)
     for name in ("groups", "user_permissions"):
         field = getattr(user_model, name, None)
         if field is not None:
@@ -51,6 +52,19 @@ def _user_changed(
 def _all_changed(using: str, action: str = "post_add", **_: Any) -> None:
     if action in _IMPORTANT:
         _tell(None, using)
+
+
+def _group_goes(instance: Any, using: str, **_: Any) -> None:
+    # Afterwards nobody knows who its members were; what counts is told after the commit.
+    from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import PermissionsMixin
+
+    model: Any = get_user_model()
+    if not issubclass(model, PermissionsMixin):
+        _tell(None, using)
+        return
+    members = model._base_manager.using(using).filter(groups=instance)
+    _tell(set(members.values_list("pk", flat=True)), using)
 
 
 def _members_changed(

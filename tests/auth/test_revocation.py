@@ -300,6 +300,22 @@ async def test_lists_are_told_to_have_changed_though_nobody_told_of_it(revision:
     assert len(unconcerned.heard) == 1
 
 
+async def test_a_group_that_goes_concerns_its_members() -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    await grant_to_group(ann)
+    theirs, other = (client_of(server, text, "2026-07-28") for text in (anns, bobs))
+
+    async with theirs.listen() as listening, other.listen() as unconcerned:
+        await Group.objects.all().adelete()
+        assert (await listening.next())["method"] in LISTED
+        await server.anotify_tools_list_changed()
+        await unconcerned.next()
+
+    assert len(unconcerned.heard) == 1
+
+
 async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
     user, _, _ = await issue("ann")
     ann, watch = Principal(key="ann", user=user), GrantWatch()
