@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_variables
@@ -18,7 +20,11 @@ from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted, has_object_backend, may, permission_for
 from django_mcp.admin.revoking import revoke_key
 from django_mcp.admin.texts import inert
+from django_mcp.auth.permissions import offer_to
+from django_mcp.conf import settings
+from django_mcp.contrib.oauth.resources import named_scopes
 from django_mcp.models.keys import APIKey
+from django_mcp.servers import all_servers
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -162,6 +168,8 @@ class APIKeyAdmin(VisibleList):
                 obj.user = request.user  # type: ignore[assignment]
             text = obj.renew_secret()
             request._django_mcp_key = text  # type: ignore[attr-defined]
+        for warning in _find_warnings(obj):
+            self.message_user(request, warning, messages.WARNING)
         super().save_model(request, obj, form, change)
 
     def response_add(
@@ -195,3 +203,32 @@ def _may(user: Any, action: str, key: APIKey) -> bool:
         return may(user, action, key)
     name = permission_for(action, APIKey)
     return has_object_backend() and bool(user.has_perm(name, key))
+
+
+def _find_warnings(key: APIKey) -> list[str]:
+    """Return what to say of names that mean nothing now: they may be of what comes at run time."""
+    found = []
+    tools = sorted(set(key.tools.split()) - _usable_tools(key.user))
+    if tools:
+        text = _t("No tool that this user may use now is called: %(names)s")
+        found.append(text % {"names": inert(", ".join(tools), 500)})
+    scopes = sorted(set(key.scopes.split()) - _wanted_scopes())
+    if scopes:
+        text = _t("Nothing asks for these scopes now: %(names)s")
+        found.append(text % {"names": inert(", ".join(scopes), 500)})
+    return found
+
+
+def _usable_tools(user: Any) -> set[str]:
+    found = set()
+    for server in all_servers():
+        # Of others nobody is to learn that they are there.
+        offer = offer_to(user, server.derived.requirements)
+        found |= {name for name, tool in server.registry.tools.items() if offer.includes(tool)}
+    return found
+
+
+def _wanted_scopes() -> set[str]:
+    gates = [server.gate for server in all_servers() if server.gate is not None]
+    required = chain.from_iterable(gate.required_scopes for gate in gates)
+    return {*named_scopes(), *required, *(settings.SCOPE_IMPLIES or ())}

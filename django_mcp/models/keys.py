@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -118,6 +119,20 @@ class APIKey(models.Model):
 
     def __str__(self) -> str:
         return f"{clean(self.name, 100)} (mcp_{self.prefix})"
+
+    def clean(self) -> None:
+        """Refuse what would make the key good for something else than was written."""
+        errors: dict[str, Any] = {}
+        if self.tools.split() and not self.is_restricted:
+            errors["is_restricted"] = _("Tools are listed below: check this, or take them out.")
+        for field in ("scopes", "tools"):
+            if "," in getattr(self, field):
+                errors[field] = _("Separate the names by spaces, without commas.")
+        # What has expired since may still be renamed.
+        if self._state.adding and self.is_over(timezone.now()):
+            errors["expires_at"] = _("This is in the past.")
+        if errors:
+            raise ValidationError(errors)
 
     def renew_secret(self) -> str:
         """Give the key a new prefix and secret, unsaved, and return its text."""

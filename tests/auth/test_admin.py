@@ -82,6 +82,50 @@ def test_a_key_is_shown_once_and_works(root: Any, clerk: Any):
         assert key_on_or_none(again) is None
 
 
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"tools": "whoami"}, "is_restricted"),
+        ({"tools": "look, find", "is_restricted": "on"}, "tools"),
+        ({"scopes": "a,b"}, "scopes"),
+        ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at"),
+    ],
+)
+def test_a_key_for_something_else_than_was_written_is_not_made(
+    root: Any, fields: dict[str, str], where: str
+):
+    page = add(signed_in(root), user=root.pk, **fields)
+
+    assert list(page.context["adminform"].errors) == [where]
+    assert not APIKey.objects.exists()
+
+
+def test_an_expired_key_can_be_renamed(root: Any):
+    key, _ = APIKey.objects.issue(user=root, name="x", expires_at=timezone.now())
+    fields = {"name": "y", "scopes": "", "tools": "", "expires_at_0": "2020-01-01"}
+
+    signed_in(root).post(reverse(CHANGE, args=[key.pk]), {**fields, "expires_at_1": "00:00"})
+
+    key.refresh_from_db()
+    assert key.name == "y"
+
+
+def test_names_that_mean_nothing_now_are_told(root: Any, clerk: Any):
+    """A tool that the key's user may not use is one that is not there."""
+    here = MCPServer("named", public=True)
+    here.register_tool(lambda: "", name="plain", scopes=["plain:use"])
+    here.register_tool(lambda: "", name="hidden", permission="auth.view_user")
+    given = {"tools": "plain hidden absent", "is_restricted": "on", "scopes": "plain:use typo"}
+
+    told = []
+    for user in (clerk, root):
+        page = add(signed_in(root), user=user.pk, **given)
+        told.append([str(each) for each in page.context["messages"]])
+
+    assert [texts[0].partition(": ")[2] for texts in told] == ["absent, hidden", "absent"]
+    assert [texts[1].partition(": ")[2] for texts in told] == ["typo", "typo"]
+
+
 def key_on_or_none(page: Any) -> str | None:
     found = KEY.search(page.content.decode())
     return found and found[0]
