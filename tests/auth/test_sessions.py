@@ -14,8 +14,9 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from django_mcp import MCPServer
-from django_mcp.auth import SessionAuthenticator
+from django_mcp.auth import APIKeyAuthenticator, SessionAuthenticator
 from django_mcp.auth.recheck import recheck
+from django_mcp.models.keys import APIKey
 from tests.auth.asking import admit, queries, refuse
 
 pytestmark = pytest.mark.django_db
@@ -90,12 +91,11 @@ def test_a_page_of_the_site_acts_for_who_is_signed_in(
     ],
     ids=str,
 )
-def test_what_other_pages_make_a_browser_send_is_refused_without_a_query(
+def test_what_other_pages_make_a_browser_send_is_refused(
     server: MCPServer, cookie: str, changes: dict[str, str | None], method: str
 ):
     """R11"""
-    with queries(0):
-        assert refuse(server, headers(cookie, **changes), method=method).status == 403
+    assert refuse(server, headers(cookie, **changes), method=method).status == 403
 
 
 def test_a_trusted_origin_is_django_s_to_name(server: MCPServer, cookie: str, settings: Any):
@@ -131,8 +131,26 @@ def test_other_pages_open_no_stream(server: MCPServer, cookie: str, where: str):
 
 
 @pytest.mark.parametrize("given", ["", "x", "x" * 32, "x" * 10_000, "\x7f", "a b"])
-def test_a_cookie_of_no_session_is_none(server: MCPServer, given: str):
-    assert refuse(server, headers(given)).status == 401
+@pytest.mark.parametrize("origin", [OWN, None])
+def test_a_cookie_of_no_session_is_none(server: MCPServer, given: str, origin: str | None):
+    assert refuse(server, headers(given, origin=origin)).status == 401
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_a_cookie_does_not_stand_in_the_way_of_a_token(
+    user: Any, cookie: str, settings: Any, in_session: bool
+):
+    settings.CSRF_USE_SESSIONS = in_session
+    both = MCPServer("both", authenticators=[SessionAuthenticator(cache_s=0), APIKeyAuthenticator])
+    other = get_user_model().objects.create_user("bob")
+    _, token = APIKey.objects.issue(user=other, name="x")
+
+    for given in (cookie, "nonsense"):
+        lines = {**headers(given, origin=None), "authorization": f"Bearer {token}"}
+        assert admit(both, lines).user == other
+        assert refuse(both, {**lines, "authorization": "Bearer wrong"}).status == 401
+    assert admit(both, {**headers("nonsense", origin=None), "x-api-key": token}).user == other
+    assert refuse(both, headers(cookie, origin=None)).status == 403
 
 
 def test_an_ended_session_is_none(server: MCPServer, user: Any, cookie: str):

@@ -20,9 +20,11 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
 from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.credentials import has_authorization
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class SessionAuthenticator(Authenticator):
     """Knows who is signed in to the site, by the session cookie.
 
     POST and DELETE need an `Origin` of this site (or of `CSRF_TRUSTED_ORIGINS`) and the token of
-    Django's CSRF protection in its header. That the body is JSON is asked of every POST.
+    Django's CSRF protection in its header. That the body is JSON is asked of every POST. A request
+    with an `Authorization` header is left to the other authenticators.
 
     Args:
         cache_s: seconds for which a session is remembered, 2 at most.
@@ -60,7 +63,7 @@ class SessionAuthenticator(Authenticator):
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
         """See `Authenticator.authenticate`; a cookie of nobody's session counts as none."""
-        if exchange.build_request is None:
+        if exchange.build_request is None or has_authorization(exchange.headers or Headers([])):
             return None
         # A copy, which keeps what is done here from the site's own request behind the view.
         request = copy.copy(exchange.build_request())
@@ -68,11 +71,10 @@ class SessionAuthenticator(Authenticator):
         cookie = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
         if not cookie or len(cookie) > MAX_COOKIE_LENGTH:
             return None
-        if not settings.CSRF_USE_SESSIONS:
-            refusal = _check_origin(request)
-            if refusal is not None:
-                return refusal
-        return await self._find(request, cookie)
+        found = await self._find(request, cookie)
+        if isinstance(found, Principal) and not settings.CSRF_USE_SESSIONS:
+            return _check_origin(request) or found
+        return found
 
     async def _find(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
         if settings.CSRF_USE_SESSIONS:
@@ -93,13 +95,13 @@ class SessionAuthenticator(Authenticator):
         from django.contrib.auth import get_user
 
         request.session = _store()(cookie)
+        user = get_user(request)
+        if not user.is_authenticated:
+            return None
         if settings.CSRF_USE_SESSIONS:
             refusal = _check_origin(request)
             if refusal is not None:
                 return refusal
-        user = get_user(request)
-        if not user.is_authenticated:
-            return None
         found = Principal(
             key=make_key(self.kind, user.pk),
             user=user,
