@@ -6,6 +6,7 @@ The documents are plain Django views at the origin's root, so the ASGI wrapper l
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from django.apps import apps
@@ -46,7 +47,10 @@ def connect() -> None:
     set_metadata_source(_find_metadata_url)
     set_first_use(require_authorization_servers)
     connect_resources(
-        all_servers=all_servers, find_server=find_server, find_root_path=_find_root_path
+        all_servers=all_servers,
+        find_server=find_server,
+        find_root_path=_find_root_path,
+        find_issuers=_find_issuers,
     )
 
 
@@ -139,26 +143,27 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
 
 def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[str, Any] | None:
     gate = server.gate
-    if gate is None:
-        return None
-    issuers = [
-        issuer
-        for authenticator in gate.authenticators
-        for issuer in authenticator.find_authorization_servers(request)
-    ]
-    if not issuers:
+    issuers = _find_issuers(server, request)
+    if gate is None or not issuers:
         return None
     scopes = list(dict.fromkeys((*gate.required_scopes, *baseline_scopes(server))))
     options = server.options
     found: dict[str, Any] = {
         "resource": origin_of(request) + get_script_prefix().rstrip("/") + path_info.rstrip("/"),
-        "authorization_servers": list(dict.fromkeys(issuers)),
+        "authorization_servers": issuers,
         "bearer_methods_supported": ["header"],
         "resource_name": str(options.title or options.name),
         **({"scopes_supported": scopes} if scopes else {}),
         **({"resource_documentation": options.website_url} if options.website_url else {}),
     }
     return found
+
+
+def _find_issuers(server: Any, request: HttpRequest) -> list[str]:
+    """Return the issuers whose tokens a server takes, each once."""
+    authenticators = () if server.gate is None else server.gate.authenticators
+    found = (each.find_authorization_servers(request) for each in authenticators)
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _find_root_path() -> str | None:

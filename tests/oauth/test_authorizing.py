@@ -180,6 +180,45 @@ def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
 
 
 @pytest.mark.parametrize(
+    "resource",
+    [
+        "http://testserver",
+        "http://testserver/",
+        "http://testserver/mcp/sub",
+        "http://testserver/mcp/health",
+        "http://testserver/admin/",
+        "http://testserver/mcp?x=1",
+        "http://testserver/mc%70",
+        "",
+    ],
+)
+def test_a_resource_that_takes_no_tokens_is_no_target(
+    application: Any, browser: Client, resource: str
+):
+    """R80, AUT-05"""
+    second = f"{address(application)}&{urlencode({'resource': resource})}"
+    for url in (address(application, resource=resource), second):
+        assert answer_of(browser.get(url))["error"] == "invalid_target"
+
+
+@pytest.mark.parametrize("resource", [f"{RESOURCE}/", "HTTP://TestServer:80/mcp"])
+def test_an_endpoint_may_be_written_in_another_form(
+    application: Any, browser: Client, resource: str
+):
+    """AUT-19"""
+    assert "code" in allow(browser, address(application, resource=resource))
+
+
+def test_a_server_that_asks_for_no_tokens_is_no_target(
+    application: Any, browser: Client, settings: Any
+):
+    settings.DJANGO_MCP = {"PUBLIC": True}
+
+    assert answer_of(browser.get(address(application)))["error"] == "invalid_target"
+    assert "code" in allow(browser, address(application, resource=None))
+
+
+@pytest.mark.parametrize(
     "redirect",
     [
         "https://evil.example/callback",

@@ -24,8 +24,8 @@ from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
 from django_mcp.contrib.oauth.resources import (
     find_default_resource,
     find_server_of,
-    is_own_resource,
     needs_of,
+    takes_tokens_of,
 )
 
 __all__ = ["AskedScope", "ConsentView"]
@@ -86,11 +86,13 @@ class ConsentView(AuthorizationView):
             and application.redirect_uri_allowed(given["redirect_uri"])
         ):
             return self.form_invalid(form)
-        if not given["resource"]:
-            given["resource"] = _default_resource(self.request, application) or ""
+        default = _default_resource(self.request, application) or ""
+        given["resource"] = given["resource"] or default
+        # What stands for no resource at all is not the client's to have chosen wrongly.
+        named = [each for each in given["resource"].split() if each != default]
         # The browser sends back what the page held, and what was checked then may not be the same now.
         credentials = {name: value for name, value in given.items() if value}
-        if _find_error(self.request, credentials, given["resource"].split()) is not None:
+        if _find_error(self.request, credentials, named) is not None:
             return self.form_invalid(form)
         response: HttpResponse = super().form_valid(form)
         return response
@@ -171,7 +173,8 @@ def _find_error(
     ):
         text = "code_challenge_method must be S256"
         return InvalidRequestError(description=text, state=state)
-    if not all(is_own_resource(resource, request) for resource in resources):
-        text = "The resource is none of this authorization server"
+    issuer = issuer_of(request)
+    if not all(takes_tokens_of(issuer, resource, request) for resource in resources):
+        text = "The resource is no endpoint that takes tokens of this authorization server"
         return CustomOAuth2Error(error="invalid_target", description=text, state=state)
     return None

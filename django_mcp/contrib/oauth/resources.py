@@ -26,9 +26,9 @@ __all__ = [
     "connect",
     "find_default_resource",
     "find_server_of",
-    "is_own_resource",
     "named_scopes",
     "needs_of",
+    "takes_tokens_of",
 ]
 
 NOT_OF_RESOURCES = frozenset({"offline_access"})
@@ -43,9 +43,14 @@ def _without_path() -> str | None:
     return None
 
 
+def _nobody(_server: MCPServer, _request: HttpRequest) -> Iterable[str]:
+    return ()
+
+
 _all_servers: Callable[[], Iterable[MCPServer]] = list
 _find_server: Callable[[str], MCPServer | None] = _nowhere
 _find_root_path: Callable[[], str | None] = _without_path
+_find_issuers: Callable[[MCPServer, HttpRequest], Iterable[str]] = _nobody
 
 
 def connect(
@@ -53,10 +58,12 @@ def connect(
     all_servers: Callable[[], Iterable[MCPServer]],
     find_server: Callable[[str], MCPServer | None],
     find_root_path: Callable[[], str | None],
+    find_issuers: Callable[[MCPServer, HttpRequest], Iterable[str]],
 ) -> None:
-    """Say which servers there are, which of them a path leads to, and where the root's own is."""
-    global _all_servers, _find_server, _find_root_path
-    _all_servers, _find_server, _find_root_path = all_servers, find_server, find_root_path
+    """Say which servers there are, which a path leads to, where the root's is, whose tokens one takes."""
+    global _all_servers, _find_server, _find_root_path, _find_issuers
+    _all_servers, _find_server = all_servers, find_server
+    _find_root_path, _find_issuers = find_root_path, find_issuers
 
 
 def find_default_resource(request: HttpRequest) -> str | None:
@@ -79,11 +86,11 @@ def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
     return _find_server(unquote(canonical.removeprefix(start)))
 
 
-def is_own_resource(resource: str, request: HttpRequest) -> bool:
-    """Tell whether a resource indicator is about this site at all."""
-    canonical = canonical_uri(resource)
-    origin = origin_of(request)
-    return canonical is not None and (canonical == origin or canonical.startswith(f"{origin}/"))
+def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
+    """Tell whether a resource indicator is exactly an endpoint that takes an issuer's tokens."""
+    # Escapes are resolved on the way to a server, but not where a token's audience is compared.
+    server = find_server_of(resource, request) if unquote(resource) == resource else None
+    return server is not None and issuer in _find_issuers(server, request)
 
 
 def named_scopes(server: MCPServer | None = None) -> list[str]:
