@@ -80,6 +80,7 @@ def test_it_is_asked_as_rfc_7662_says(issuer: Issuer):
         {**GOOD, "aud": ["other"]},
         {**GOOD, "iss": "https://evil.example"},
         {**GOOD, "exp": 1},
+        {**GOOD, "exp": "9999999999"},
         {**GOOD, "sub": None},
         [],
         "yes",
@@ -143,7 +144,12 @@ def test_an_inactive_account_is_refused(issuer: Issuer):
 
 @pytest.mark.parametrize(
     "options",
-    [{"url": "http://i.example"}, {"issuer": "http://i.example"}, {"audience": ""}],
+    [
+        {"url": "http://i.example"},
+        {"issuer": "http://i.example"},
+        {"audience": ""},
+        {"audience": None},
+    ],
     ids=str,
 )
 def test_what_could_not_be_trusted_is_not_taken(options: dict[str, Any]):

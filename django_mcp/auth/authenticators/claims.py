@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -11,12 +12,33 @@ from django_mcp.auth.authenticators.base import Rejection
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.handlers.threads import run_in_pool
 
-__all__ = ["Claims", "FindUser", "UserFinder", "audiences_of", "scopes_of", "to_auth_info"]
+__all__ = [
+    "Claims",
+    "FindUser",
+    "UserFinder",
+    "audiences_of",
+    "check_audience",
+    "scopes_of",
+    "to_auth_info",
+]
 
 Claims: TypeAlias = Mapping[str, Any]
 
 FindUser: TypeAlias = Callable[[Claims], Any]
 """Returns the user that claims are about, or None. Runs in a thread and may ask the database."""
+
+
+def check_audience(audience: Any) -> list[str]:
+    """Return for whom tokens have to be, out of one name or several.
+
+    Raises:
+        ValueError: nobody is named.
+    """
+    names = [audience] if isinstance(audience, str) else audience
+    found = list(names) if isinstance(names, Iterable) else []
+    if not found or not all(isinstance(each, str) and each for each in found):
+        raise ValueError("audience must say for whom tokens are: this server's address")
+    return found
 
 
 def audiences_of(claims: Claims) -> frozenset[str]:
@@ -39,16 +61,30 @@ def to_auth_info(kind: str, claims: Claims) -> AuthInfo | Rejection:
     if not isinstance(subject, str) or not subject:
         return Rejection(reason="The token names no subject")
     client_id = claims.get("client_id", claims.get("azp"))
-    expires_at = claims.get("exp")
+    expires_at = _to_seconds(claims.get("exp"))
+    if expires_at is None and claims.get("exp") is not None:
+        # What is open by it would never end.
+        return Rejection(reason="The token's exp is no number")
     return AuthInfo(
         subject=subject,
         client_id=client_id if isinstance(client_id, str) else None,
         scopes=scopes_of(claims),
         # Others may be given the same while it is remembered.
         claims=MappingProxyType(dict(claims)),
-        expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
+        expires_at=expires_at,
         authenticator=kind,
     )
+
+
+def _to_seconds(value: Any) -> float | None:
+    """Return a date as claims have it (RFC 7519 section 2, NumericDate); None: it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 class UserFinder:

@@ -16,6 +16,7 @@ from django_mcp.auth.authenticators.claims import (
     FindUser,
     UserFinder,
     audiences_of,
+    check_audience,
     to_auth_info,
 )
 from django_mcp.auth.authenticators.fetching import FETCHERS, FetchError, check_url, fetch_json
@@ -74,9 +75,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         self._url = check_url(url, "url")
         self._issuer = check_url(issuer, "issuer")
         self._credentials = (client_id, client_secret)
-        self._audience = frozenset([audience] if isinstance(audience, str) else audience)
-        if not self._audience or not all(self._audience):
-            raise ValueError("audience must say for whom tokens are: this server's address")
+        self._audience = frozenset(check_audience(audience))
         self._users = UserFinder(field=user_field, claim=user_claim, function=find_user)
         self._timeout_s = timeout_s
         self.authorization_servers = (issuer,)

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django_mcp.auth.authenticators.base import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
-from django_mcp.auth.authenticators.claims import FindUser, UserFinder, to_auth_info
+from django_mcp.auth.authenticators.claims import (
+    FindUser,
+    UserFinder,
+    check_audience,
+    to_auth_info,
+)
 from django_mcp.auth.authenticators.fetching import FetchError, check_url
 from django_mcp.auth.authenticators.jwks import KeySet
 from django_mcp.auth.principal import Principal
@@ -54,7 +59,9 @@ class JWTAuthenticator(BearerAuthenticator):
         cache_s: seconds for which a verdict is remembered, 2 at most.
 
     Raises:
-        ValueError: an algorithm is none of `KEY_TYPES`, or an address is not https.
+        ValueError: an algorithm is none of `KEY_TYPES`, an address is not https, or nobody is named
+            as audience.
+        TypeError: the algorithms are one string.
         ImportError: the extra `jwt` is not installed.
     """
 
@@ -78,14 +85,14 @@ class JWTAuthenticator(BearerAuthenticator):
         import jwt
 
         super().__init__(cache_s=cache_s)
+        if isinstance(algorithms, str):
+            raise TypeError(f"algorithms must be a list, such as [{algorithms!r}]")
         unknown = [each for each in algorithms if each not in KEY_TYPES]
         if unknown or not algorithms:
             raise ValueError(f"algorithms must be out of {', '.join(KEY_TYPES)}; not {unknown}")
         self._jwt = jwt
         self._issuer = check_url(issuer, "issuer")
-        self._audience = [audience] if isinstance(audience, str) else list(audience)
-        if not self._audience or not all(self._audience):
-            raise ValueError("audience must say for whom tokens are: this server's address")
+        self._audience = check_audience(audience)
         if jwks_url is not None:
             check_url(jwks_url, "jwks_url")
         self._algorithms = frozenset(algorithms)
