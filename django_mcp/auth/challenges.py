@@ -97,7 +97,9 @@ def _challenges(
     found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
     if "Bearer" in found:
         required = () if gate is None else gate.required_scopes
-        wanted = _told((*required, *scopes, *(settings.OAUTH_BASE_SCOPES or ())))
+        # Elsewhere there is nobody of whom a client could ask for them.
+        base = settings.OAUTH_BASE_SCOPES if _metadata_url_of(exchange) else None
+        wanted = _told((*required, *scopes, *(base or ())))
         bearer = _bearer(exchange, error, description, wanted)
         found = [bearer if text == "Bearer" else text for text in found]
     return found
@@ -107,17 +109,22 @@ def _bearer(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> str:
     gate: Gate | None = exchange.gate
-    url = None if _find_metadata_url is None or gate is None else _find_metadata_url(exchange)
     found = {
         "realm": "mcp" if gate is None else gate.realm,
         "error": error,
         "error_description": description,
         "scope": " ".join(scopes) or None,
-        "resource_metadata": url,
+        "resource_metadata": _metadata_url_of(exchange),
     }
     return "Bearer " + ", ".join(
         f'{name}="{_quoted(value)}"' for name, value in found.items() if value is not None
     )
+
+
+def _metadata_url_of(exchange: Exchange) -> str | None:
+    """Return where the server says whose OAuth tokens it takes; None: it takes none."""
+    find = _find_metadata_url
+    return None if find is None or exchange.gate is None else find(exchange)
 
 
 def _told(scopes: Iterable[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pytest
 from django.test import AsyncClient, Client, override_settings
 from django.urls import clear_script_prefix, include, path, set_script_prefix
 
+from django_mcp.auth import CallableAuthenticator
 from django_mcp.servers import MCPServer
 from tests.sites import ROOT, environment
 
@@ -22,6 +23,10 @@ SERVER = "/.well-known/oauth-authorization-server"
 staff = MCPServer("metadata-staff", authenticators=AUTHENTICATORS)
 tenants = MCPServer("metadata-tenants", authenticators=AUTHENTICATORS)
 everybody = MCPServer("metadata-everybody", public=True)
+called = MCPServer(
+    "metadata-called",
+    authenticators=[CallableAuthenticator(lambda request: None, challenge="Bearer")],
+)
 
 
 @staff.tool(scopes=["stock:write", "stock:read", "offline_access"])
@@ -35,6 +40,7 @@ urlpatterns = [
     path("staff/", staff.urls),
     path("of/<slug:tenant>/", tenants.urls),
     path("open/", everybody.urls),
+    path("called/", called.urls),
 ]
 
 FORGED: dict[str, str] = {
@@ -204,9 +210,14 @@ async def test_a_refusal_names_the_base_scopes_when_there_are_some():
     """AUT-04, AUT-12"""
     base = {**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
     with override_settings(DJANGO_MCP=base):
-        response = await AsyncClient().post("/mcp", b"{}", content_type="application/json")
+        response, without = [
+            await AsyncClient().post(path, b"{}", content_type="application/json")
+            for path in ("/mcp", "/called/mcp")
+        ]
 
     assert 'scope="mcp"' in response["www-authenticate"]
+    # It takes no tokens of any authorization server.
+    assert without["www-authenticate"] == 'Bearer realm="metadata-called"'
 
 
 @override_settings(
