@@ -29,8 +29,9 @@ def site(
         yield site
 
 
-def test_a_site_that_is_well(site: Running, shell: Shell) -> None:
-    done = shell("mcp_doctor", "--url", site.url, "--json")
+@pytest.mark.parametrize("path", ["/mcp", "/staff/mcp"])
+def test_a_site_that_is_well(site: Running, shell: Shell, path: str) -> None:
+    done = shell("mcp_doctor", "--url", site.url.removesuffix("/mcp") + path, "--json")
     findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
 
     assert findings["The endpoint answers"]["ok"]
@@ -94,6 +95,13 @@ def test_what_stands_in_front(
 
     assert done.returncode == 1
     assert told in done.stdout
+
+
+def test_a_server_that_cannot_be_told_from_its_url(shell: Shell) -> None:
+    with answering(302, {"Location": "/login/"}, b"") as url:
+        done = shell("mcp_doctor", "--url", f"{url}/elsewhere")
+
+    assert "Changes in another process were not tried" in done.stdout
 
 
 def test_a_server_without_a_url(shell: Shell, tmp_path: Path) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from django.apps import apps
 from django.core import checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import get_script_prefix
 
 from django_mcp.contrib.oauth.probing import Unreachable
 from django_mcp.management.doctor.examination import examine
-from django_mcp.management.doctor.finding import Finding, bad
+from django_mcp.management.doctor.finding import Finding, bad, good
 from django_mcp.management.shell.base import WRONG_USE, find_server, find_user, printable
 from django_mcp.mounting import find_mounts
 from django_mcp.protocol.json import encode_pretty
 from django_mcp.servers import MCPServer
 from django_mcp.transports.http.view import MCPView
+from django_mcp.well_known import find_server as find_mounted
 
 
 class Command(BaseCommand):
@@ -27,7 +30,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add where the endpoint is."""
-        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        parser.add_argument(
+            "--server", metavar="NAME", help="its name; else the one at --url, or the default"
+        )
         parser.add_argument(
             "--url", help="of the endpoint; else where the URLconf has it, at 127.0.0.1:8000"
         )
@@ -40,8 +45,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Examine; ends with 1 when something stands in a client's way."""
-        server = find_server(options["server"])
-        url = options["url"] or f"http://127.0.0.1:8000{_path_of(server)}"
+        url = options["url"]
+        if url and not options["server"]:
+            server = _server_at(url)
+        else:
+            server = find_server(options["server"])
+            url = url or f"http://127.0.0.1:8000{_path_of(server)}"
         findings: list[Finding] = []
         try:
             for finding in self._examine(server, url, options):
@@ -59,7 +68,9 @@ class Command(BaseCommand):
         if faults:
             raise CommandError(f"{faults} of {len(findings)} things stand in a client's way.")
 
-    def _examine(self, server: MCPServer, url: str, options: dict[str, Any]) -> Iterator[Finding]:
+    def _examine(
+        self, server: MCPServer | None, url: str, options: dict[str, Any]
+    ) -> Iterator[Finding]:
         yield from _site()
         publish = getattr(server, "notify_tools_list_changed", None)
         token = options["token"]
@@ -77,6 +88,11 @@ class Command(BaseCommand):
             yield from _oauth(url, options["user"], None if is_examined else look)
         if not is_examined:
             yield from look("")
+        if server is None:
+            yield good(
+                "Changes in another process were not tried, since the URLconf has no server at this "
+                "path: name it with --server"
+            )
 
     def _show(self, finding: Finding) -> None:
         text = printable(finding.text)
@@ -96,6 +112,15 @@ def _path_of(server: MCPServer) -> str:
         f"name its endpoint with --url.",
         returncode=WRONG_USE,
     )
+
+
+def _server_at(url: str) -> MCPServer | None:
+    """Return the server that this site has at the path of a URL; None: it cannot be told."""
+    try:
+        path = unquote(urlsplit(url).path)
+    except ValueError:
+        return None
+    return find_mounted("/" + path.removeprefix(get_script_prefix()).removeprefix("/"))
 
 
 def _site() -> Iterator[Finding]:
