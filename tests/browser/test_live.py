@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Route, expect
 
+from django_mcp.protocol.json import encode
 from tests.browser.pages import AdminPages, call
 from tests.browser.site.hostile import SCRIPT
 
@@ -111,40 +112,58 @@ async def test_without_a_feed_the_page_asks(admin: AdminPages, run_in_site: Call
 
 
 LOST = "The connection was lost; trying again."
+BROKEN: dict[str, Callable[[Route], Any]] = {
+    "refused": lambda route: route.abort(),
+    "held back": lambda route: None,
+    "cut off": lambda route: route.fulfill(content_type="text/event-stream", body=""),
+}
 
 
-async def test_the_page_says_that_the_feed_is_lost_until_it_is_back(
-    admin: AdminPages, run_in_site: Callable[[str], None]
+@pytest.mark.parametrize("feed", BROKEN)
+async def test_where_the_feed_does_not_come_through_the_page_asks(
+    admin: AdminPages, run_in_site: Callable[[str], None], feed: str
 ):
+    rows = admin.page.locator("#mcp-sessions tbody tr")
+    await admin.page.route("**/live/feed/", BROKEN[feed])
     run_in_site(OPEN)
-    status = admin.page.locator("#mcp-live-status")
-    await admin.page.route("**/live/feed/", lambda route: route.abort())
+    await admin.page.clock.install()
     await admin.open("session/live/")
-    await expect(status).to_have_text(LOST, timeout=15_000)
-    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(0)
-    await admin.page.unroute("**/live/feed/")
+    await admin.page.clock.fast_forward(8_000)
+    await expect(rows).to_have_count(2)
+    run_in_site("from django_mcp.models import Session; Session.objects.all().delete()")
 
-    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(2, timeout=15_000)
-    await expect(status).to_have_text("")
+    await expect(rows).to_have_count(0)
+    await expect(admin.page.locator("#mcp-live-connection")).to_have_text("")
 
 
-async def test_a_feed_that_hangs_without_an_error_is_opened_anew(
-    admin: AdminPages, run_in_site: Callable[[str], None]
-):
-    run_in_site(OPEN)
-    status = admin.page.locator("#mcp-live-status")
-    await admin.page.route("**/live/feed/", lambda route: None)
+async def test_the_page_asks_no_more_once_the_feed_delivers(admin: AdminPages):
+    page = admin.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/live/")[2]))
+    feed = encode({**DATA, "callers": [{**CALLER, "id": "1", "calls": 1, "seen": SEEN}]}).decode()
+    await page.route("**/live/data/", lambda route: route.fulfill(json={**DATA, "callers": []}))
+    await page.route("**/live/feed/", BROKEN["held back"])
+    await page.clock.install()
     await admin.open("session/live/")
-    await expect(status).to_have_text(LOST, timeout=15_000)
-    await admin.page.unroute("**/live/feed/")
+    async with page.expect_request("**/live/data/"):
+        await page.clock.fast_forward(8_000)
+    await page.route(
+        "**/live/feed/",
+        lambda route: route.fulfill(content_type="text/event-stream", body=f"data: {feed}\n\n"),
+    )
+    await page.clock.fast_forward(30_000)
+    await expect(page.locator("#mcp-callers tbody tr")).to_have_count(1)
+    before = asked.count("data/")
+    await page.clock.fast_forward(4_000)
+    # What the page had asked for would be heard of before this.
+    await page.evaluate("fetch(location.href)")
 
-    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(2, timeout=15_000)
-    await expect(status).to_have_text("")
+    assert asked.count("data/") == before
 
 
 async def test_the_page_says_that_it_asks_in_vain_until_it_is_answered(admin: AdminPages):
-    status = admin.page.locator("#mcp-live-status")
-    await admin.page.route("**/live/feed/", lambda route: route.fulfill(status=204))
+    status = admin.page.locator("#mcp-live-connection")
+    await admin.page.route("**/live/feed/", lambda route: route.abort())
     await admin.page.route("**/live/data/", lambda route: route.abort())
     await admin.open("session/live/")
     await expect(status).to_have_text(LOST)
@@ -200,6 +219,33 @@ async def open_with(admin: AdminPages, **data: Any) -> None:
     await admin.page.route("**/live/data/", answer)
     await admin.open("session/live/")
     await expect(admin.page.locator("#mcp-live")).to_have_attribute("data-at", str(SEEN))
+
+
+STREAM = {**CALLER, "id": "1", "session": "1", "since": SEEN}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"json": {"done": "It answered."}}, "It answered."),
+        ({"status": 403, "json": {"error": "Not you."}}, "Not you."),
+        ({"status": 502, "body": "no"}, "That was refused."),
+    ],
+)
+async def test_what_an_action_told_stays_while_the_connection_comes_and_goes(
+    admin: AdminPages, answer: dict[str, Any], told: str
+):
+    await open_with(admin, streams=[STREAM])
+    connection = admin.page.locator("#mcp-live-connection")
+    await admin.page.route("**/live/act/", lambda route: route.fulfill(**answer))
+    await admin.page.route("**/live/data/", lambda route: route.abort())
+    await admin.page.get_by_role("button", name="Ping").click()
+    await expect(connection).to_have_text(LOST)
+    await expect(admin.page.locator("#mcp-live-status")).to_have_text(told)
+    await admin.page.unroute("**/live/data/")
+    await expect(connection).to_have_text("")
+
+    await expect(admin.page.locator("#mcp-live-status")).to_have_text(told)
 
 
 async def test_what_is_not_shown_is_counted(admin: AdminPages):

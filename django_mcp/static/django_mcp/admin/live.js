@@ -2,19 +2,22 @@
 // Rows are kept by their id, so that a focused button stays where it is.
 "use strict";
 (() => {
-    const {makeButtons, tell} = window.mcpActs;
+    const {makeButtons} = window.mcpActs;
     const root = document.getElementById("mcp-live");
     const words = root.dataset;
     const status = document.getElementById("mcp-live-status");
+    // A place of its own: what an action told stays.
+    const connection = document.getElementById("mcp-live-connection");
     const POLL_MS = 3000;
     // It is heard of every two seconds, and ends every minute to come again.
     const SILENT_MS = 8000;
+    // What stands in between may hold the feed back for good, and each try costs the site its looks.
+    const AGAIN_MS = 30000;
     // Rows of a table without a count: as many as the site sends, there may be more.
     const MAX_ROWS = 200;
     const TIMES = new Set(["since", "seen"]);
     const number = new Intl.NumberFormat(document.documentElement.lang || undefined);
     let polling = null;
-    let isLost = false;
     let feed = null;
 
     function ago(then, now) {
@@ -94,7 +97,7 @@
     }
 
     function take(data) {
-        find();
+        setLost(false);
         for (const table of root.querySelectorAll("table")) {
             const name = table.id.slice("mcp-".length);
             draw(table, data[name], data.counts[name], data.at);
@@ -103,36 +106,39 @@
         root.dataset.at = String(data.at);
     }
 
-    function lose() {
-        if (!isLost) {
-            isLost = true;
-            tell(words.lost, true);
+    function setLost(isLost) {
+        const text = isLost ? words.lost : "";
+        // Set once, or it would be read out again and again.
+        if (connection.textContent !== text) {
+            connection.className = isLost ? "errornote" : "";
+            connection.textContent = text;
         }
-    }
-
-    function find() {
-        // What an action told in the meantime stays.
-        if (isLost && status.textContent === words.lost) {
-            tell("");
-        }
-        isLost = false;
     }
 
     async function ask() {
         try {
-            const answer = await fetch(words.url, {headers: {Accept: "application/json"}});
+            const answer = await fetch(words.url, {
+                headers: {Accept: "application/json"}, signal: AbortSignal.timeout(SILENT_MS),
+            });
             if (!answer.ok) {
                 throw new Error(String(answer.status));
             }
             take(await answer.json());
         } catch {
-            lose();
+            setLost(true);
         }
     }
 
     function poll() {
-        polling ??= setInterval(() => document.hidden || ask(), POLL_MS);
-        ask();
+        if (polling === null) {
+            polling = setInterval(() => document.hidden || ask(), POLL_MS);
+            ask();
+        }
+    }
+
+    function stopPolling() {
+        clearInterval(polling);
+        polling = null;
     }
 
     function follow() {
@@ -142,15 +148,21 @@
         }
         let last = null;
         let silence = null;
+        let isHeard = false;
         const followed = feed = new EventSource(words.feed);
-        const hear = () => {
+        const wait = () => {
             clearTimeout(silence);
             silence = setTimeout(() => {
                 // A connection can hang without an error.
                 followed.close();
-                lose();
-                follow();
+                poll();
+                setTimeout(follow, AGAIN_MS);
             }, SILENT_MS);
+        };
+        const hear = () => {
+            isHeard = true;
+            stopPolling();
+            wait();
         };
         followed.addEventListener("message", (event) => {
             hear();
@@ -167,9 +179,13 @@
             if (followed.readyState === EventSource.CLOSED) {
                 clearTimeout(silence);
                 poll();
+            } else if (!isHeard) {
+                poll();
             }
+            // After what was heard it is but the end of a feed, as there is one every minute.
+            isHeard = false;
         });
-        hear();
+        wait();
     }
 
     addEventListener("pagehide", () => feed?.close());
