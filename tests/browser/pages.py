@@ -86,6 +86,11 @@ class AdminPages:
         ]
         assert faults == [], faults
 
+    async def overhang(self) -> int:
+        """Return by how much the page is wider than its window."""
+        found: int = await self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        return found
+
     async def assert_inert(self) -> None:
         """No script of a client's or a tool's has run."""
         assert await self.page.evaluate("window.hacked") is None

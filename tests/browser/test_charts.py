@@ -82,6 +82,21 @@ async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
     assert admin.complaints == []
 
 
+@pytest.mark.parametrize("width", [360, 1000])
+async def test_long_names_fit_the_window(admin: AdminPages, width: int):
+    long = "n" * 200
+    values = {key: [value] for key, value in NUMBERS.items()}
+    name = {"name": long, "method": "tool", "server": "browser-site", **NUMBERS}
+    data = {"times": [1_800_000_000], **values, "names": [name]}
+    await admin.page.set_viewport_size({"width": width, "height": 800})
+    await admin.page.route("**/charts/data/*", lambda route: route.fulfill(json=data))
+    await admin.open("callrecord/charts/")
+    await expect(admin.page.locator("#mcp-names tbody")).to_contain_text(long)
+
+    assert await admin.overhang() <= 0
+    await admin.check(".mcp-page")
+
+
 async def test_the_list_of_calls_shows_hostile_names_as_text(admin: AdminPages):
     await call(admin.site, SCRIPT + "\u202e")
     rows = admin.page.locator("#result_list")

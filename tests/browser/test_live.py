@@ -260,6 +260,16 @@ async def test_what_is_not_shown_is_counted(admin: AdminPages):
     await expect(admin.page.locator("#mcp-subscriptions")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [360, 1000])
+async def test_long_names_fit_the_window(admin: AdminPages, width: int):
+    caller = {**CALLER, "id": "1", "client": "n" * 200, "calls": 1, "seen": SEEN, "running": 0}
+    await admin.page.set_viewport_size({"width": width, "height": 800})
+    await open_with(admin, callers=[caller], streams=[{**STREAM, "client": "n" * 200}])
+
+    assert await admin.overhang() <= 0
+    await admin.check(".mcp-page")
+
+
 async def test_who_may_only_look_gets_no_buttons(
     admin: AdminPages, run_in_site: Callable[[str], None]
 ):
