@@ -54,6 +54,40 @@ async def test_a_number_that_would_be_rounded_is_refused_at_its_field(
     await expect(await send(admin)).to_contain_text("(None, None, 7, ")
 
 
+async def test_a_default_is_told_and_not_sent(admin: AdminPages):
+    await admin.open_entry("dress")
+
+    await expect(field(admin, "size").locator("option:checked")).to_have_text("– not given: M –")
+    await expect(field(admin, "warm").locator("option:checked")).to_have_text("– not given: Yes –")
+    await expect(await send(admin)).to_contain_text("('M', True)")
+    await admin.page.get_by_text("What went over the wire").click()
+    await expect(admin.page.locator("#mcp-wire pre").first).to_contain_text('"arguments":{}')
+
+
+async def test_nothing_hides_in_choices_and_defaults(admin: AdminPages):
+    await admin.open_entry("dress")
+    shown = "abc\\u{202e}txt.exe\\u{202c}"
+
+    await expect(field(admin, "mark").locator("option")).to_have_text(
+        ["– not given: none –", shown, "none"]
+    )
+    await expect(field(admin, "text")).to_have_attribute("placeholder", shown)
+
+
+async def test_a_number_that_a_question_needs_is_asked_for_at_its_field(admin: AdminPages):
+    await admin.open_entry("order_socks")
+    await send(admin)
+    answer = admin.page.get_by_role("button", name="Answer")
+    await answer.click()
+    await expect(field(admin, "count")).to_be_focused()
+    assert await field(admin, "count").evaluate("each => each.validationMessage")
+    await expect(admin.page.locator("#mcp-wire li")).to_have_count(2)
+    await field(admin, "count").fill("3")
+    await answer.click()
+
+    await expect(admin.page.locator("#mcp-result")).to_contain_text("{'count': 3, 'size': 'M'}")
+
+
 async def test_an_image_that_is_read_is_drawn(admin: AdminPages):
     await admin.open_entry("site://logo", "resources")
     result = await send(admin)

@@ -58,6 +58,34 @@ def measure(size: int | None, unit: str | None, number: int, marks: list[int] | 
     return repr((size, unit, number, marks))
 
 
+@tool(read_only=True)
+def dress(
+    size: Literal["S", "M"] = "M",
+    warm: bool = True,
+    mark: Literal["abc\u202etxt.exe\u202c", "none"] = "none",
+    text: str = BIDI,
+) -> str:
+    """Tell what is worn."""
+    return repr((size, warm))
+
+
+@tool
+async def order_socks(ctx: Context) -> str:
+    """Order socks; asks how many."""
+    answer = await ctx.aelicit(
+        "How many?",
+        {
+            "type": "object",
+            "properties": {
+                "count": {"type": "integer"},
+                "size": {"type": "string", "enum": ["S", "M"], "default": "M"},
+            },
+            "required": ["count", "size"],
+        },
+    )
+    return repr(answer.content)
+
+
 @resource("site://logo", mime_type="image/png")
 def logo() -> bytes:
     """An image."""

@@ -75,15 +75,33 @@
     // Whether an integer as it was written is another one here, and so would be on the wire.
     const isRounded = (written) => /^[-+]?\d+$/.test(written) && !Number.isSafeInteger(Number(written));
 
+    const textOf = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+    // As it may stand on a control.
+    const shown = (value) => visible(textOf(value).slice(0, 200));
+
     function select(options, blank) {
         const field = document.createElement("select");
         if (blank) {
             field.append(new Option(`– ${blank} –`, ""));
         }
-        options.forEach(([value, title], at) => {
-            field.append(new Option(typeof title === "string" ? title : JSON.stringify(title), String(at)));
-        });
-        return {field, read: () => (field.value === "" ? undefined : options[Number(field.value)][0])};
+        options.forEach(([, title], at) => field.append(new Option(shown(title), String(at))));
+        const propose = (usual, isRequired) => {
+            const at = options.findIndex(([value]) => JSON.stringify(value) === JSON.stringify(usual));
+            if (!isRequired) {
+                field.options[0].text = `– ${blank}: ${shown(options[at]?.[1] ?? usual)} –`;
+            } else if (at >= 0) {
+                field.value = String(at);
+            }
+        };
+        return {field, propose, read: () => (field.value === "" ? undefined : options[Number(field.value)][0])};
+    }
+
+    // What is used when nothing is given is seen where that would stand; what has to be given begins with it.
+    function proposeText(field, text, isRequired) {
+        field.placeholder = shown(text);
+        if (isRequired) {
+            field.value = text;
+        }
     }
 
     function readJSON(field, words) {
@@ -134,7 +152,7 @@
         }
         if (type === "string") {
             const field = document.createElement(schema.maxLength > 200 ? "textarea" : "input");
-            return {field, read: () => (field.value === "" && !isRequired ? undefined : field.value)};
+            return {field, isText: true, read: () => (field.value === "" && !isRequired ? undefined : field.value)};
         }
         const field = document.createElement("textarea");
         field.rows = 4;
@@ -152,7 +170,7 @@
             // What has to be there and may be null is null when it is left empty.
             const isNull = isRequired && isNullable(raw, root);
             const blank = isNull ? "null" : isRequired ? null : words.optional;
-            const {field, read, isJSON} = input(part, isRequired && !isNull, blank, words);
+            const {field, read, isJSON, isText, propose} = input(part, isRequired && !isNull, blank, words);
             const row = document.createElement("div");
             const label = document.createElement("label");
             const help = document.createElement("p");
@@ -165,14 +183,14 @@
             help.id = `${field.id}-help`;
             help.textContent = visible(String(part.description ?? "").slice(0, 1000));
             if (part.default !== undefined && part.default !== null) {
-                if ("placeholder" in field) {
-                    field.placeholder = typeof part.default === "string" ? part.default : JSON.stringify(part.default);
-                }
-                if (isRequired && typeof part.default === "string") {
-                    field.value = part.default;
+                if (propose) {
+                    propose(part.default, isRequired);
+                } else {
+                    proposeText(field, isJSON ? JSON.stringify(part.default) : textOf(part.default), isRequired);
                 }
             }
-            field.required = isRequired && !isNull && field.tagName === "SELECT";
+            // An empty text is a text.
+            field.required = isRequired && !isNull && !isText;
             row.append(label, field);
             if (help.textContent) {
                 field.setAttribute("aria-describedby", help.id);
