@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Locator, expect
 
@@ -86,6 +88,14 @@ async def test_a_number_that_a_question_needs_is_asked_for_at_its_field(admin: A
     await answer.click()
 
     await expect(admin.page.locator("#mcp-result")).to_contain_text("{'count': 3, 'size': 'M'}")
+
+
+async def test_a_large_number_is_shown_as_the_tool_gave_it(admin: AdminPages):
+    await admin.open_entry("count_stars")
+
+    await expect((await send(admin)).locator("pre").last).to_have_text(
+        re.compile(r'"stars": 12345678901234567890123\s')
+    )
 
 
 async def test_an_image_that_is_read_is_drawn(admin: AdminPages):

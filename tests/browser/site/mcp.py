@@ -1,7 +1,7 @@
 """Tools to be tried in a browser; what they say of themselves and return is hostile here and there."""
 
 import base64
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -84,6 +84,12 @@ async def order_socks(ctx: Context) -> str:
         },
     )
     return repr(answer.content)
+
+
+@tool(read_only=True)
+def count_stars() -> dict[str, Any]:
+    """Return a number that no browser can hold."""
+    return {"stars": 12345678901234567890123}
 
 
 @resource("site://logo", mime_type="image/png")

@@ -39,10 +39,12 @@
         return canvas;
     }
 
+    const stringOr = (value, other) => (typeof value === "string" ? value : other);
+
     // An image as it stands in a content, or what was read of a resource.
     function imageOf(content) {
         const data = content?.type === "image" ? content.data : content?.blob;
-        const type = String(content?.mimeType).split(";")[0].trim().toLowerCase();
+        const type = stringOr(content?.mimeType, "").split(";")[0].trim().toLowerCase();
         return typeof data === "string" && PICTURES.has(type) ? {data, type} : null;
     }
 
@@ -76,7 +78,7 @@
         for (const each of given.slice(0, MAX_PARTS)) {
             const item = document.createElement("li");
             const role = document.createElement("h4");
-            role.textContent = visible(String(each?.role ?? "?").slice(0, 100));
+            role.textContent = visible(stringOr(each?.role, "?").slice(0, 100));
             item.append(role);
             for (const content of [each?.content].flat().slice(0, MAX_PARTS)) {
                 item.append(await contentBlock(content, words));
@@ -86,7 +88,15 @@
         return list;
     }
 
-    async function show(place, result, words) {
+    // Numbers as they were written: a browser would round some of them.
+    function parse(text) {
+        return JSON.parse(text, (_key, part, context) => (
+            typeof part === "number" && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : part));
+    }
+
+    // `text` is the whole answer, as it came over the wire.
+    async function show(place, text, words) {
+        const result = parse(text).result ?? {};
         const contents = result.content ?? result.contents;
         const parts = [];
         for (const each of Array.isArray(contents) ? contents.slice(0, MAX_PARTS) : []) {

@@ -52,7 +52,8 @@
         }
     }
 
-    async function answered(message, call) {
+    async function answered(text, call) {
+        const message = JSON.parse(text);
         progress.hidden = true;
         if (message.error) {
             tell(`${words.failed} ${visible(String(message.error.message).slice(0, 500))}`, true);
@@ -64,7 +65,7 @@
             return;
         }
         tell(found.isError ? words.failed : words.done, found.isError);
-        await window.mcpResults.show(result, found, words);
+        await window.mcpResults.show(result, text, words);
     }
 
     // One box with a form for each question; the last answer sends the call again.
@@ -202,7 +203,7 @@
                     ahead(JSON.parse(text), call);
                 } else if (at === "answer") {
                     clearQuestions();
-                    await answered(JSON.parse(text), call);
+                    await answered(text, call);
                 }
             });
         } catch (error) {
