@@ -93,7 +93,7 @@ def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
 def _holds(rule: Callable[..., Any], user: Any) -> bool:
     try:
         return is_granted_by(rule, user)
-    except Exception:  # the site's code, which must not grant by failing
+    except (Exception, SystemExit):  # the site's code, which must not grant by failing
         logger.exception("The permission %r failed, so it was refused", rule)
         return False
 

@@ -41,7 +41,7 @@ class ObjectCheck:
         """Raise `Forbidden` unless the call may go on; for a synchronous check."""
         try:
             allowed = self._ask(ctx, arguments)
-        except Exception as error:  # a check that fails allows nothing, and must not tell why
+        except (Exception, SystemExit) as error:  # a failing check allows nothing, nor tells why
             raise Forbidden from error
         if inspect.iscoroutine(allowed):
             # True in a condition, whatever it would come to.
@@ -54,7 +54,7 @@ class ObjectCheck:
         """Do as `demand` does, for an asynchronous check."""
         try:
             allowed = await self._ask(ctx, arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Forbidden from error
         if not allowed:
             raise Forbidden

@@ -99,7 +99,7 @@ async def run_handler(
         return _refuse_asking(ctx, error)
     except ProtocolError as error:
         return error.to_refusal()
-    except Exception as error:  # noqa: BLE001 - whatever a site's code raises ends here
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - what a site's code raises ends here
         return note(ctx, _describe(ctx, error, what))
     finally:
         if detach_trace is not None:
@@ -269,7 +269,7 @@ def note(ctx: Context[Any], failure: Failure) -> Failure:
     return failure
 
 
-def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
+def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
     """Return what may be told of an exception; what was not foreseen is logged.
 
     The text of an unforeseen failure holds a reference that the log record holds too, and
@@ -284,7 +284,8 @@ def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
     if isinstance(error, HandlerTimeout):
         logger.warning("%s timed out: %s", what, error)
         return Failure(kind=FailureKind.TIMEOUT, message=str(error))
-    failure = ctx.server.exceptions.map(error)
+    # An exit is meant for a command; here it would end the server and all its other calls.
+    failure = ctx.server.exceptions.map(error) if isinstance(error, Exception) else None
     if failure is not None:
         is_checked = ctx.entry is not None and ctx.entry.access.check is not None
         if is_checked and failure.kind in (FailureKind.DENIED, FailureKind.MISSING):
@@ -300,7 +301,7 @@ def _describe(ctx: Context[Any], error: Exception, what: str) -> Failure:
 def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
     exceptions, cause = ctx.server.exceptions, error.__cause__
     is_expected = cause is None or isinstance(cause, ToolError)
-    if isinstance(cause, Exception) and not is_expected and exceptions.map(cause) is None:
+    if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):
         logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
     return exceptions.missing()
 

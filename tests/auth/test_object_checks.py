@@ -33,12 +33,13 @@ ENDS: dict[str, Any] = {
     "404": Http404("here"),
     "told": ToolError("the reason"),
     "broken": LookupError("canary"),
+    "exit": SystemExit("canary"),
 }
 
 
 def end(how: str) -> Any:
     found = ENDS[how]
-    if isinstance(found, Exception):
+    if isinstance(found, BaseException):
         # A new one, since its traceback keeps all it passed through alive.
         raise type(found)(*found.args)
     return found()
@@ -122,8 +123,10 @@ async def test_a_broken_check_is_logged(
     assert caplog.text == ""
 
     await client.call("sync", {"how": "broken"})
+    await client.call("async", {"how": "exit"})
 
     assert "LookupError: canary" in caplog.text
+    assert "SystemExit: canary" in caplog.text
 
 
 async def test_arguments_are_validated_before_they_are_checked(server: MCPServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
@@ -233,11 +234,12 @@ async def test_a_broken_permission_grants_nothing_and_is_logged(
     with pytest.raises(RegistrationError, match="does not wait"):
         server.register_tool(lambda: "", name="waiting", permission=later)
     server.register_tool(lambda: "", name="broken", permission=broken)
+    server.register_tool(lambda: "", name="exiting", permission=lambda each: sys.exit(str(each)))
     server.register_tool(lambda: "", name="late", permission=lambda each: later(user=each))
 
     found = await tools_of(server, principal(await make("ann")))
 
-    assert not found & {"broken", "late"}
+    assert not found & {"broken", "exiting", "late"}
     assert "it waits" in caplog.text
     assert "LookupError: gone" in caplog.text
 

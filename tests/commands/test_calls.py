@@ -61,6 +61,11 @@ def server() -> MCPServer:
         ctx.info("well")
         return ["a\x1b]0;title\x07b"]
 
+    @server.tool
+    def leave() -> str:
+        """Exit."""
+        sys.exit(0)
+
     return server
 
 
@@ -162,6 +167,14 @@ def test_bad_input_is_told_with_its_status(run: Run):
     assert "currency" in text
     assert status == 1
     assert "There is find_products" in error_of(run, "mcp_call", "zzzzzz")[0]
+
+
+@pytest.mark.usefixtures("server")
+def test_a_tool_that_wants_to_exit_has_failed(run: Run):
+    text, status = error_of(run, "mcp_call", "leave", "--server", "shell")
+
+    assert text.startswith("Internal error (reference ")
+    assert status == 1
 
 
 @pytest.mark.usefixtures("server")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from typing import Any, Literal
 
 import pytest
@@ -33,6 +34,8 @@ def entries(server: MCPServer) -> None:
             raise LookupError
         if pk == 500:
             raise KeyError("secret")
+        if pk == 501:
+            sys.exit("secret")
         if pk == 7:
             raise ProtocolError("Custom", code=7)
         return {"pk": pk}
@@ -62,6 +65,8 @@ def prompts(server: MCPServer, entries: None) -> None:
 
     @server.completion(greet, "name")
     def names(value: str, arguments: dict[str, str]) -> list[str]:
+        if value == "exit":
+            sys.exit("secret")
         found = [f"{value}{n}" for n in range(150)]
         return found if arguments.get("tone") != "cold" else found[:1]
 
@@ -130,13 +135,15 @@ async def test_failures_of_a_reader_are_told_apart(server: MCPServer, client: Wi
     server.exceptions = Mapper()
 
     codes = [
-        (await client.error("resources/read", {"uri": f"order://{pk}"}))[1] for pk in (404, 500, 7)
+        (await client.error("resources/read", {"uri": f"order://{pk}"}))[1]
+        for pk in (404, 500, 7, 501)
     ]
 
     assert codes[0]["code"] == client.revision.missing_resource_code
     assert codes[1]["code"] == -32603
     assert "secret" not in codes[1]["message"]
     assert codes[2]["code"] == 7
+    assert codes[3]["message"].startswith("Internal error (reference ")
 
 
 async def test_the_uri_must_be_text(client: WireClient) -> None:
@@ -215,6 +222,13 @@ async def test_choices_complete_by_themselves(client: WireClient) -> None:
     found = await client.result("completion/complete", ref("tone", "w"))
 
     assert found["completion"]["values"] == ["warm"]
+
+
+async def test_a_completer_that_wants_to_exit_has_failed(client: WireClient) -> None:
+    _, error = await client.error("completion/complete", ref("name", "exit"))
+
+    assert error["code"] == -32603
+    assert error["message"].startswith("Internal error (reference ")
 
 
 async def test_variables_of_a_template_are_completed(client: WireClient) -> None:

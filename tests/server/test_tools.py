@@ -45,7 +45,13 @@ def tools(server: MCPServer) -> None:
             "tool": ToolError("Out of stock"),
             "protocol": ProtocolError("Custom", code=7, data={"a": 1}),
             "bug": KeyError("secret"),
+            "exit": SystemExit("secret"),
         }[how]
+
+    @server.tool
+    async def afail(how: str) -> str:
+        """Fail."""
+        return str(fail(how))
 
 
 def text(result: dict[str, Any]) -> str:
@@ -138,11 +144,13 @@ async def test_a_protocol_error_of_the_tool_is_sent_as_one(client: WireClient) -
         ProtocolError("x", code=-32002)
 
 
+@pytest.mark.parametrize("tool", ["fail", "afail"])
+@pytest.mark.parametrize("how", ["bug", "exit"])
 async def test_a_fault_is_logged_and_told_by_reference_only(
-    client: WireClient, caplog: pytest.LogCaptureFixture
+    client: WireClient, caplog: pytest.LogCaptureFixture, tool: str, how: str
 ) -> None:
     """TOOL-09, RPC-11"""
-    result = await client.call("fail", {"how": "bug"})
+    result = await client.call(tool, {"how": how})
 
     reference = text(result).split()[-1].strip(")")
     assert result["isError"] is True

@@ -197,6 +197,14 @@ def test_a_question_is_answered_while_its_call_runs(client: Process) -> None:
     assert asked == ["elicitation/create"]
 
 
+@pytest.mark.parametrize("tool", ["leave", "aleave"])
+def test_a_handler_that_wants_to_exit_fails_alone(client: Process, tool: str) -> None:
+    told = client.call(tool)
+    assert told.startswith("Internal error (reference ")
+    client.wait_for_noise("SystemExit: usage")
+    assert client.call("echo", text="still here") == "still here"
+
+
 def test_a_session_lasts_as_long_as_the_process(client: Process) -> None:
     assert client.call("remember", key="a") == "a"
     assert client.call("remember", key="b") == "a b"

@@ -81,6 +81,17 @@ async def refuse_to_end() -> str:
 
 
 @tool
+def leave() -> str:
+    """Do as a program does that has a usage error."""
+    sys.exit("usage")
+
+
+@tool
+async def aleave() -> str:
+    sys.exit("usage")
+
+
+@tool
 async def count(ctx: Context, to: int, pause_s: float = 0) -> str:
     for done in range(1, to + 1):
         await ctx.aprogress(done, total=to)
