@@ -45,6 +45,33 @@ def test_a_site_that_is_well(site: Running, shell: Shell, path: str) -> None:
         assert "over ASGI" in findings["Nothing can be pushed: answers cannot stream here"]["fix"]
 
 
+def test_a_site_whose_sessions_cannot_be_kept(shell: Shell, tmp_path: Path) -> None:
+    empty = {"SHOP_DATABASE": str(tmp_path / "empty.sqlite3")}
+    with running("example_project", "wsgi", log=tmp_path / "log", extra=empty) as site:
+        done = shell("mcp_doctor", "--url", site.url, "--json")
+
+    findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
+    (text,) = [text for text in findings if text.startswith("A handshake fails with 503")]
+    assert "migrate" in findings[text]["fix"]
+    assert not findings[text]["ok"]
+
+
+def test_a_server_without_a_handshake_is_well(shell: Shell, tmp_path: Path) -> None:
+    extra = {"DJANGO_SETTINGS_MODULE": "tests.commands.no_handshake_settings"}
+    with running("example_project", "wsgi", log=tmp_path / "log", extra=extra) as site:
+        done = shell("mcp_doctor", "--url", site.url)
+
+    assert "ok    Clients that shake hands are told to use the stateless" in done.stdout
+
+
+def test_a_token_that_is_refused(shell: Shell) -> None:
+    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as url:
+        done = shell("mcp_doctor", "--url", url, "--token", "wrong")
+
+    assert "The token is refused" in done.stdout
+    assert "without credentials" not in done.stdout
+
+
 def test_a_site_that_is_not_there(shell: Shell) -> None:
     done = shell("mcp_doctor", "--url", f"http://127.0.0.1:{free_port()}/mcp")
 

@@ -9,6 +9,7 @@ from django_mcp.contrib.oauth.probing import Answer, Unreachable, ask
 from django_mcp.management.doctor.finding import Finding, bad, good
 from django_mcp.management.doctor.listening import open_stream
 from django_mcp.protocol import meta as keys
+from django_mcp.protocol.errors import HEADER_MISMATCH
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 
@@ -36,7 +37,7 @@ def examine(url: str, publish: Callable[[], object] | None, token: str = "") -> 
     headers = {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
     discovered = _discover(url, headers)
     if discovered.status == 401:
-        yield from _refused(discovered)
+        yield from _refused(discovered, has_token=bool(token))
         return
     yield from _speaks(discovered)
     if discovered.status != 200:
@@ -59,9 +60,16 @@ def _discover(url: str, headers: Mapping[str, str]) -> Answer:
     return ask("POST", url, body, {**headers, **own})
 
 
-def _refused(answer: Answer) -> Iterator[Finding]:
+def _refused(answer: Answer, *, has_token: bool) -> Iterator[Finding]:
     challenge = answer.headers.get("www-authenticate", "")
-    if challenge:
+    if challenge and has_token:
+        yield bad(
+            "The token is refused",
+            "It may be mistyped, over, revoked, or for another server; the site's log may say "
+            "which. Give another one with --token, or have the flow bring one with --oauth "
+            "--user NAME.",
+        )
+    elif challenge:
         yield good("The server asks who is there, as it is set up to")
         yield bad(
             "Nothing more can be tried without credentials",
@@ -90,7 +98,7 @@ def _speaks(answer: Answer) -> Iterator[Finding]:
             "pattern. With django_mcp_application in asgi.py the site's middleware does not run.",
         )
     else:
-        text = str(answer.json().get("error", {}).get("message", ""))[:300]
+        text = str(_error_of(answer).get("message", ""))[:300]
         yield bad(f"The endpoint refuses with {answer.status}: {text}", "Do what the text says.")
 
 
@@ -144,8 +152,8 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     answer = ask("POST", url, encode(message), headers)
     session = answer.headers.get("mcp-session-id")
-    if answer.status != 200:
-        yield good("Clients that shake hands are told to use the stateless revision")
+    if answer.status != 200 or "error" in answer.json():
+        yield _without_handshake(answer)
         return
     if session is None:
         yield good("Clients that shake hands are served, without a session")
@@ -162,6 +170,22 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
             f"A session is lost between requests (statuses {sorted(statuses)})",
             'Several workers need DJANGO_MCP["SESSION_STORE"] = "model" and one database.',
         )
+
+
+def _without_handshake(answer: Answer) -> Finding:
+    """Tell whether a server that refuses a handshake means it, or fails."""
+    error = _error_of(answer)
+    if answer.status == 400 and error.get("code") == HEADER_MISMATCH:
+        return good("Clients that shake hands are told to use the stateless revision")
+    text = str(error.get("message", "")) or "no text"
+    if answer.status == 503:
+        fix = (
+            "Sessions are kept in the database: run manage.py migrate, and see that the database "
+            "is up. The site's log says more."
+        )
+    else:
+        fix = "Do what the text says; the site's log may say more."
+    return bad(f"A handshake fails with {answer.status}: {text[:300]}", fix)
 
 
 def _stream(
@@ -204,6 +228,11 @@ def _hear(next_message: Callable[[], JSONObject | None], publish: Callable[[], o
         "Use a shared channel layer (channels_redis), or keep sessions in the database, and give "
         "this command the settings of the site.",
     )
+
+
+def _error_of(answer: Answer) -> JSONObject:
+    error = answer.json().get("error")
+    return error if isinstance(error, dict) else {}
 
 
 def _is_json(answer: Answer) -> bool:
