@@ -274,6 +274,26 @@ def test_nothing_is_overwritten(project: Path):
     assert not (project / "books" / "mcp.py").exists()
 
 
+def test_nothing_is_written_into_a_library(project: Path):
+    library = project / "site-packages"
+    library.mkdir()
+    (project / "books").rename(library / "books")
+
+    done = subprocess.run(
+        [sys.executable, "manage.py", "startmcp", "books"],
+        cwd=project,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "library.settings"}
+        | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(library)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "Nothing was written: books is a library" in done.stderr
+    assert not {"mcp.py", "test_mcp.py"} & {file.name for file in (library / "books").iterdir()}
+
+
 def test_the_test_goes_where_the_apps_tests_are(project: Path):
     (project / "books" / "tests.py").unlink()
     (project / "books" / "tests").mkdir()

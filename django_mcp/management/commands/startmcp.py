@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,12 @@ class Command(BaseCommand):
         """Write the two files, or none."""
         config = find_app(options["app"])
         folder = Path(config.path)
+        if is_installed(folder):
+            raise CommandError(
+                f"Nothing was written: {config.name} is a library, installed in {folder}. Name an "
+                "app of your project.",
+                returncode=WRONG_USE,
+            )
         files = {
             folder / f"{settings.AUTODISCOVER_MODULE or 'mcp'}.py": MODULE,
             _place_of_test(folder): TEST,
@@ -99,6 +106,15 @@ def find_app(name: str) -> AppConfig:
         f"No app {name!r} is installed: is it in INSTALLED_APPS? There is {known}.",
         returncode=WRONG_USE,
     )
+
+
+def is_installed(folder: Path) -> bool:
+    """Tell whether a folder is a library's or the interpreter's own, which the next update replaces."""
+    folder = folder.resolve()
+    if {"site-packages", "dist-packages"} & {*folder.parts}:
+        return True
+    roots = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+    return any(folder.is_relative_to(Path(root).resolve()) for root in roots)
 
 
 def _place_of_test(folder: Path) -> Path:
