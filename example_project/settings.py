@@ -85,6 +85,8 @@ DJANGO_MCP: dict[str, Any] = {
     ),
     # Everybody who can reach this machine may call, as befits a demonstration.
     "PUBLIC": True,
+    # Where the pages are that users are sent to; over stdio no request tells.
+    "PUBLIC_URL": os.environ.get("SHOP_URL", "http://127.0.0.1:8000") or None,
     "RECORD_CALLS": True,  # for the charts in the admin
 }
 

@@ -18,7 +18,7 @@ ROOT_URLCONF = "tests.urls"
 ASGI_APPLICATION = "tests.asgi.application"
 LOGGING = {}
 # A test that records says so, since that is done by a thread of its own.
-DJANGO_MCP = {**DJANGO_MCP, "RECORD_CALLS": False}
+DJANGO_MCP = {**DJANGO_MCP, "RECORD_CALLS": False, "PUBLIC_URL": None}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}

@@ -56,6 +56,8 @@ def environment(package: str, extra: Mapping[str, str] | None = None) -> dict[st
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "DJANGO_SETTINGS_MODULE": f"{package}.settings",
+        # The example shop is served at a free port, so its requests tell where.
+        "SHOP_URL": "",
         **(extra or {}),
     }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from django_mcp.pages.visits import Outcome
 
 __all__ = ["PARAMETER", "PageAsking"]
+
+logger = logging.getLogger("django_mcp")
 
 PARAMETER = "elicitation"
 """What the token is called in a page's address."""
@@ -76,7 +78,7 @@ class PageAsking(Context[Any]):
 
         Raises:
             CannotAsk: the client cannot send its user to pages; uncaught, the caller is told so.
-            ToolError: it is not known whose user that would be.
+            ToolError: it is not known whose user that would be, or where this site is.
             AskFailed: the page was not completed in time; uncaught, the model is told so.
         """
         key = key or self.answers.next_key()
@@ -133,8 +135,13 @@ class PageAsking(Context[Any]):
 
             return origin_of(request)
         if settings.PUBLIC_URL is None:
-            raise ImproperlyConfigured(
-                "No request tells where the pages of this site are: set DJANGO_MCP['PUBLIC_URL']."
+            logger.error(
+                "%s cannot send the user to a page: no request tells where this site is. Set "
+                "DJANGO_MCP['PUBLIC_URL'].",
+                self.entry.name if self.entry is not None else self.method,
+            )
+            raise ToolError(
+                _("This needs a page of the site, whose address this connection does not know.")
             )
         return settings.PUBLIC_URL
 

@@ -152,6 +152,15 @@ def test_what_is_no_text_is_described(run: Run):
     assert "[image, image/png, " in run("mcp_call", "product_photo", '{"sku": "kettle"}')[0]
 
 
+def test_a_page_of_the_shop_has_its_documented_address(shell: Shell):
+    done = shell(
+        "mcp_call", "redeem_voucher", '{"number": "2026-0001"}', "--user", "sam", stdin="n"
+    )
+
+    assert "Open http://127.0.0.1:8000/" in done.stderr
+    assert done.stdout == "No voucher was redeemed.\n"
+
+
 def test_bad_input_is_told_with_its_status(run: Run):
     text, status = error_of(run, "mcp_call", "convert_price", "{")
     assert "not JSON" in text

@@ -365,6 +365,19 @@ def test_users_are_sent_nowhere_without_tls(server: MCPServer, ann: User) -> Non
     assert not PageVisit.objects.exists()
 
 
+def test_where_nothing_tells_the_address_of_the_site_the_caller_is_told(
+    server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    with override_settings(DJANGO_MCP={"PUBLIC": True}):
+        done = server.call_tool("sign", user=ann, answers=[True])
+
+    assert done.is_error
+    assert done.text.startswith("This needs a page of the site")
+    assert "sign cannot send the user to a page" in caplog.text
+    assert "PUBLIC_URL" in caplog.text
+    assert not PageVisit.objects.exists()
+
+
 def test_visits_expire(server: MCPServer, ann: User) -> None:
     client = mcp(server, ann, R5)
 

@@ -3,6 +3,7 @@
 import os
 
 os.environ["SHOP_OAUTH"] = "1"
+os.environ["SHOP_URL"] = ""
 
 from example_project.settings import *  # noqa: F403  (read by its names)
 from example_project.settings import INSTALLED_APPS, OAUTH2_PROVIDER

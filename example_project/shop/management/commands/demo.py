@@ -1,15 +1,19 @@
 from typing import Any
 
+from django.conf import settings
 from django.core.management import BaseCommand, CommandParser, call_command
+from django.test import override_settings
 
 from example_project.shop import sample
+
+ADDRESS = "127.0.0.1:8000"
 
 
 class Command(BaseCommand):
     help = "Migrate, add the sample data that is missing, and serve the shop."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("address", nargs="?", default="127.0.0.1:8000")
+        parser.add_argument("address", nargs="?", default=ADDRESS)
         parser.add_argument("--prepare", action="store_true", help="do all that but serve")
 
     def handle(self, *, address: str, prepare: bool, **options: Any) -> None:
@@ -19,4 +23,7 @@ class Command(BaseCommand):
             return
         self.stdout.write(f"The example shop answers at http://{address}/mcp")
         self.stdout.write(f"The admin is at http://{address}/admin/ (sam, password: shop)")
-        call_command("runserver", address, use_reloader=False)
+        known = settings.DJANGO_MCP["PUBLIC_URL"] if address == ADDRESS else None
+        # Elsewhere than it is known to be, each request tells where the shop is.
+        with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "PUBLIC_URL": known}):
+            call_command("runserver", address, use_reloader=False)
