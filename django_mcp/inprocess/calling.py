@@ -34,7 +34,7 @@ class Surroundings(TypedDict, total=False):
     """On whose behalf something is called in process, and who listens; all of it is optional.
 
     Keys:
-        user: a user, or a principal; without one it is called anonymously.
+        user: a user who is active, or a principal; without one it is called anonymously.
         answers: answers to questions, by key, in their order, or a function of key and question.
             Without it nobody can be asked, and a tool that has to ask raises `MissingCapability`.
         on_progress: called with progress, total and message (None where they are not told). It and
@@ -132,17 +132,25 @@ def principal_of(user: Any) -> Any:
     """Return the principal that a user is; a principal is one already.
 
     No credentials stand behind it, so nothing but the user's own permissions bounds it.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: the user is not active, so no credentials of theirs would let them in.
     """
     if user is None:
         return ANONYMOUS
+    if user is ANONYMOUS or isinstance(user, Principal):
+        return user
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
 
     if isinstance(user, AnonymousUser):
         return ANONYMOUS
-    if isinstance(user, AbstractBaseUser):
-        return Principal(key=make_key("in-process", user.pk), user=user)
-    return user
+    if not isinstance(user, AbstractBaseUser):
+        raise TypeError(f"user must be a user of the site, a principal or None, not {user!r}")
+    if not user.is_active:
+        raise ValueError(f"The user {user.get_username()!r} is not active")
+    return Principal(key=make_key("in-process", user.pk), user=user)
 
 
 def _connect(

@@ -74,7 +74,10 @@ class BaseClient:
         return self._conversation.headers
 
     def force_login(self, user: Any) -> None:
-        """Have every request come from this user (or principal), whatever the headers say."""
+        """Have every request come from this user (or principal), whatever the headers say.
+
+        One who is not active is not logged in, as in Django's test client.
+        """
         self._conversation.log_in(user)
 
     def logout(self) -> None:

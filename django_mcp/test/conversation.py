@@ -96,7 +96,12 @@ class Conversation:
         self.forget()
 
     def log_in(self, user: Any) -> None:
-        self.principal = None if user is None else principal_of(user)
+        # Loads the models' machinery, which importing a client must not.
+        from django.contrib.auth.base_user import AbstractBaseUser
+
+        # As in Django's test client, whose cookie of such a user counts for nothing.
+        is_out = user is None or (isinstance(user, AbstractBaseUser) and not user.is_active)
+        self.principal = None if is_out else principal_of(user)
         # A session belongs to whoever opened it.
         self.forget()
 

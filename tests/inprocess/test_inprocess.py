@@ -238,6 +238,17 @@ def test_the_user_and_the_surroundings_reach_the_handler(server: MCPServer):
     assert server.call_tool("page").is_error
 
 
+@pytest.mark.parametrize("user", ["ann", 5, object()], ids=repr)
+def test_who_is_no_user_is_not_taken_for_nobody(server: MCPServer, user: Any):
+    with pytest.raises(TypeError, match="user must be a user of the site, a principal or None"):
+        server.call_tool("name", user=user)
+
+
+def test_nothing_is_done_for_a_user_who_is_not_active(server: MCPServer):
+    with pytest.raises(ValueError, match="'ann' is not active"):
+        server.call_tool("name", user=get_user_model()(username="ann", is_active=False))
+
+
 def test_what_a_policy_hides_is_unknown(server: MCPServer):
     class OnlyForUsers(OpenAccess):
         def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:

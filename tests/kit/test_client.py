@@ -136,6 +136,21 @@ def test_a_user_is_logged_in_and_out(client: MCPClient, staff: Any):
     assert MCPClient(SERVER, user=staff).call("who").text == "ann -"
 
 
+def test_who_is_not_active_is_not_logged_in(client: MCPClient, staff: Any):
+    client.force_login(staff)
+    staff.is_active = False
+    client.force_login(staff)
+
+    assert client.call("who").text == "nobody -"
+    with pytest.raises(MCPError, match="closed"):
+        MCPClient(make_server(public=False), user=staff).call("who")
+
+
+def test_who_is_no_user_cannot_be_logged_in(client: MCPClient):
+    with pytest.raises(TypeError, match="user must be a user of the site"):
+        client.force_login("ann")
+
+
 class ByWord(Authenticator):
     """Lets in who knows the word."""
 
