@@ -114,6 +114,25 @@ def test_the_size_of_the_catalogue_is_estimated(run: Run):
     assert f"About {found['tokens']['total']} tokens" in run("mcp_list", "--tokens")[0]
 
 
+def test_an_empty_server_says_where_its_tools_belong(run: Run):
+    server = MCPServer("bare")
+    told = "Register some in mcp.py of an app that is installed; manage.py startmcp APP"
+
+    assert told in run("mcp_list", "--server", "bare")[0]
+    for command, things in (
+        ("mcp_call", "tools"),
+        ("mcp_read", "resources"),
+        ("mcp_prompt", "prompts"),
+    ):
+        text, status = error_of(run, command, "x://y", "--server", "bare")
+        assert text.startswith(f"The server 'bare' has no {things}. {told}")
+        assert status == 2
+    assert json.loads(run("mcp_list", "--server", "bare", "--json")[0])["tools"] == []
+    server.register_tool(lambda: "", name="hidden", permission="shop.change_product")
+    assert "--user" in run("mcp_list", "--server", "bare")[0]
+    assert "startmcp" not in error_of(run, "mcp_call", "x", "--server", "bare")[0]
+
+
 @pytest.mark.django_db
 def test_a_user_who_is_not_there_or_not_active_is_told(run: Run):
     get_user_model().objects.create_user("gone", is_active=False)

@@ -27,6 +27,8 @@ class Command(ServerCommand):
         "asked here, on standard error."
     )
 
+    things = "tools"
+
     def add_arguments(self, parser: CommandParser) -> None:
         """Add which tool, and its arguments."""
         parser.add_argument("name", help="the tool")
@@ -70,6 +72,10 @@ class Command(ServerCommand):
             raise CommandError(printable(text) or "The tool failed.")
         if not as_json:
             self.stdout.write(printable(text))
+
+    def has_any(self, server: MCPServer) -> bool:
+        """Tell whether tools are registered."""
+        return bool(server.registry.tools)
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:
         """Return the tools that the user sees."""

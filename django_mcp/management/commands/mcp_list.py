@@ -13,6 +13,7 @@ from django_mcp.management.shell.base import (
     find_server,
     find_user,
     printable,
+    where_to_register,
 )
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
@@ -60,6 +61,8 @@ class Command(ServerCommand):
                 found["tokens"] = {**tokens, "total": sum(tokens.values())}
             self.print_json(found)
             return
+        if not any(lists.values()):
+            self.stdout.write(_nothing(server))
         for key, heading, identity, _method in KINDS:
             self._print_list(heading, lists[key], identity, with_tokens=options["tokens"])
         if options["tokens"]:
@@ -77,6 +80,13 @@ class Command(ServerCommand):
             size = f"{estimate_tokens(entry):>6}  " if with_tokens else "  "
             line = f"{size}{entry[identity]:<{width}}  {lines[0]}"
             self.stdout.write(printable(line).rstrip())
+
+
+def _nothing(server: MCPServer) -> str:
+    registry = server.registry
+    if registry.tools or registry.resources or registry.templates or registry.prompts:
+        return f"Of the server {server.public_name!r} this user sees nothing: name one with --user."
+    return f"Nothing is registered on the server {server.public_name!r}. {where_to_register()}"
 
 
 def find_lists(

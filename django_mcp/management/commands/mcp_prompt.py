@@ -16,6 +16,8 @@ class Command(ServerCommand):
 
     help = "Fills a prompt in and prints its messages."
 
+    things = "prompts"
+
     def add_arguments(self, parser: CommandParser) -> None:
         """Add which prompt, and its arguments."""
         parser.add_argument("name", help="the prompt")
@@ -35,6 +37,10 @@ class Command(ServerCommand):
             return
         for message in result.messages:
             self.stdout.write(f"{message['role']}: {printable(to_text(message['content']))}")
+
+    def has_any(self, server: MCPServer) -> bool:
+        """Tell whether prompts are registered."""
+        return bool(server.registry.prompts)
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:
         """Return the prompts that the user sees."""

@@ -16,6 +16,8 @@ class Command(ServerCommand):
 
     help = "Reads the resource at a URI and prints its text, or writes its bytes to a file."
 
+    things = "resources"
+
     def add_arguments(self, parser: CommandParser) -> None:
         """Add which resource, and where it goes."""
         parser.add_argument("uri", help="such as order://2026-0001")
@@ -48,6 +50,10 @@ class Command(ServerCommand):
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error}") from error
         self.stderr.write(f"{len(data)} bytes in {file}", lambda line: line)
+
+    def has_any(self, server: MCPServer) -> bool:
+        """Tell whether resources are registered."""
+        return bool(server.registry.resources or server.registry.templates)
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:
         """Return the resources and templates that the user sees."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from django_mcp.conf import settings
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
 from django_mcp.management.shell.asking import Interrupted, Terminal
 from django_mcp.management.shell.progress import ProgressBar
@@ -18,7 +19,15 @@ from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.servers import find_server as find_named
 
-__all__ = ["WRONG_USE", "ServerCommand", "find_server", "find_user", "printable"]
+__all__ = [
+    "WRONG_USE",
+    "ServerCommand",
+    "find_pipe_user",
+    "find_server",
+    "find_user",
+    "printable",
+    "where_to_register",
+]
 
 T = TypeVar("T")
 
@@ -37,6 +46,8 @@ class ServerCommand(BaseCommand):
 
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
     stealth_options = ("stdin",)
+    things = ""
+    """What the command uses one of, such as `tools`."""
 
     def add_server(self, parser: CommandParser) -> None:
         """Add which server, on whose behalf, and for whom to print."""
@@ -95,23 +106,30 @@ class ServerCommand(BaseCommand):
             except Unanswered as error:
                 raise CommandError(f"{error.message} Give it in --answers.") from error
             except LookupError as error:
-                hint = self.suggest(str(args[0]), options, how.get("user"))
-                raise CommandError(f"{error}.{hint}", returncode=WRONG_USE) from error
+                text = self.explain(error, str(args[0]), options, how.get("user"))
+                raise CommandError(text, returncode=WRONG_USE) from error
             except MCPError as error:
                 raise CommandError(f"{printable(error.message)} (error {error.code})") from error
             except TypeError as error:
                 # An answer that has no form in JSON, or not the one that is asked for.
                 raise CommandError(str(error), returncode=WRONG_USE) from error
 
-    def suggest(self, name: str, options: dict[str, Any], user: Any) -> str:
-        """Return a hint at what was meant, or at what there is; empty when there is nothing."""
-        known = self.known_names(find_server(options["server"]), user)
+    def explain(self, error: LookupError, name: str, options: dict[str, Any], user: Any) -> str:
+        """Return what is not there, with a hint at what was meant, or at what there is."""
+        server = find_server(options["server"])
+        known = self.known_names(server, user)
         close = get_close_matches(name, known, n=3)
         if close:
-            return f" Did you mean {' or '.join(close)}?"
-        if not known:
-            return ""
-        return f" There is {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}."
+            return f"{error}. Did you mean {' or '.join(close)}?"
+        if known:
+            return f"{error}. There is {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}."
+        if self.has_any(server):
+            return f"{error}."
+        return f"The server {server.public_name!r} has no {self.things}. {where_to_register()}"
+
+    def has_any(self, server: MCPServer) -> bool:
+        """Tell whether the server has such things at all, whoever sees them."""
+        return True
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:
         """Return the names that the user could have meant."""
@@ -161,6 +179,30 @@ def find_user(username: str | None) -> Any:
     if not user.is_active:
         raise CommandError(f"The user {username!r} is not active.", returncode=WRONG_USE)
     return user
+
+
+def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
+    """Return the user of a name, whom a client over stdio may act for.
+
+    Raises:
+        CommandError: there is none, or no permission would hold them back and that is not meant.
+    """
+    user = find_user(username)
+    if getattr(user, "is_superuser", False) and not may_be_superuser:
+        raise CommandError(
+            f"The user {username!r} is a superuser, so nothing would hold the client back: name "
+            "another, or add --superuser."
+        )
+    return user
+
+
+def where_to_register() -> str:
+    """Return what to do about a server on which nothing is registered."""
+    module = settings.AUTODISCOVER_MODULE or "mcp"
+    return (
+        f"Register some in {module}.py of an app that is installed; manage.py startmcp APP writes "
+        "a first one."
+    )
 
 
 def parse_json(text: str, what: str) -> Any:
