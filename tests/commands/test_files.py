@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import translation
@@ -96,13 +97,28 @@ def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):
     assert told.strip() == "Put it into .vscode/mcp.json of the workspace."
 
 
+@pytest.mark.django_db
 def test_the_server_and_the_user_are_passed_on(run: Run):
+    get_user_model().objects.create_user("ann")
+
     out, _ = run(
         "mcp_config", "--client", "claude-desktop", "--server", "shop-staff", "--user", "ann"
     )
 
     arguments = json.loads(out)["mcpServers"]["shop-staff"]["args"]
     assert arguments[-5:] == ["mcp_stdio", "--server", "shop-staff", "--user", "ann"]
+
+
+@pytest.mark.django_db
+def test_only_a_user_whom_stdio_serves_is_configured(run: Run):
+    get_user_model().objects.create_superuser("root")
+    command = ("mcp_config", "--client", "cursor", "--user")
+
+    for name, told in (("nope", "no user 'nope'"), ("", "no user ''"), ("root", "--superuser")):
+        with pytest.raises(CommandError, match=told):
+            run(*command, name)
+    entry = json.loads(run(*command, "root", "--superuser")[0])["mcpServers"]["example-shop"]
+    assert entry["args"][-4:] == ["mcp_stdio", "--user", "root", "--superuser"]
 
 
 @pytest.mark.parametrize(

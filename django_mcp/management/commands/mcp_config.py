@@ -17,7 +17,7 @@ from django.core.management.base import (
 )
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.management.shell.base import WRONG_USE, find_server
+from django_mcp.management.shell.base import WRONG_USE, find_pipe_user, find_server
 from django_mcp.protocol.json import JSONObject, encode_pretty
 
 WHERE = {
@@ -46,6 +46,11 @@ class Command(BaseCommand):
         parser.add_argument("--http", metavar="URL", help="reach the endpoint there; else by stdio")
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument("--user", metavar="USERNAME", help="by stdio: on whose behalf")
+        parser.add_argument(
+            "--superuser",
+            action="store_true",
+            help="let the user be a superuser, for whom no permission holds a client back",
+        )
 
     # English like all that the commands say, whatever the language of the site.
     @no_translations
@@ -53,26 +58,38 @@ class Command(BaseCommand):
         """Print the configuration, and on standard error what to do with it."""
         server = find_server(options["server"])
         if options["http"] is not None:
-            if options["user"] is not None:
+            if options["user"] is not None or options["superuser"]:
                 raise CommandError(
-                    "--user is for stdio; over HTTP a client authenticates.", returncode=WRONG_USE
+                    "--user and --superuser are for stdio; over HTTP a client authenticates.",
+                    returncode=WRONG_USE,
                 )
             entry = over_http(options["client"], check_url(options["http"]))
         else:
-            entry = over_stdio(options["client"], options["server"], options["user"])
+            entry = over_stdio(options["client"], _pipe_options(options))
         key = "servers" if options["client"] == "vscode" else "mcpServers"
         self.stdout.write(encode_pretty({key: {server.public_name: entry}}))
         self.stderr.write(str(WHERE[options["client"]]), lambda line: line)
 
 
-def over_stdio(client: str, server: str | None, user: str | None) -> JSONObject:
+def _pipe_options(options: dict[str, Any]) -> list[str]:
+    """Return the options of `mcp_stdio` for what was asked for, which it would accept now.
+
+    Raises:
+        CommandError: it would not serve that user.
+    """
+    found = [] if options["server"] is None else ["--server", options["server"]]
+    if options["user"] is not None:
+        user = find_pipe_user(options["user"], may_be_superuser=options["superuser"])
+        found += ["--user", options["user"]]
+        if getattr(user, "is_superuser", False):
+            found.append("--superuser")
+    return found
+
+
+def over_stdio(client: str, options: list[str]) -> JSONObject:
     """Return the entry that has a client start `manage.py mcp_stdio`, wherever it is started."""
     manage, env = find_manage()
-    arguments = [*manage, "mcp_stdio"]
-    if server is not None:
-        arguments += ["--server", server]
-    if user is not None:
-        arguments += ["--user", user]
+    arguments = [*manage, "mcp_stdio", *options]
     entry: JSONObject = {"command": sys.executable, "args": arguments, "env": env}
     return entry if client in ("claude-desktop", "cursor") else {"type": "stdio", **entry}
 

@@ -21,7 +21,7 @@ from django_mcp.auth.users import find_users
 from django_mcp.calls.writer import flush_calls
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.inprocess.calling import principal_of
-from django_mcp.management.shell.base import find_server, find_user
+from django_mcp.management.shell.base import find_pipe_user, find_server
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange import Exchange
 from django_mcp.servers import MCPServer
@@ -79,19 +79,16 @@ class Command(BaseCommand):
         level = logging.getLevelName(str(options["log_level"]).upper())
         if not isinstance(level, int):
             raise CommandError(f"There is no log level {options['log_level']!r}.")
-        token = options["token"] or os.environ.pop(TOKEN_VARIABLE, None)
-        if token and options["user"]:
+        username, token = options["user"], options["token"]
+        if token is None:
+            token = os.environ.pop(TOKEN_VARIABLE, None) or None
+        if token is not None and username is not None:
             raise CommandError("Use --user or --token, not both.")
         find: FindPrincipal | None = None
-        if options["user"]:
-            user = find_user(options["user"])
-            if getattr(user, "is_superuser", False) and not options["superuser"]:
-                raise CommandError(
-                    f"The user {options['user']!r} is a superuser, so nothing would hold the client "
-                    "back: name another, or add --superuser."
-                )
+        if username is not None:
+            user = find_pipe_user(username, may_be_superuser=options["superuser"])
             find = _of_user(user)
-        elif token:
+        elif token is not None:
             find = _of_token(server, token)
         elif not server.is_public:
             raise CommandError(

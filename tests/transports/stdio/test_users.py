@@ -183,6 +183,17 @@ def test_what_runs_for_a_key_that_is_revoked_is_cancelled(
         assert client.wait() == 0
 
 
+@pytest.mark.parametrize(
+    ("option", "told"), [("--user", "no user ''"), ("--token", "The token is not accepted")]
+)
+def test_an_empty_name_or_token_is_not_taken_for_nobody(
+    django: Django, database: dict[str, str], option: str, told: str
+) -> None:
+    with Process(option, "", extra=database) as client:
+        assert client.wait() != 0
+        client.wait_for_noise(told)
+
+
 def test_a_server_that_is_not_public_needs_somebody(database: dict[str, str]) -> None:
     with Process(extra={**database, "STDIO_CLOSED": "1"}) as client:
         assert client.wait() == 1
