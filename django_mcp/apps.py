@@ -26,7 +26,9 @@ class DjangoMCPConfig(AppConfig):
         super().__init__(app_name, app_module)
         if sys.argv[1:2] == ["mcp_stdio"] and not {"-h", "--help"} & {*sys.argv}:
             # What other apps print while they are loaded would reach the client.
-            import_module("django_mcp.transports.stdio.pipes").take_pipes()
+            pipes = import_module("django_mcp.transports.stdio.pipes")
+            pipes.take_pipes()
+            pipes.end_on_signals()
 
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""

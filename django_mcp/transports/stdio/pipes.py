@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import select
+import signal
 import sys
 import threading
 from collections import deque
@@ -16,7 +17,16 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-__all__ = ["Line", "LineReader", "LineSplitter", "LineWriter", "TooLong", "size_of", "take_pipes"]
+__all__ = [
+    "Line",
+    "LineReader",
+    "LineSplitter",
+    "LineWriter",
+    "TooLong",
+    "end_on_signals",
+    "size_of",
+    "take_pipes",
+]
 
 READ_BYTES = 64 * 1024
 MAX_AHEAD_BYTES = 4 * 1024 * 1024
@@ -50,7 +60,13 @@ def take_pipes() -> tuple[int, int]:
 
     From the first call on what prints, logs or inherits descriptors 0 and 1 reads nothing and
     writes to stderr, whatever its language.
+
+    Raises:
+        SystemExit: the process was started without one of them.
     """
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        # Their numbers belong to whatever was opened since.
+        raise SystemExit("mcp_stdio needs a standard input and output, and one of them is closed.")
     reading, writing = os.dup(0), os.dup(1)
     for each in (reading, writing):
         os.set_inheritable(each, False)
@@ -71,6 +87,14 @@ def take_pipes() -> tuple[int, int]:
         for each in (reading, writing):
             msvcrt.setmode(each, os.O_BINARY)
     return reading, writing
+
+
+def end_on_signals() -> None:
+    """Have the process end with status 0 when it is told to before it serves; it has done nothing."""
+    # Elsewhere than in the main thread no signal arrives.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: os._exit(0))
 
 
 class LineSplitter:

@@ -315,6 +315,24 @@ def test_a_signal_ends_it_whatever_runs(
     assert "Traceback" not in client.noise
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_a_signal_ends_it_while_it_starts(number: signal.Signals) -> None:
+    with Process(extra={"STDIO_HOLD": "1"}) as client:
+        client.wait_for_noise("still starting")
+        client.process.send_signal(number)
+        assert client.wait() == 0
+        assert client.read_rest() == []
+        assert "Traceback" not in client.noise
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_without_its_pipes_it_says_so_in_a_line(closed: str) -> None:
+    with Process(program=("sh", "-c", f'exec "$@" {closed}', "sh", *PROGRAM)) as client:
+        assert client.wait() == 1
+        client.wait_for_noise("mcp_stdio needs a standard input and output")
+        assert "Traceback" not in client.noise
+
+
 @pytest.mark.parametrize("tool", ["wait_for_ever", "never_look"])
 def test_the_end_of_input_ends_it_whatever_runs(client: Process, tool: str) -> None:
     """STD-05"""

@@ -9,6 +9,9 @@ import time
 from django_mcp import Context, MCPServer, default_server, resource, tool
 
 print("the tools are loaded")
+if "STDIO_HOLD" in os.environ:
+    print("still starting", flush=True)
+    time.sleep(1000)
 
 
 @tool
