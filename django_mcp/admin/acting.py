@@ -11,9 +11,8 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.ending import close_stream, end_session, note
-from django_mcp.admin.pages import needs
 from django_mcp.admin.permissions import has_object_backend, may
-from django_mcp.admin.revoking import revoke
+from django_mcp.admin.revoking import Outcome, revoke
 from django_mcp.models import Session, Stream
 from django_mcp.servers import MCPServer, find_server
 
@@ -30,6 +29,14 @@ DONE = {
     "log": _("The message is sent."),
     "ping": "",
 }
+_ALREADY = {
+    "revoke": _("The credentials were revoked already, and the session is ended."),
+    "cut": _("The credentials were revoked already, and what they opened is closed."),
+}
+_NOTHING = {
+    "revoke": _("It was opened with nothing that can be revoked here; end it instead."),
+    "cut": _("It was opened with nothing that can be revoked here; close it instead."),
+}
 OF_CALL = _("The stream of a call ends with the call, or with its session.")
 
 
@@ -41,14 +48,14 @@ def act(request: HttpRequest) -> HttpResponse:
     row = _find(request, Session if name in ("end", "revoke") else Stream, pk)
     if row is None:
         return JsonResponse({"done": _t("It is gone already.")})
-    told = str(DONE[name])
+    told, refused = str(DONE[name]), None
     match name:
-        case "end" | "revoke":
-            refused = _end(request, row, name)
+        case "end":
+            end_session(row)
         case "close":
             refused = None if close_stream(row) else _refuse(str(OF_CALL))
-        case "cut":
-            refused = _cut(request, row)
+        case "revoke" | "cut":
+            told, refused = _revoke(request, row, name)
         case _:
             told, refused = _speak(request, row, name)
     if refused is not None:
@@ -84,24 +91,19 @@ def _refuse(text: str) -> HttpResponse:
     return JsonResponse({"error": text}, status=400)
 
 
-def _end(request: HttpRequest, session: Session, name: str) -> HttpResponse | None:
-    if name == "revoke":
-        needs(request, "change_apikey")
-        if not revoke(session.principal_key, session.user_id, request):
-            return _refuse(
-                _t("It was opened with nothing that can be revoked here; end it instead.")
-            )
-    end_session(session)
-    return None
-
-
-def _cut(request: HttpRequest, stream: Stream) -> HttpResponse | None:
-    needs(request, "change_apikey")
-    if not revoke(stream.principal_key, stream.user_id, request):
-        return _refuse(_t("It was opened with nothing that can be revoked here; close it instead."))
-    # That of a call ends with what it was opened with, within two seconds.
-    close_stream(stream)
-    return None
+def _revoke(
+    request: HttpRequest, row: Session | Stream, name: str
+) -> tuple[str, HttpResponse | None]:
+    """Revoke what a session or a stream was opened with, and end it; return what to tell."""
+    outcome = revoke(request, row)
+    if outcome is Outcome.NOTHING:
+        return "", _refuse(str(_NOTHING[name]))
+    if isinstance(row, Session):
+        end_session(row)
+    else:
+        # That of a call ends with what it was opened with, within two seconds.
+        close_stream(row)
+    return str((DONE if outcome is Outcome.DONE else _ALREADY)[name]), None
 
 
 def _speak(request: HttpRequest, stream: Stream, name: str) -> tuple[str, HttpResponse | None]:

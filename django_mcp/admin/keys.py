@@ -17,8 +17,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.lists import VisibleList
-from django_mcp.admin.permissions import find_granted, has_object_backend, may, permission_for
-from django_mcp.admin.revoking import revoke_key
+from django_mcp.admin.permissions import find_granted
+from django_mcp.admin.revoking import may_act_on_key, may_revoke_any, revoke_key
 from django_mcp.admin.texts import inert
 from django_mcp.auth.permissions import offer_to
 from django_mcp.conf import settings
@@ -108,7 +108,7 @@ class APIKeyAdmin(VisibleList):
         """End keys for good; they stay in the list."""
         count = 0
         for key in queryset.filter(revoked_at=None):
-            if _may(request.user, "change", key) and revoke_key(key, request):
+            if may_act_on_key(request.user, "change", key) and revoke_key(key, request):
                 count += 1
         self.message_user(
             request, ngettext("%d key was revoked.", "%d keys were revoked.", count) % count
@@ -116,7 +116,7 @@ class APIKeyAdmin(VisibleList):
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may revoke keys, or perhaps single ones."""
-        return may(request.user, "change", APIKey) or has_object_backend()
+        return may_revoke_any(request.user)
 
     # -- whose keys
 
@@ -133,7 +133,7 @@ class APIKeyAdmin(VisibleList):
         """Tell whether the user may change and revoke a key, or any at all."""
         if obj is None:
             return super().has_change_permission(request)
-        return _may(request.user, "change", obj)
+        return may_act_on_key(request.user, "change", obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
         """Tell whether the user may delete a key, or any at all."""
@@ -141,7 +141,7 @@ class APIKeyAdmin(VisibleList):
         if obj is None or (match and getattr(match.func, "model_admin", self) is not self):
             # On the page of another model: with the user they belong to they may go.
             return super().has_delete_permission(request)
-        return _may(request.user, "delete", obj)
+        return may_act_on_key(request.user, "delete", obj)
 
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return the texts as they may be shown, where they are not to be edited."""
@@ -195,14 +195,6 @@ class APIKeyAdmin(VisibleList):
 
 
 _SHOWN = {"name": "shown_name", "scopes": "shown_scopes", "tools": "shown_tools"}
-
-
-def _may(user: Any, action: str, key: APIKey) -> bool:
-    """Tell whether a user may do something to a key, which may be somebody else's."""
-    if user.is_superuser or key.user_id == user.pk:
-        return may(user, action, key)
-    name = permission_for(action, APIKey)
-    return has_object_backend() and bool(user.has_perm(name, key))
 
 
 def _find_warnings(key: APIKey) -> list[str]:

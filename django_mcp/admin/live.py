@@ -29,6 +29,7 @@ from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
 from django_mcp.admin.now import Sight
 from django_mcp.admin.pages import without_transaction
 from django_mcp.admin.permissions import has_object_backend, may
+from django_mcp.admin.revoking import may_revoke_any
 from django_mcp.admin.texts import inert, pretty
 from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
@@ -279,14 +280,14 @@ def _tables(sight: Sight) -> list[dict[str, Any]]:
 def _stream_acts(user: Any) -> list[str]:
     if not _may_end_any(user, Stream):
         return []
-    revoking = ["cut"] if user.has_perm("django_mcp.change_apikey") else []
+    revoking = ["cut"] if may_revoke_any(user) else []
     return ["close", *revoking, "ping", "log"]
 
 
 def _session_acts(user: Any) -> list[str]:
     if not _may_end_any(user, Session):
         return []
-    return ["end", "revoke"] if user.has_perm("django_mcp.change_apikey") else ["end"]
+    return ["end", "revoke"] if may_revoke_any(user) else ["end"]
 
 
 def _may_end_any(user: Any, model: type[Model]) -> bool:

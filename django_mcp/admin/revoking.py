@@ -1,59 +1,85 @@
-"""Revoke what a session was opened with, by the key of its principal."""
+"""Revoke what a session was opened with, by the key of its principal; who may."""
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Any
 from urllib.parse import unquote
 
 from django.apps import apps
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
 from django_mcp.admin.history import note_action
+from django_mcp.admin.permissions import has_object_backend, may, permission_for
 from django_mcp.auth.principal import make_key
-from django_mcp.models import APIKey
+from django_mcp.models import APIKey, Session, Stream
 
-__all__ = ["revoke", "revoke_key"]
+__all__ = ["Outcome", "may_act_on_key", "may_revoke_any", "revoke", "revoke_key"]
 
 
-def revoke_key(key: APIKey, request: HttpRequest | None = None) -> bool:
-    """Revoke an API key; tell whether it was not yet.
+class Outcome(Enum):
+    """What came of revoking."""
 
-    Args:
-        key: it stays in the list.
-        request: whose user the key's history then names; None: nothing is noted.
-    """
+    DONE = auto()
+    ALREADY = auto()
+    NOTHING = auto()
+
+
+def may_act_on_key(user: Any, action: str, key: APIKey) -> bool:
+    """Tell whether a user may do something to a key, which may be somebody else's."""
+    if user.is_superuser or key.user_id == user.pk:
+        return may(user, action, key)
+    return has_object_backend() and bool(user.has_perm(permission_for(action, APIKey), key))
+
+
+def may_revoke_any(user: Any) -> bool:
+    """Tell whether a user may revoke keys, or perhaps single ones."""
+    return may(user, "change", APIKey) or has_object_backend()
+
+
+def revoke_key(key: APIKey, request: HttpRequest) -> bool:
+    """Revoke an API key, which stays in the list; tell whether it was not yet."""
     now = timezone.now()
     # Only one of two who revoke it at once has done so.
     if not APIKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
         return False
-    if request is not None:
-        note_action(request, APIKey, str(key), _t("Revoked."), key.pk)
+    note_action(request, APIKey, str(key), _t("Revoked."), key.pk)
     return True
 
 
-def revoke(principal_key: str, user_id: Any = None, request: HttpRequest | None = None) -> bool:
-    """Revoke the API key, or the client's OAuth tokens of the user; tell whether there were any.
+def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
+    """Revoke the API key, or the client's OAuth tokens of the user, that something was opened with.
 
     What other issuers gave out is theirs to revoke.
 
-    Args:
-        principal_key: of the session.
-        user_id: primary key of its user; None: a client that acts for itself.
-        request: see `revoke_key`.
+    Raises:
+        PermissionDenied: the request's user may not.
     """
-    kind, *rest = (unquote(part) for part in principal_key.split(":"))
+    if not may_revoke_any(request.user):
+        raise PermissionDenied
+    kind, *rest = (unquote(part) for part in row.principal_key.split(":"))
     match kind, rest:
         case "api-key", [_user, client]:
             key = APIKey.objects.filter(prefix=client.removeprefix("mcp_")).first()
-            return key is not None and revoke_key(key, request)
+            return Outcome.NOTHING if key is None else _revoke_if_allowed(request, key)
     if kind.partition("#")[0] == "oauth" and apps.is_installed("oauth2_provider"):
-        return _revoke_tokens(principal_key, user_id)
-    return False
+        # Tokens are nobody's to give permissions for one by one.
+        if not may(request.user, "change", APIKey):
+            raise PermissionDenied
+        return _revoke_tokens(row.principal_key, row.user_id)
+    return Outcome.NOTHING
 
 
-def _revoke_tokens(principal_key: str, user_id: Any) -> bool:
+def _revoke_if_allowed(request: HttpRequest, key: APIKey) -> Outcome:
+    if not may_act_on_key(request.user, "change", key):
+        raise PermissionDenied
+    return Outcome.DONE if revoke_key(key, request) else Outcome.ALREADY
+
+
+def _revoke_tokens(principal_key: str, user_id: Any) -> Outcome:
     from oauth2_provider.models import (
         get_access_token_model,
         get_grant_model,
@@ -61,7 +87,7 @@ def _revoke_tokens(principal_key: str, user_id: Any) -> bool:
     )
 
     access = get_access_token_model().objects.filter(user_id=user_id)
-    refresh = get_refresh_token_model().objects.filter(user_id=user_id, revoked=None)
+    refresh = get_refresh_token_model().objects.filter(user_id=user_id)
     names = "application__client_id"
     clients = {*access.values_list(names, flat=True), *refresh.values_list(names, flat=True)}
     # A key that would be long is a digest, so that the client is looked for.
@@ -69,9 +95,11 @@ def _revoke_tokens(principal_key: str, user_id: Any) -> bool:
         if make_key("oauth", client if user_id is None else user_id, client) == principal_key:
             theirs = {names: client}
             # Without these there would be a new access token within the hour.
-            for token in refresh.filter(**theirs):
+            renewing = refresh.filter(revoked=None, **theirs)
+            had_any = renewing.exists() or access.filter(**theirs).exists()
+            for token in renewing:
                 token.revoke()
             get_grant_model().objects.filter(user_id=user_id, **theirs).delete()
             access.filter(**theirs).delete()
-            return True
-    return False
+            return Outcome.DONE if had_any else Outcome.ALREADY
+    return Outcome.NOTHING

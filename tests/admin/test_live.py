@@ -16,7 +16,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp.admin.now import NEWEST_CALLS, SHOWN
-from django_mcp.admin.revoking import revoke
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import decode
@@ -310,13 +309,26 @@ def test_what_a_client_without_a_session_came_with_is_revoked(admin: Client, wor
     assert Stream.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["revoke", "cut"])
+def test_it_is_said_of_what_was_revoked_already_and_it_ends(
+    admin: Client, worker: Worker, name: str
+):
+    user = get_user_model().objects.get()
+    key, _text = APIKey.objects.issue(user=user, name="k")
+    APIKey.objects.update(revoked_at=timezone.now())
+    opened = {"principal_key": make_key("api-key", user.pk, f"mcp_{key.prefix}"), "user": user}
+    row = make_session(**opened) if name == "revoke" else make_stream(worker, **opened)
+
+    assert act(admin, name, row).json()["done"].startswith("The credentials were revoked already")
+    assert not type(row).objects.exists()
+
+
 @pytest.mark.parametrize(
     "key", ["", "session:1", "jwt:1:x", "api-key:1", "api-key:1:mcp_x", "%:::"]
 )
 def test_what_cannot_be_revoked_is_left_alone(admin: Client, key: str):
     session = make_session(principal_key=key)
 
-    assert not revoke(key)
     assert act(admin, "revoke", session).status_code == 400
     assert Session.objects.exists()
 

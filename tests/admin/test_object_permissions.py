@@ -13,6 +13,7 @@ from django.db.models import Model
 from django.test import Client, override_settings
 from django.urls import reverse
 
+from django_mcp.auth.principal import make_key as make_principal_key
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Task, Worker
 from tests.admin.test_live import act, make_session, make_stream, make_worker
 from tests.admin.test_pages import HERE, client_of, make_calls, url
@@ -185,6 +186,29 @@ def test_keys_that_one_may_change_are_revoked():
 
     assert APIKey.objects.get(pk=mine.pk).revoked_at is not None
     assert APIKey.objects.get(pk=other.pk).revoked_at is None
+
+
+@pytest.mark.parametrize(("name", "buttons"), [("revoke", "end revoke"), ("cut", "close cut")])
+def test_the_live_page_revokes_the_keys_that_their_list_would(name: str, buttons: str):
+    key = make_key()
+    opened = {
+        "principal_key": make_principal_key("api-key", key.user_id, f"mcp_{key.prefix}"),
+        "user": key.user,
+    }
+    kind = "session" if name == "revoke" else "stream"
+    row = make_session(**opened) if kind == "session" else make_stream(make_worker(), **opened)
+    viewing = (f"view_{kind}", f"end_{kind}")
+
+    assert act(client_of("keeper", *viewing, "change_apikey"), name, row).status_code == 403
+    chosen = client_of("chosen", *viewing)
+    assert act(chosen, name, row).status_code == 403
+    key.refresh_from_db()
+    assert key.revoked_at is None
+    grant("change", key)
+    assert f'data-acts="{buttons}' in chosen.get(url("live")).content.decode()
+    assert act(chosen, name, row).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_at is not None
 
 
 def test_a_user_who_is_connected_can_be_deleted_in_the_admin():
