@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["has_rows", "sign_off", "write_rows"]
 
-_written: dict[str, tuple[int, int]] = {}
-"""Of each stream that has a row: how many resources it hears of, and what was queued."""
+_written: dict[str, tuple[int, int, str]] = {}
+"""Of each stream that has a row: how many resources it hears of, what was queued, and its revision."""
 
 _lease = 0
 """Under which lease of this process they were written."""
@@ -44,7 +44,10 @@ async def write_rows(hub: Hub) -> None:
     global _written, _told, _lease
     if settings.SESSION_STORE != "model":
         return
-    now = {id: (len(each.uris), each.queued_events) for id, each in hub.streams.items()}
+    now = {
+        id: (len(each.uris), each.queued_events, each.revision_name)
+        for id, each in hub.streams.items()
+    }
     in_flight, streams = count_requests(hub), dict(hub.streams)
     if not (now or _written or in_flight != _told):
         return
@@ -75,9 +78,9 @@ async def sign_off(_hub: Hub) -> None:
 
 
 def _store(
-    now: dict[str, tuple[int, int]],
+    now: dict[str, tuple[int, int, str]],
     streams: dict[str, PushStream],
-    written: dict[str, tuple[int, int]],
+    written: dict[str, tuple[int, int, str]],
     lease: int,
 ) -> tuple[int, set[str]]:
     """Write what is other than it was; return the lease, and which streams have lost their rows."""
@@ -85,7 +88,7 @@ def _store(
     from django.db import IntegrityError
 
     from django_mcp.models.sessions import Stream
-    from django_mcp.sessions.workers import hold_lease, lease_number
+    from django_mcp.sessions.workers import hold_lease, lease_number, worker_id
 
     hold_lease()
     if lease != lease_number():
@@ -107,10 +110,15 @@ def _store(
     busy = [
         Stream(pk=uuid.UUID(id), uri_count=now[id][0], queued_events=now[id][1])
         for id in kept
-        if now[id] != written[id]
+        if now[id][:2] != written[id][:2]
     ]
     if busy:
         Stream.objects.bulk_update(busy, ["uri_count", "queued_events"], batch_size=200)
+    # Hands were shaken on the stream itself, after its row was written.
+    shaken = [_to_row(streams[id], worker_id()) for id in kept if now[id][2] != written[id][2]]
+    if shaken:
+        fields = ["revision", "client_name", "client_version"]
+        Stream.objects.bulk_update(shaken, fields, batch_size=200)
     return lease, _find_lost(kept, len(now), lease) if kept else set()
 
 

@@ -294,7 +294,7 @@ async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
                 return refusal
         outcome = await method(ctx)
         if ctx.method == "initialize" and not isinstance(outcome, Refusal):
-            _settle(ctx)
+            await _settle(ctx)
         return outcome
     except asyncio.CancelledError:
         if (
@@ -361,13 +361,18 @@ async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> 
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
 
 
-def _settle(ctx: Context[Any]) -> None:
+async def _settle(ctx: Context[Any]) -> None:
     """Write the outcome of a handshake onto the connection that outlives it, if one does."""
     kept, settled = ctx.exchange.connection, ctx.connection
     if kept is not None:
         kept.revision = settled.revision
         kept.client_info = settled.client_info
         kept.client_capabilities = settled.client_capabilities
+    if isinstance(kept, Session):
+        # It was opened by its stream, before anything was known of the client.
+        for stream in ctx.server.hub.streams_of(kept.key):
+            stream.client_info, stream.revision_name = kept.client_info, ctx.revision
+        await ctx.server.sessions.settle(kept)
 
 
 def _refuse(request_id: RequestId | None, refusal: Refusal, status: int) -> Reply:

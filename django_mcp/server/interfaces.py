@@ -214,6 +214,10 @@ class SessionStore(Protocol):
         """Return the session with this public key, as it is now; None when it is over."""
         ...
 
+    async def settle(self, session: Session) -> None:
+        """Keep what the handshake settled, of a session that was opened before it."""
+        ...
+
     async def save(self, session: Session) -> None:
         """Keep `is_initialized` and `log_level` as they are on the object."""
         ...

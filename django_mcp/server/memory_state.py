@@ -113,6 +113,9 @@ class MemorySessions:
         kept = self._by_digest.get(digest) if digest is not None else None
         return kept.session if kept is not None and not self._is_over(kept, self._clock()) else None
 
+    async def settle(self, session: Session) -> None:
+        """See `SessionStore.settle`."""
+
     async def save(self, session: Session) -> None:
         """See `SessionStore.save`."""
 

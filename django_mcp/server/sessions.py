@@ -42,6 +42,7 @@ class Session(ConnectionState):
             client holds is another, secret id.
         server_name: the server that it was opened at.
         principal_key: who opened it; nobody else finds it.
+        transport: what carries its messages: `http`, or `sse` for HTTP+SSE.
         subscriptions: URIs that the client wants to hear of; None: not read from the store yet.
         was_told_lists: it was told that the lists may have changed, should it have been asked for.
         is_ended: it is over, whoever still holds this object.
@@ -55,11 +56,18 @@ class Session(ConnectionState):
         "server_name",
         "state",
         "subscriptions",
+        "transport",
         "was_told_lists",
     )
 
     def __init__(
-        self, key: str, server_name: str, principal_key: str | None, settled: ConnectionState
+        self,
+        key: str,
+        server_name: str,
+        principal_key: str | None,
+        settled: ConnectionState,
+        *,
+        transport: str = "http",
     ) -> None:
         super().__init__(
             settled.revision,
@@ -70,6 +78,7 @@ class Session(ConnectionState):
         self.key = key
         self.server_name = server_name
         self.principal_key = principal_key
+        self.transport = transport
         self.subscriptions: set[str] | None = None
         self.was_told_lists = False
         self.is_ended = False

@@ -34,6 +34,7 @@ __all__ = [
     "read_alive",
     "read_uris",
     "remove_subscription",
+    "write_settled",
 ]
 
 MAX_SUBSCRIPTIONS = 1000
@@ -87,24 +88,36 @@ def new_row(
     expires_s: float,
 ) -> Session:
     """Return the row of a session that was opened just now; times in seconds since the epoch."""
-    client_name, client_version = name_and_version(session.client_info)
     return Session(
         id=UUID(session.key),
         digest=digest,
         server=server,
         principal_key=session.principal_key or "",
         user_id=user_id,
-        revision=session.revision.name if session.revision is not None else "",
-        client_name=client_name,
-        client_version=client_version,
-        client_info=session.client_info,
-        capabilities=session.client_capabilities,
+        transport=session.transport,
+        **_settled(session),
         is_initialized=session.is_initialized,
         log_level=session.log_level or "",
         created_at=moment(opened_s),
         last_seen_at=moment(opened_s),
         expires_at=moment(expires_s),
     )
+
+
+def write_settled(session: CoreSession) -> None:
+    """Write down what a handshake settled, of a session whose row is there."""
+    Session.objects.filter(pk=UUID(session.key)).update(**_settled(session))
+
+
+def _settled(session: CoreSession) -> dict[str, Any]:
+    client_name, client_version = name_and_version(session.client_info)
+    return {
+        "revision": session.revision.name if session.revision is not None else "",
+        "client_name": client_name,
+        "client_version": client_version,
+        "client_info": session.client_info,
+        "capabilities": session.client_capabilities,
+    }
 
 
 def find_row(server: str, *, is_known: bool, **lookup: Any) -> Row | None:

@@ -38,6 +38,7 @@ from django_mcp.sessions.rows import (
     read_alive,
     read_uris,
     remove_subscription,
+    write_settled,
 )
 from django_mcp.sessions.sharing import Sharing
 from django_mcp.sessions.writer import note_seen, write_if_alone
@@ -256,6 +257,10 @@ class DatabaseSessions:
             hub.on_tick.append(self._on_tick)
 
     # -- what changes
+
+    async def settle(self, session: Session) -> None:
+        """See `SessionStore.settle`."""
+        await ask_database(lambda: write_settled(session))
 
     async def save(self, session: Session) -> None:
         """See `SessionStore.save`."""

@@ -55,7 +55,8 @@ async def keep_stream(
     if refusal is not None:
         return _refuse(refusal)
     principal_key = getattr(exchange.principal, "key", None)
-    session = Session(uuid.uuid4().hex, server.name, principal_key, ConnectionState())
+    key = uuid.uuid4().hex
+    session = Session(key, server.name, principal_key, ConnectionState(), transport="sse")
     try:
         token = await server.sessions.open(session, exchange)
     except StoreUnavailable:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import httpx
 import pytest
 from mcp import ClientSession
 from mcp.client.sse import sse_client
-from mcp.types import ElicitResult
+from mcp.types import ElicitResult, Implementation
 
 from tests.sites import ROOT, Running, environment, running
 
@@ -62,6 +64,34 @@ async def test_the_official_client_is_served(site: Running, path: str, tool: str
 
     assert tool in [each.name for each in tools.tools]
     assert result.content[0].text in ("hello", "alone")  # type: ignore[union-attr]
+
+
+async def test_who_is_connected_is_written_down(site: Running) -> None:
+    columns = "revision, client_name, client_version"
+    async with (
+        sse_client(address(site, "/sse")) as (reading, writing),
+        ClientSession(reading, writing, client_info=Implementation(name="old", version="7")) as one,
+    ):
+        # Its stream is told of before its name is known.
+        await rows_of(site, "SELECT id FROM django_mcp_stream")
+        await one.initialize()
+        session = f"SELECT {columns}, transport, capabilities FROM django_mcp_session"
+        found = await rows_of(site, f"{session} WHERE client_name = 'old'")
+        streams = f"SELECT {columns} FROM django_mcp_stream WHERE client_name = 'old'"
+        assert await rows_of(site, streams) == [("2025-11-25", "old", "7")]
+
+    assert found == [("2025-11-25", "old", "7", "sse", "{}")]
+
+
+async def rows_of(site: Running, question: str) -> list[Any]:
+    """Return what a process has written down, as soon as there is something."""
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            with closing(sqlite3.connect(site.log.parent / "db.sqlite3")) as database:
+                found = database.execute(question).fetchall()
+            if found:
+                return found
+            await asyncio.sleep(0.1)
 
 
 async def test_a_question_is_asked_on_the_stream(site: Running) -> None:
