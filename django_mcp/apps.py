@@ -39,6 +39,7 @@ class DjangoMCPConfig(AppConfig):
         import_module("django_mcp.tasks.checks")
         import_module("django_mcp.sessions.closing")
         import_module("django_mcp.auth.changes").connect()
+        import_module("django_mcp.push.keys").connect()
         import_module("django_mcp.disabling")
         discover()
         import_module("django_mcp.well_known").connect()

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from django.apps import apps
 from django.core.exceptions import PermissionDenied
+from django.db import router
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _t
@@ -16,6 +17,7 @@ from django_mcp.admin.history import note_action
 from django_mcp.admin.permissions import has_object_backend, may, permission_for
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, Session, Stream
+from django_mcp.push.keys import tell_after_commit
 
 __all__ = ["Outcome", "may_act_on_key", "may_revoke_any", "revoke", "revoke_key"]
 
@@ -46,6 +48,7 @@ def revoke_key(key: APIKey, request: HttpRequest) -> bool:
     # Only one of two who revoke it at once has done so.
     if not APIKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
         return False
+    tell_after_commit(key.prefix, router.db_for_write(APIKey, instance=key))
     note_action(request, APIKey, str(key), _t("Revoked."), key.pk)
     return True
 

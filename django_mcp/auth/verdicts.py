@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Final
+from weakref import WeakSet
 
 from django_mcp.auth.authenticators.base import Rejection
 from django_mcp.auth.principal import Principal
 
-__all__ = ["MAX_AGE_S", "Verdicts"]
+__all__ = ["MAX_AGE_S", "Verdicts", "forget_verdicts", "knows_any"]
 
 MAX_AGE_S: Final = 2.0
-"""How long a verdict may be used; a revocation is heard of that much later."""
+"""How long a verdict may be used; a revocation that nobody tells of counts that much later."""
 
 MAX_ENTRIES: Final = 4096
 """Verdicts of one sort remembered; beyond that all are forgotten, and looked up again."""
@@ -29,6 +30,9 @@ class Verdicts:
         self._max_age_s = min(max_age_s, MAX_AGE_S)
         self._good: dict[Hashable, tuple[float, Principal]] = {}
         self._bad: dict[Hashable, tuple[float, Rejection]] = {}
+        self.changes = 0
+        """How often something was forgotten: what was asked before that must not be remembered."""
+        _all.add(self)
 
     def find(self, key: Hashable) -> Principal | Rejection | None:
         """Return what is remembered of credentials, and still holds; None: ask."""
@@ -51,10 +55,39 @@ class Verdicts:
                 self._bad.clear()
             self._bad[key] = (until, verdict)
 
+    def knows_any(self, kind: str) -> bool:
+        """Tell whether a good verdict of an authenticator's kind may still be used."""
+        now = time.monotonic()
+        return any(
+            now < until and principal.auth is not None and principal.auth.authenticator == kind
+            for until, principal in list(self._good.values())
+        )
+
+    def forget(self, names: Collection[str] | None) -> None:
+        """Forget what is known of clients, by their `client_id`; None: of all."""
+        self.changes += 1
+        for key, (_until, principal) in list(self._good.items()):
+            if names is None or (principal.auth is not None and principal.auth.client_id in names):
+                self._good.pop(key, None)
+
     def clear(self) -> None:
         """Forget all."""
         self._good.clear()
         self._bad.clear()
+
+
+_all: WeakSet[Verdicts] = WeakSet()
+
+
+def forget_verdicts(names: Collection[str] | None) -> None:
+    """Forget what this process remembers of clients, by their `client_id`; None: of all."""
+    for each in list(_all):
+        each.forget(names)
+
+
+def knows_any(kind: str) -> bool:
+    """Tell whether this process remembers any credentials of a kind as good."""
+    return any(each.knows_any(kind) for each in list(_all))
 
 
 def _still_valid(principal: Principal) -> Principal | None:

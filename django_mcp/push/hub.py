@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from django_mcp.auth.verdicts import knows_any
 from django_mcp.push.bus import SiteBus
 from django_mcp.push.shutdown import chain_signals
 from django_mcp.push.upkeep import look_after
@@ -15,18 +16,20 @@ __all__ = ["process_hub"]
 def _make() -> Hub:
     bus = SiteBus()
     hub = Hub(bus)
-    bus.is_wanted = lambda: hub.is_busy
+    # What is remembered of a key must not outlive it for long, though nothing is open.
+    bus.is_wanted = lambda: hub.is_busy or knows_any("api-key")
     hub.on_start.append(chain_signals)
-    hub.on_start.append(_hear_of_permissions)
+    hub.on_start.append(_hear_of_changes)
     hub.on_tick.append(look_after)
     return hub
 
 
-def _hear_of_permissions(hub: Hub) -> None:
-    # It needs the hub itself.
-    from django_mcp.push.access import join
+def _hear_of_changes(hub: Hub) -> None:
+    # They need the hub itself.
+    from django_mcp.push import access, keys
 
-    join(hub)
+    access.join(hub)
+    keys.join(hub)
 
 
 _hub = _make()

@@ -10,7 +10,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, Permission, User
 from django.db import transaction
-from django.test import override_settings
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
 
 from django_mcp import Context, MCPServer
 from django_mcp.auth import APIKeyAuthenticator, Principal
@@ -22,8 +24,10 @@ from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.push.hub import process_hub
 from django_mcp.push.upkeep import look_after
+from django_mcp.server.memory_state import LocalBus
 from django_mcp.test import AsyncMCPClient
-from tests.wire import R4, WireClient
+from tests.auth.asking import admit, bearer, refuse
+from tests.wire import R4, R5, WireClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
 REVISIONS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -124,6 +128,64 @@ async def test_streams_and_calls_end_with_the_credentials(revision: str, end: An
             assert SUBSCRIPTION_ID in result["_meta"]
         await server.anotify_tools_list_changed()
         assert (await stays.next())["method"] == "notifications/tools/list_changed"
+
+
+def revoke_in_the_list(key: APIKey) -> None:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root"))
+    chosen = {"action": "revoke", "_selected_action": [key.pk]}
+    browser.post(reverse("admin:django_mcp_apikey_changelist"), chosen)
+
+
+def revoke_and_save(key: APIKey) -> None:
+    key.revoked_at = timezone.now()
+    key.save()
+
+
+TELLING = pytest.mark.parametrize("end", [revoke_in_the_list, revoke_and_save, APIKey.delete])
+
+
+@TELLING
+def test_a_key_that_was_used_a_moment_ago_is_refused_at_once(end: Any) -> None:
+    server = make_server()
+    key, text = APIKey.objects.issue(user=User.objects.create(username="ann"), name="k")
+    admit(server, bearer(text))
+    end(key)
+
+    assert refuse(server, bearer(text)).status == 401
+
+
+@TELLING
+async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> None:
+    told = asyncio.Queue[Any]()
+    server, hub = make_server(), process_hub()
+    user, key, text = await issue("ann")
+    async with client_of(server, text, R5.name).listen():
+        monkeypatch.setattr(hub, "bus", Heard(told))
+        await sync_to_async(end)(key)
+        message = await asyncio.wait_for(told.get(), 5)
+
+    _, _, other = await issue("bob")
+    prefix = other.split("_")[1]
+    # As it arrives elsewhere, where nothing else tells of it.
+    async with client_of(server, other, R5.name).listen() as goes:
+        await revoke_key(user, await APIKey.objects.aget(prefix=prefix))
+        hub.receive({**message, "names": [f"mcp_{prefix}"]})
+        assert (await sync_to_async(refuse)(server, bearer(other))).status == 401
+        await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+
+
+class Heard(LocalBus):
+    """A bus to other processes, which keeps what is said on it."""
+
+    is_shared = True
+
+    def __init__(self, told: asyncio.Queue[Any]) -> None:
+        self._told = told
+
+    async def send(self, message: Any) -> None:
+        if message["kind"] == "keys":
+            await self._told.put(message)
 
 
 async def test_one_of_a_users_credentials_ends_alone() -> None:

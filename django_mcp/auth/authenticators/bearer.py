@@ -34,8 +34,10 @@ class BearerAuthenticator(Authenticator):
         key = (hashlib.sha256(token.encode("latin-1", "replace")).digest(), self.variant(exchange))
         found = self._verdicts.find(key)
         if found is None and self.is_mine(token):
+            changes = self._verdicts.changes
             found = self._check_scopes(await self.verify(token, exchange))
-            if found is not None:
+            # What was forgotten meanwhile may have been read before it changed.
+            if found is not None and changes == self._verdicts.changes:
                 self._verdicts.remember(key, found)
             if isinstance(found, Principal):
                 # What is remembered keeps its user to itself.
