@@ -83,7 +83,7 @@ class Sight:
             found["callers"] = _callers(now, load.callers)
         if "workers" in self.tables:
             found["workers"] = [_worker(row, now) for row in workers[:SHOWN]]
-            counted["subscriptions"] = Subscription.objects.all()
+            counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
         found["counts"] = _counts(counted)
         if "workers" in self.tables:
             found["counts"]["workers"] = len(workers)

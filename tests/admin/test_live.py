@@ -82,6 +82,15 @@ def test_what_a_dead_worker_left_is_not_shown_as_open(admin: Client):
     assert found["workers"][0]["is_alive"] is False
 
 
+def test_what_a_session_that_expired_wanted_to_hear_of_does_not_count(admin: Client):
+    over = make_session()
+    for session in (over, make_session()):
+        Subscription.objects.create(session=session, uri="x:y", uri_digest=uuid.uuid4().hex)
+    Session.objects.filter(pk=over.pk).update(expires_at=timezone.now())
+
+    assert admin.get(url("live_data")).json()["counts"]["subscriptions"] == 1
+
+
 def test_hostile_names_are_shown_short_and_visible(admin: Client, worker: Worker):
     make_session(client_name=SCRIPT, client_version="9" * 50, principal_key="p" * 128)
 
