@@ -161,7 +161,7 @@ class CatalogueAdmin(Page):
             return Viewer(user=None, username="", revision=revision)
         users: Any = get_user_model()
         try:
-            if not _may_see_users(request):
+            if not _may_see_users(request) or "\0" in username:
                 raise users.DoesNotExist
             user = users._default_manager.get_by_natural_key(username)
         except (users.DoesNotExist, ValueError):
@@ -224,7 +224,7 @@ class CatalogueAdmin(Page):
         needs(request, "change_disabledentry")
         server = get_server(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
-        if kind not in Kind.values:
+        if kind not in Kind.values or "\0" in key:
             raise Http404
         wanted = {"server": server.public_name, "kind": kind, "key": key}
         name = inert(key, 200)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.exceptions import PermissionDenied
 from django.db import connections
 from django.db.transaction import non_atomic_requests
@@ -82,6 +84,17 @@ class Page(Base):
                 **context,
             },
         )
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Return Django's list.
+
+        Raises:
+            IncorrectLookupParameters: a filter asks for what no database takes for a text.
+        """
+        filters = ((name, each) for name, values in request.GET.lists() for each in values)
+        if any("\0" in each for name, each in filters if name != SEARCH_VAR):
+            raise IncorrectLookupParameters
+        return super().get_changelist_instance(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show Django's list, with our tabs above."""

@@ -72,3 +72,33 @@ def test_rows_are_found_by_their_server_and_no_table_is_asked_which_there_are(
     table = model._meta.db_table
     for column in ("server", "revision"):
         assert not any(f'DISTINCT "{table}"."{column}"' in each["sql"] for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (CallRecord, "name"),
+        (CallRecord, "server"),
+        (CallRecord, "revision"),
+        (CallRecord, "outcome__exact"),
+        (Session, "server"),
+        (Session, "transport"),
+        (Stream, "server"),
+        (Task, "revision"),
+        (Task, "status__exact"),
+    ],
+)
+def test_a_filter_by_what_no_database_takes_is_dropped(
+    admin: Client, model: type[Model], name: str
+):
+    address = url(f"{model._meta.model_name}_changelist")
+
+    assert admin.get(address, {name: "\0"}).headers["Location"] == f"{address}?e=1"
+
+
+def test_nobody_and_nothing_is_found_by_a_name_that_no_database_takes(admin: Client):
+    page = admin.get(url("disabledentry_changelist"), {"user": "\0"})
+    assert "There is no such user." in page.content.decode()
+    server = MCPServer("switched").public_name
+    entry = {"server": server, "kind": "tools", "key": "\0", "to": "on"}
+    assert admin.post(url("switch"), entry).status_code == 404
