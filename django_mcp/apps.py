@@ -38,6 +38,8 @@ class DjangoMCPConfig(AppConfig):
         import_module("django_mcp.sessions.checks")
         import_module("django_mcp.tasks.checks")
         import_module("django_mcp.sessions.closing")
+        # It takes the time.
+        import_module("django_mcp.sessions.workers")
         import_module("django_mcp.auth.changes").connect()
         import_module("django_mcp.push.keys").connect()
         import_module("django_mcp.disabling")

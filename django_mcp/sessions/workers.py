@@ -41,6 +41,7 @@ GRACE_S = 10.0
 """How long after the end of its lease a process is forgotten, with its streams. Ours."""
 
 _id: uuid.UUID | None = None
+_started_at = timezone.now()
 _next_renewal_s = 0.0
 _number = 0
 
@@ -76,7 +77,14 @@ def hold_lease(*, is_due: bool = False) -> None:
     key = worker_id()
     if not Worker.objects.filter(pk=key).update(lease_until=lease_until):
         _number += 1
-        row = Worker(pk=key, host=_host(), pid=os.getpid(), lease_until=lease_until)
+        row = Worker(
+            pk=key,
+            host=_host(),
+            pid=os.getpid(),
+            # An idle process has no row for a while.
+            started_at=_started_at,
+            lease_until=lease_until,
+        )
         Worker.objects.bulk_create([row], ignore_conflicts=True)
     # Who could not renew its own lease in time lets the others renew theirs before it judges them.
     is_steady = now_s < _next_renewal_s + LEASE_S
@@ -127,8 +135,8 @@ def _leave() -> None:
 
 def _forget() -> None:
     # After a fork, this is another process.
-    global _id, _next_renewal_s
-    _id, _next_renewal_s = None, 0.0
+    global _id, _next_renewal_s, _started_at
+    _id, _next_renewal_s, _started_at = None, 0.0, timezone.now()
 
 
 def _forget_on_change(*, setting: str, **_kwargs: object) -> None:
