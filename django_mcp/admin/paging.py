@@ -33,7 +33,10 @@ class EstimatingPaginator(BasePaginator):
         """See `Paginator.count`."""
         rows: Any = self.object_list
         if rows.query.where:
-            return int(rows.order_by()[:COUNTED_AT_MOST].count())
+            count = int(rows.order_by()[:COUNTED_AT_MOST].count())
+            if not count and isinstance(rows, SpanQuerySet):
+                rows.is_known_empty = True
+            return count
         ends = _ends(rows, "pk")
         return 0 if ends is None else int(ends[1] - ends[0] + 1)
 
@@ -41,12 +44,21 @@ class EstimatingPaginator(BasePaginator):
 class SpanQuerySet(QuerySet[Any]):
     """Rows of which the date hierarchy offers every period between the first and the last.
 
-    Finding out which of them have rows would read the whole table.
+    Finding out which of them have rows would read the whole table. So may finding the first and the
+    last of a selection, which is done once.
+
+    Attributes:
+        is_known_empty: somebody has counted these very rows, and there were none.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_known_empty = False
+        self._known_ends: dict[str, tuple[Any, Any] | None] = {}
 
     def datetimes(self, field_name: str, kind: str, order: str = "ASC", tzinfo: Any = None) -> Any:
         """Return the periods from the first row to the last, whether they have rows or not."""
-        ends = _ends(self, field_name)
+        ends = self._find_ends(field_name)
         if ends is None:
             return []
         if timezone.is_aware(ends[0]):
@@ -56,9 +68,16 @@ class SpanQuerySet(QuerySet[Any]):
     def aggregate(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return what is asked for; the hierarchy's first and last row by the index."""
         if not args and set(kwargs) == {"first", "last"}:
-            ends = _ends(self, kwargs["first"].source_expressions[0].name) or (None, None)
+            ends = self._find_ends(kwargs["first"].source_expressions[0].name) or (None, None)
             return {"first": ends[0], "last": ends[1]}
         return super().aggregate(*args, **kwargs)
+
+    def _find_ends(self, field: str) -> tuple[Any, Any] | None:
+        if self.is_known_empty:
+            return None
+        if field not in self._known_ends:
+            self._known_ends[field] = _ends(self, field)
+        return self._known_ends[field]
 
 
 def _ends(rows: QuerySet[Any], field: str) -> tuple[Any, Any] | None:

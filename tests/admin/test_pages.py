@@ -317,6 +317,14 @@ def test_the_list_of_calls_never_counts_the_whole_table(admin: Client):
     assert len(counts) == 1
 
 
+@pytest.mark.parametrize(("term", "looked"), [("nobody", 0), ("gre", 1)])
+def test_the_list_looks_once_at_most_for_the_first_call(admin: Client, term: str, looked: int):
+    make_calls(3, name="greet")
+    with CaptureQueriesContext(connection) as asked:
+        admin.get(url("callrecord_changelist"), {"q": term})
+    assert sum(each["sql"].endswith("ASC LIMIT 1") for each in asked) == looked
+
+
 @pytest.mark.parametrize(
     "query",
     [
