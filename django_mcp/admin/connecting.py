@@ -13,10 +13,11 @@ from django.utils import timezone
 
 from django_mcp.admin.texts import inert
 from django_mcp.auth.addresses import origin_of
-from django_mcp.management.commands.mcp_config import WHERE, over_http
+from django_mcp.management.commands.mcp_config import WHERE, needs_key, over_http
 from django_mcp.models import APIKey
 from django_mcp.mounting import find_mounts
 from django_mcp.protocol.json import encode_pretty
+from django_mcp.servers import MCPServer
 from django_mcp.transports.http.view import MCPView
 
 __all__ = ["Endpoint", "OwnKey", "find_endpoints", "find_own_keys"]
@@ -56,7 +57,7 @@ def find_endpoints(request: HttpRequest) -> list[Endpoint]:
         if not mount.is_fixed or not isinstance(mount.view, MCPView):
             continue
         server: Any = mount.view.server
-        found.setdefault(id(server), _describe(server.public_name, origin + mount.path))
+        found.setdefault(id(server), _describe(server, origin + mount.path))
     return list(found.values())
 
 
@@ -80,10 +81,10 @@ def find_own_keys(user: Any) -> list[tuple[str, OwnKey]]:
     ]
 
 
-def _describe(name: str, url: str) -> Endpoint:
-    clients = []
+def _describe(server: MCPServer, url: str) -> Endpoint:
+    name, is_keyed, clients = server.public_name, needs_key(server), []
     for client, where in WHERE.items():
         key = "servers" if client == "vscode" else "mcpServers"
-        entry = {key: {name: over_http(client, url)}}
+        entry = {key: {name: over_http(client, url, needs_key=is_keyed)}}
         clients.append((client, encode_pretty(entry), str(where)))
     return Endpoint(name=name, url=url, clients=clients)

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone, translation
 
@@ -200,6 +200,18 @@ def test_the_connect_page_lists_ones_own_keys_that_work(root: Any, clerk: Any):
     assert "mine&lt;b&gt;" in page
     assert "gone" not in page
     assert "theirs" not in page
+
+
+@override_settings(ROOT_URLCONF="tests.urls")
+def test_the_connect_page_has_a_place_for_a_key(clerk: Any, settings: Any):
+    settings.DJANGO_MCP = {
+        "SYNC_THREADS": 0,
+        "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    }
+    page = signed_in(clerk).get(reverse("admin:django_mcp_connect"))
+
+    texts = {client: text for client, text, _where in page.context["endpoints"][0].clients}
+    assert all("Bearer <your key>" in text for text in texts.values())
 
 
 def test_a_name_is_not_taken_for_markup(root: Any):

@@ -10,6 +10,7 @@ import sys
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -18,6 +19,7 @@ from django.test import override_settings
 from django.utils import translation
 
 from django_mcp import MCPServer
+from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator
 from tests.commands.conftest import ROOT, Run, Shell
 
 
@@ -88,6 +90,32 @@ def test_an_endpoint_is_configured(run: Run, client: str, entry: dict[str, objec
     by_program, _ = run("mcp_config", "--client", client)
     program = next(iter(json.loads(by_program)[key].values()))
     assert program["args"][-1] == "mcp_stdio"
+
+
+@pytest.mark.parametrize(
+    ("client", "place"),
+    [
+        ("claude-desktop", {"env": {"AUTHORIZATION": "Bearer <your key>"}}),
+        *(
+            (client, {"headers": {"Authorization": "Bearer <your key>"}})
+            for client in ("claude-code", "cursor", "vscode", "inspector")
+        ),
+    ],
+)
+def test_where_api_keys_let_in_there_is_a_place_for_one(
+    run: Run, client: str, place: dict[str, object]
+):
+    keyed = MCPServer("keyed", authenticators=[APIKeyAuthenticator()])
+    public = MCPServer("open", authenticators=[APIKeyAuthenticator()], public=True)
+    oauth = MCPServer("oauth", authenticators=[APIKeyAuthenticator(), BearerAuthenticator()])
+
+    def entry_of(server: MCPServer) -> Any:
+        arguments = ("--server", server.public_name, "--http", "https://x.org/mcp")
+        out, _ = run("mcp_config", "--client", client, *arguments)
+        return next(iter(json.loads(out).values()))[server.public_name]
+
+    assert place.items() <= entry_of(keyed).items()
+    assert all("<your key>" not in str(entry_of(server)) for server in (public, oauth))
 
 
 def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):

@@ -17,8 +17,13 @@ from django.core.management.base import (
 )
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator
 from django_mcp.management.shell.base import WRONG_USE, find_pipe_user, find_server
 from django_mcp.protocol.json import JSONObject, encode_pretty
+from django_mcp.servers import MCPServer
+
+KEY_PLACE = "Bearer <your key>"
+"""What stands for the API key, which is shown once and nowhere again."""
 
 WHERE = {
     "claude-desktop": _(
@@ -63,7 +68,9 @@ class Command(BaseCommand):
                     "--user and --superuser are for stdio; over HTTP a client authenticates.",
                     returncode=WRONG_USE,
                 )
-            entry = over_http(options["client"], check_url(options["http"]))
+            entry = over_http(
+                options["client"], check_url(options["http"]), needs_key=needs_key(server)
+            )
         else:
             entry = over_stdio(options["client"], _pipe_options(options))
         key = "servers" if options["client"] == "vscode" else "mcpServers"
@@ -94,17 +101,32 @@ def over_stdio(client: str, options: list[str]) -> JSONObject:
     return entry if client in ("claude-desktop", "cursor") else {"type": "stdio", **entry}
 
 
-def over_http(client: str, url: str) -> JSONObject:
-    """Return the entry that has a client use an endpoint."""
+def over_http(client: str, url: str, *, needs_key: bool = False) -> JSONObject:
+    """Return the entry that has a client use an endpoint, with a place for an API key if it needs one."""
+    headers = {"headers": {"Authorization": KEY_PLACE}} if needs_key else {}
     match client:
         case "claude-desktop":
             # Its configuration file knows programs only; this one carries messages to a URL.
-            return {"command": "npx", "args": ["-y", "mcp-remote", url]}
+            entry: JSONObject = {"command": "npx", "args": ["-y", "mcp-remote", url]}
+            if needs_key:
+                # On Windows it starts programs in a way that breaks arguments at spaces.
+                entry["args"] += ["--header", "Authorization:${AUTHORIZATION}"]
+                entry["env"] = {"AUTHORIZATION": KEY_PLACE}
+            return entry
         case "cursor":
-            return {"url": url}
+            return {"url": url, **headers}
         case "inspector":
-            return {"type": "streamable-http", "url": url}
-    return {"type": "http", "url": url}
+            return {"type": "streamable-http", "url": url, **headers}
+    return {"type": "http", "url": url, **headers}
+
+
+def needs_key(server: MCPServer) -> bool:
+    """Tell whether clients get in with an API key alone: not as nobody, nor with a token they ask for."""
+    gate = server.gate
+    if gate is None or gate.is_public:
+        return False
+    tokens = [each for each in gate.authenticators if isinstance(each, BearerAuthenticator)]
+    return bool(tokens) and all(isinstance(each, APIKeyAuthenticator) for each in tokens)
 
 
 def find_manage() -> tuple[list[str], dict[str, str]]:
