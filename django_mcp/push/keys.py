@@ -31,7 +31,7 @@ MAX_TOLD = 500
 """Keys named in one message; with more of them everything is forgotten."""
 
 _local = threading.local()
-_tasks: set[asyncio.Task[None]] = set()
+_tasks: set[asyncio.Task[object]] = set()
 
 
 def connect() -> None:
