@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
 import uuid
@@ -350,15 +351,17 @@ async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> 
     )
     if refusal is not None:
         return _refuse(None, refusal, refusal.status or 400)
-    bodies = []
-    for message in batch.messages:
-        if type(message) is Request:
-            reply = await _answer_request(server, message, exchange)
-        else:
-            reply = await _take(server, message, exchange)
-        if reply.body is not None:
-            bodies.append(reply.body)
+    members = (_answer(server, each, _part_of(exchange)) for each in batch.messages)
+    replies = await asyncio.gather(*members)
+    bodies = [reply.body for reply in replies if reply.body is not None]
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
+
+
+def _part_of(exchange: Exchange) -> Exchange:
+    """Return the exchange of one member of a batch, which runs and is cancelled by itself."""
+    part = copy.copy(exchange)
+    part.timers = None
+    return part
 
 
 async def _settle(ctx: Context[Any]) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from django_mcp.protocol.json import decode, encode
@@ -233,6 +236,47 @@ async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None
             assert (reply.status, answer["error"]["code"]) == (400, -32600)
     quiet = await WireClient(server, R2).post(encode(batch[1:2]), {})
     assert (quiet.status, quiet.body) == (202, None)
+
+
+@pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
+async def test_members_of_a_batch_run_together_and_are_cancelled_one_by_one() -> None:
+    """RPC-10"""
+    server = MCPServer("tests")
+    meeting = asyncio.Barrier(2)
+
+    @server.tool
+    async def meet() -> str:
+        await meeting.wait()
+        return "met"
+
+    @server.tool
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return "?"
+
+    def call(id: str, name: str) -> dict[str, Any]:
+        params = {"name": name, "arguments": {}}
+        return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+    cancel = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": "c"},
+    }
+    client = WireClient(server, R2)
+    await client.open()
+    async with asyncio.timeout(10):
+        batch = [call("a", "meet"), call("c", "wait"), cancel, call("b", "meet"), call("c", "meet")]
+        reply = await client.post(
+            encode(batch),
+            {"mcp-protocol-version": R2.name, "mcp-session-id": str(client.session_id)},
+        )
+
+    answers = decode(reply.body or b"")
+    assert [each["id"] for each in answers] == ["a", "c", "b", "c"]
+    assert [each["result"]["content"][0]["text"] for each in answers[::2]] == ["met", "met"]
+    assert "error" in answers[1]
+    assert answers[3]["error"]["code"] == -32600
 
 
 async def test_handle_takes_a_parsed_message(server: MCPServer) -> None:
