@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.admitting import find_wait_s, network_of, too_many
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.sessions import NO_STORE
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -45,7 +47,11 @@ class FailedAttempts:
         if rate is None or not exchange.address:
             return None
         network = network_of(exchange.address)
-        wait_s = await find_wait_s(self._server, [(f"failures {network}", rate)])
+        try:
+            wait_s = await find_wait_s(self._server, [(f"failures {network}", rate)])
+        except StoreUnavailable:
+            # Without a count whoever guesses could go on.
+            return Reply(503, encode_error(None, NO_STORE), NO_STORE.headers)
         if wait_s is None:
             return None
         self._waiting.pop(network, None)

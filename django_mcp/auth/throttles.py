@@ -12,8 +12,12 @@ from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.push.bus import Warner
+from django_mcp.server.interfaces import StoreUnavailable
 
 __all__ = ["CacheCounter"]
+
+_trouble = Warner()
 
 
 class CacheCounter:
@@ -21,7 +25,12 @@ class CacheCounter:
 
     async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
         """See `RateCounter.add`."""
-        return await run_in_pool(partial(_add, keys))
+        try:
+            return await run_in_pool(partial(_add, keys))
+        except Exception as error:
+            # Each kind of cache has errors of its own.
+            _trouble.warn("Could not count for the throttles: %r", error)
+            raise StoreUnavailable from error
 
 
 def _add(keys: Sequence[tuple[str, int]]) -> list[int]:

@@ -186,7 +186,7 @@ class Language(Protocol):
 
 
 class StoreUnavailable(Exception):
-    """What sessions are kept in does not answer now; the client is told to come again."""
+    """What sessions or counts are kept in does not answer now; the client is told to come again."""
 
 
 class SessionStore(Protocol):

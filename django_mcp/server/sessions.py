@@ -185,7 +185,7 @@ UNKNOWN_SESSION = Refusal(
 )
 NO_STORE = Refusal(
     code=INTERNAL_ERROR,
-    message="Sessions cannot be read now: try again",
+    message="The server cannot look this up now: try again",
     status=503,
     headers=((b"retry-after", b"2"),),
 )

@@ -24,6 +24,7 @@ from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
 from tests.wire import R5, headers_for, message
 
 LOCMEM = "django.core.cache.backends.locmem.LocMemCache"
+REDIS = "django.core.cache.backends.redis.RedisCache"
 
 
 class Counted(LocMemCache):
@@ -277,6 +278,24 @@ async def test_no_credentials_are_no_failure_and_good_ones_are_not_counted() -> 
     assert [await present(server, None) for _ in range(4)] == [401] * 4
     assert [await present(server, "right") for _ in range(4)] == [200] * 4
     assert Counted.uses == 0
+
+
+async def test_nobody_passes_uncounted_while_the_cache_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nowhere = {"default": {"BACKEND": REDIS, "LOCATION": "redis://127.0.0.1:9/0"}}
+    with override_settings(CACHES=nowhere):
+        server = guarded(throttle={"failures": "1/m", "principal": "9/m"})
+        assert [await present(server, "wrong") for _ in range(3)] == [503] * 3
+        throttled = make_server()
+        reply = await call(throttled, "slow")
+        assert (await call(throttled, "free")).status == 200
+
+    assert reply.status == 503
+    assert dict(reply.headers)[b"retry-after"] == b"2"
+    told = [each for each in caplog.records if "throttles" in each.message]
+    assert len(told) == 1
+    assert all(each.exc_info is None for each in caplog.records)
 
 
 async def test_nothing_is_counted_unless_the_site_says_so() -> None:

@@ -177,7 +177,7 @@ async def test_while_the_database_is_down_clients_are_told_to_come_again(
         assert {status for status, _ in answers} == {503}
         assert answers[0][1] == {
             "code": -32603,
-            "message": "Sessions cannot be read now: try again",
+            "message": "The server cannot look this up now: try again",
         }
         asked = ToBroken.asked
         assert 0 < asked < 20
