@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -24,6 +24,7 @@ from django_mcp.server.offers import WHOLE, Offer, Requirements
 
 if TYPE_CHECKING:
     from django_mcp.auth.authenticators.base import Authenticator
+    from django_mcp.handlers.breaker import Breaker
     from django_mcp.protocol.errors import Refusal
 
 __all__ = ["DjangoAccess", "permissions_changed"]
@@ -33,6 +34,9 @@ MAX_AGE_S = 2.0
 
 MAX_KEPT = 10_000
 """Principals whose permissions are kept in a process, for each server."""
+
+TIMEOUT_S = 5.0
+"""How long a request waits for the permissions of its user. Ours."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +68,13 @@ class DjangoAccess:
         self._changes = 0
         self._lock = threading.Lock()
         _policies.add(self)
+
+    @cached_property
+    def _breaker(self) -> Breaker:
+        # Loads the machinery of databases, which importing a server must not.
+        from django_mcp.handlers.breaker import Breaker
+
+        return Breaker("The database of the permissions", timeout_s=TIMEOUT_S)
 
     def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
         """See `AccessPolicy.find_offer`."""
@@ -100,7 +111,8 @@ class DjangoAccess:
 
     async def _load(self, principal: Any, requirements: Requirements, name: str | None) -> Offer:
         changes, user = self._changes, user_of(principal)
-        granted, may_keep = await run_in_pool(partial(_load, user, requirements.all_rules))
+        load = partial(_load, user, requirements.all_rules)
+        granted, may_keep = await self._breaker.run(load, run_in_pool)
         tools = _allowed_tools(principal)
         offer = Offer(requirements, granted, tools)
         if name is not None and may_keep:

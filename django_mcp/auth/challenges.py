@@ -56,7 +56,8 @@ def unauthorized(
     """
     refusal = Refusal(code=INVALID_REQUEST, message=reason)
     if status not in (400, 401) and error is None:
-        return Reply(status, encode_error(None, refusal))
+        retry = ((b"retry-after", b"2"),) if status == 503 else ()
+        return Reply(status, encode_error(None, refusal), retry)
     challenges = tuple(
         (b"www-authenticate", text.encode("latin-1", "replace"))
         for text in _challenges(exchange, error, reason if error else None, scopes)

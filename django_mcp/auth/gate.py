@@ -14,13 +14,14 @@ from django_mcp.auth.authenticators.base import Authenticator, Rejection
 from django_mcp.auth.challenges import unauthorized
 from django_mcp.auth.credentials import CREDENTIAL_HEADERS, find_fault, has_authorization
 from django_mcp.auth.failures import FailedAttempts
-from django_mcp.auth.principal import Principal
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.handlers.threads import run_in_pool, through_breaker
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
+from django_mcp.push.bus import Warner
 from django_mcp.registry.arguments import is_async_callable
 from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.interfaces import StoreUnavailable
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["Gate", "load_authenticators"]
 
 logger = logging.getLogger("django_mcp")
+
+TIMEOUT_S = 10.0
+"""How long a request waits for what an authenticator does in a thread. Ours."""
+
+_trouble = Warner()
 
 
 class Gate:
@@ -121,6 +127,7 @@ class Gate:
 
 
 _DEACTIVATED = Rejection(reason="The account was deactivated")
+_UNREADABLE = Rejection(reason="Credentials cannot be checked now", error=None, status=503)
 _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
 
 
@@ -136,12 +143,27 @@ def _closed(remedy: str) -> Reply:
 
 
 def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[Any]]:
-    authenticate = authenticator.authenticate
-    if is_async_callable(authenticate):
-        return authenticate
+    """Return what asks an authenticator, and rejects when no database answers that."""
+    # Loads the machinery of databases, which importing a server must not.
+    from django_mcp.handlers.breaker import DOWN, Breaker
 
-    async def ask(exchange: Exchange) -> Principal | Rejection | None:
-        return await run_in_pool(partial(authenticate, exchange))
+    # One each: those that need no database, or another one, go on.
+    breaker = Breaker(f"What {type(authenticator).__name__} reads", timeout_s=TIMEOUT_S)
+    authenticate = authenticator.authenticate
+    is_async = is_async_callable(authenticate)
+
+    async def ask(exchange: Exchange) -> Any:
+        with through_breaker(breaker):
+            try:
+                if is_async:
+                    return await authenticate(exchange)
+                return await run_in_pool(partial(authenticate, exchange))
+            except StoreUnavailable:
+                return _UNREADABLE
+            except DOWN as error:
+                # It went to the database by a way of its own.
+                _trouble.warn("Credentials cannot be checked: %r", error)
+                return _UNREADABLE
 
     return ask
 

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
@@ -19,7 +19,10 @@ from django_mcp.conf import settings
 from django_mcp.handlers.pool import LoopPool
 from django_mcp.server.context import Context
 
-__all__ = ["ThreadScope", "in_calling_thread", "run_in_pool", "run_later"]
+if TYPE_CHECKING:
+    from django_mcp.handlers.breaker import Breaker
+
+__all__ = ["ThreadScope", "in_calling_thread", "run_in_pool", "run_later", "through_breaker"]
 
 T = TypeVar("T")
 
@@ -31,6 +34,9 @@ _is_in_handler: contextvars.ContextVar[bool] = contextvars.ContextVar(
 )
 _runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_runs_in_place", default=False
+)
+_breaker: contextvars.ContextVar[Breaker | None] = contextvars.ContextVar(
+    "django_mcp_breaker", default=None
 )
 
 
@@ -58,7 +64,15 @@ async def run_in_pool(function: Callable[[], T]) -> T:
 
     These have a few threads of their own: who a client is, and whether its session goes on, must not
     wait for handlers that are slow.
+
+    Raises:
+        StoreUnavailable: it runs through a breaker, and the database does not answer.
     """
+    breaker = _breaker.get()
+    return await (_hop(function) if breaker is None else breaker.run(function, _hop))
+
+
+async def _hop(function: Callable[[], T]) -> T:
     lanes = _lanes or _open_lanes()
     lane = lanes.nested if _runs_in_place.get() else lanes.ours
     return cast(T, await lane(function, None))
@@ -78,6 +92,16 @@ def run_later(function: Callable[[], object]) -> None:
         return
 
     lanes.our_pool.leave(lambda: run_with_connections(function, lambda: False))
+
+
+@contextmanager
+def through_breaker(breaker: Breaker) -> Iterator[None]:
+    """Have what `run_in_pool` runs go through a breaker: a silent database must not fill the threads."""
+    token = _breaker.set(breaker)
+    try:
+        yield
+    finally:
+        _breaker.reset(token)
 
 
 @contextmanager

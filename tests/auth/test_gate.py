@@ -10,6 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ImproperlyConfigured
+from django.db import InterfaceError, OperationalError
 from django.test import override_settings
 
 from django_mcp import MCPServer, default_server
@@ -136,6 +137,33 @@ def test_an_authenticator_may_ask_by_an_object_that_waits():
         authenticate = Ask()
 
     assert admit(server_with(Asking())).key == "object:me"
+
+
+def test_a_database_that_is_away_is_asked_once_in_a_while_and_keeps_nobody_else_out(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """RFC 9110 section 15.6.4"""
+    monkeypatch.setattr("django_mcp.handlers.breaker.PAUSE_S", 3600)
+
+    class Away(InThread):
+        asked = 0
+
+        def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
+            type(self).asked += 1
+            raise OperationalError("away")
+
+    class AwayAsync(Authenticator):
+        async def authenticate(self, exchange: Exchange) -> Principal | None:
+            raise InterfaceError("away")
+
+    refused = [refuse(server_with(AwayAsync()))]
+    server = server_with(Known(), Away())
+    refused += [refuse(server) for _ in range(3)]
+
+    assert [each.status for each in refused] == [503] * 4
+    assert {dict(each.headers).get(b"retry-after") for each in refused} == {b"2"}
+    assert Away.asked == 1
+    assert admit(server, bearer("good")).key == "known:1"
 
 
 @pytest.mark.django_db

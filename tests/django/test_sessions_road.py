@@ -13,12 +13,12 @@ from django.db.models import Model
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer
+from django_mcp.handlers.breaker import Breaker
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import DisabledEntry, Session, SessionItem
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
 from django_mcp.server.exchange import Exchange
-from django_mcp.sessions.database import _Breaker
 from tests.django.session_sites import ToFirst
 from tests.wire import R4, R5, WireClient, headers_for
 
@@ -50,7 +50,8 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         {"default": {}, "broken": wrong}
     )["broken"]
     monkeypatch.setattr(ToBroken, "asked", 0)
-    monkeypatch.setattr("django_mcp.sessions.database._breaker", _Breaker())
+    breaker = Breaker("The database", timeout_s=5.0)
+    monkeypatch.setattr("django_mcp.sessions.database._breaker", breaker)
     yield
     del connections.settings["broken"]
 
@@ -165,7 +166,7 @@ async def test_while_the_database_is_down_clients_are_told_to_come_again(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
     """And one request finds out whether it is back, so that the others wait for nothing."""
-    monkeypatch.setattr("django_mcp.sessions.database.PAUSE_S", 3600)
+    monkeypatch.setattr("django_mcp.handlers.breaker.PAUSE_S", 3600)
     server, other = make_server(), make_server()
     client = WireClient(server, R4)
     await client.open()
@@ -204,7 +205,7 @@ INIT = {
 async def test_503_says_when_to_come_again_on_every_verb(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("django_mcp.sessions.database.PAUSE_S", 0)
+    monkeypatch.setattr("django_mcp.handlers.breaker.PAUSE_S", 0)
     server = make_server()
     headers = {**headers_for({"method": ""}, R4), "mcp-session-id": "x" * 43}
 
