@@ -39,6 +39,7 @@ from django_mcp.server.methods import METHODS
 from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
 from django_mcp.server.sessions import (
+    ALREADY_INITIALIZED,
     NO_STORE,
     Session,
     join_at_hand,
@@ -172,8 +173,9 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     revision = ctx.rules
     exchange.cancels_on_disconnect = revision.disconnect_cancels
     kept = exchange.connection
-    if kept is not None and request.id in kept.in_flight:
-        return _refuse(request.id, _DUPLICATE_ID, 400)
+    again = _find_repeated(request, kept)
+    if again is not None:
+        return _refuse(request.id, again, 400)
     may_be_ended = kept is not None or exchange.principal is not ANONYMOUS
     if may_be_ended:
         _note_running(ctx)
@@ -200,6 +202,16 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
     if request.method == "initialize" and kept is None and exchange.headers is not None:
         return await _open_session(server, exchange, request, ctx.connection, reply)
     return reply
+
+
+def _find_repeated(request: Request, kept: ConnectionState | None) -> Refusal | None:
+    """Return why a request of a connection cannot be made again; None: it is not."""
+    if kept is None:
+        return None
+    if request.id in kept.in_flight:
+        return _DUPLICATE_ID
+    is_settled = isinstance(kept, Session) and kept.revision is not None
+    return ALREADY_INITIALIZED if is_settled and request.method == "initialize" else None
 
 
 def _is_early(request: Request, exchange: Exchange, connection: ConnectionState) -> bool:

@@ -214,6 +214,10 @@ class SessionStore(Protocol):
         """Return the session with this public key, as it is now; None when it is over."""
         ...
 
+    async def has_stream(self, session: Session) -> bool:
+        """Tell whether a stream of the session is open, or may have been opened just now, anywhere."""
+        ...
+
     async def settle(self, session: Session) -> None:
         """Keep what the handshake settled, of a session that was opened before it."""
         ...

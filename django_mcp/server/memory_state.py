@@ -113,6 +113,10 @@ class MemorySessions:
         kept = self._by_digest.get(digest) if digest is not None else None
         return kept.session if kept is not None and not self._is_over(kept, self._clock()) else None
 
+    async def has_stream(self, session: Session) -> bool:
+        """See `SessionStore.has_stream`."""
+        return bool(self._hub.streams_of(session.key))
+
     async def settle(self, session: Session) -> None:
         """See `SessionStore.settle`."""
 

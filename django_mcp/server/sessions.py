@@ -148,9 +148,12 @@ def is_token(token: str) -> bool:
     return len(token) <= MAX_TOKEN and token.isascii()
 
 
-def _is_for(session: Session, server: MCPServer, exchange: Exchange) -> bool:
+def _is_for(
+    session: Session, server: MCPServer, exchange: Exchange, transport: str = "http"
+) -> bool:
     return (
         not session.is_ended
+        and session.transport == transport
         and session.principal_key == getattr(exchange.principal, "key", None)
         and session.server_name == server.name
     )
@@ -164,13 +167,19 @@ def _needs_none(headers: Headers, message: Message | Batch) -> bool:
     return is_stateless(message.method, headers.get(PROTOCOL_VERSION), version)
 
 
-async def find_session(server: MCPServer, exchange: Exchange, token: str) -> Session | None:
-    """Return the session with this id; None when it is unknown, ended or somebody else's."""
+async def find_session(
+    server: MCPServer, exchange: Exchange, token: str, *, transport: str = "http"
+) -> Session | None:
+    """Return the session with this id; None when it is unknown, ended or somebody else's.
+
+    One that another transport carries is unknown as well.
+    """
     sessions = server.sessions
     if not is_token(token):
         return None
     session = sessions.peek(token) or await sessions.find(token)
-    return session if session is not None and _is_for(session, server, exchange) else None
+    is_theirs = session is not None and _is_for(session, server, exchange, transport)
+    return session if is_theirs else None
 
 
 NO_SESSION_ID = Refusal(
@@ -188,6 +197,9 @@ NO_STORE = Refusal(
     message="The server cannot look this up now: try again",
     status=503,
     headers=((b"retry-after", b"2"),),
+)
+ALREADY_INITIALIZED = Refusal(
+    code=INVALID_REQUEST, message="This connection is initialized already", status=400
 )
 _ALREADY_OPEN = Refusal(
     code=INVALID_REQUEST,

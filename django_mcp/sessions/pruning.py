@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from django_mcp.models.sessions import Session
+from django_mcp.models.sessions import Session, Stream
 from django_mcp.server.sessions import Closing
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.rows import moment
 
-__all__ = ["AT_ONCE", "expired_sessions", "prune_sessions", "prune_some"]
+__all__ = ["AT_ONCE", "expired_sessions", "lost_sessions", "prune_sessions", "prune_some"]
 
 AT_ONCE = 500
 """Rows of a kind deleted at a time, so that nobody waits for long."""
 
 SLACK_S = 60.0
 """How much later than it was seen a session may have been in use: that is written now and then."""
+
+LOST_AFTER_S = 20.0
+"""How old a session is at least whose stream must have a row by now, if it is open. Ours."""
 
 
 def expired_sessions(
@@ -36,14 +39,30 @@ def expired_sessions(
     return rows.exclude(server__in=others_than) if server is None else rows.filter(server=server)
 
 
-def prune_sessions(rows: QuerySet[Session], closed: Closed = tell_closed) -> int:
+def lost_sessions(now_s: float, *, server: str | None = None) -> QuerySet[Session]:
+    """Return the sessions of HTTP+SSE whose stream went with its process, of one server or of all.
+
+    Args:
+        now_s: seconds since the epoch.
+    """
+    streams = Stream.objects.filter(session_id=OuterRef("pk"))
+    rows = Session.objects.filter(
+        ~Exists(streams), transport="sse", created_at__lt=moment(now_s - LOST_AFTER_S)
+    )
+    return rows if server is None else rows.filter(server=server)
+
+
+def prune_sessions(
+    rows: QuerySet[Session], closed: Closed = tell_closed, reason: Closing = Closing.EXPIRED
+) -> int:
     """Delete up to `AT_ONCE` of these sessions; return how many."""
     keys = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
-    return len(close_sessions(keys, Closing.EXPIRED, closed)) if keys else 0
+    return len(close_sessions(keys, reason, closed)) if keys else 0
 
 
 def prune_some(server: str, now_s: float, idle_s: float, closed: Closed = tell_closed) -> None:
     """Delete a little of everything that is over. For every process that keeps sessions."""
     prune_sessions(expired_sessions(now_s, idle_s, server=server), closed)
+    prune_sessions(lost_sessions(now_s, server=server), closed, Closing.STREAM)
     prune_answers(limit=AT_ONCE)
     prune_events(limit=AT_ONCE)

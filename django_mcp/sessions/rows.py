@@ -15,7 +15,7 @@ from django.db import connections
 from django.db.models import BooleanField, Count, Max, QuerySet
 from django.db.models.expressions import RawSQL
 
-from django_mcp.models.sessions import Session, Subscription
+from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.sessions import Closing
 from django_mcp.server.sessions import Session as CoreSession
@@ -28,6 +28,7 @@ __all__ = [
     "Tally",
     "add_subscription",
     "find_row",
+    "has_live_stream",
     "insert_session",
     "moment",
     "new_row",
@@ -40,6 +41,9 @@ __all__ = [
 MAX_SUBSCRIPTIONS = 1000
 MAX_URI_LENGTH = 4096
 """Bounds on what one session is subscribed to. Ours."""
+
+YOUNG_S = 10.0
+"""How long after its beginning a session may have a stream that no row tells of. Ours."""
 
 CHUNK = 500
 """Sessions asked for in one statement."""
@@ -54,7 +58,16 @@ RECOUNT_S = 5.0
 """How old the number of all sessions may be that a process goes by."""
 
 _NARROW = ("pk", "is_initialized", "log_level", "last_seen_at", "expires_at")
-_WHOLE = (*_NARROW, "principal_key", "revision", "client_info", "capabilities", "user_id", "digest")
+_WHOLE = (
+    *_NARROW,
+    "principal_key",
+    "revision",
+    "client_info",
+    "capabilities",
+    "user_id",
+    "digest",
+    "transport",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,6 +149,16 @@ def find_row(server: str, *, is_known: bool, **lookup: Any) -> Row | None:
         seen_s=seen.timestamp(),
         expires_s=expires.timestamp(),
         identity=rest or None,
+    )
+
+
+def has_live_stream(key: str, now_s: float) -> bool:
+    """Tell whether a process that is alive has a stream of a session, or may have one by now."""
+    streams = Stream.objects.filter(session_id=UUID(key), worker__lease_until__gt=moment(now_s))
+    return (
+        streams.exists()
+        # The rows of streams are written some seconds after they were opened.
+        or Session.objects.filter(pk=UUID(key), created_at__gt=moment(now_s - YOUNG_S)).exists()
     )
 
 

@@ -33,6 +33,7 @@ from django_mcp.sessions.rows import (
     Tally,
     add_subscription,
     find_row,
+    has_live_stream,
     insert_session,
     new_row,
     read_alive,
@@ -256,6 +257,10 @@ class DatabaseSessions:
         if self._on_tick not in hub.on_tick:
             hub.on_tick.append(self._on_tick)
 
+    async def has_stream(self, session: Session) -> bool:
+        """See `SessionStore.has_stream`."""
+        return await ask_database(lambda: has_live_stream(session.key, self._clock()))
+
     # -- what changes
 
     async def settle(self, session: Session) -> None:
@@ -354,10 +359,9 @@ class DatabaseSessions:
                 hub.set_subscriptions(session, uris)
 
     def _held(self, hub: Hub) -> Iterator[Session]:
-        server = self._server()
         for session in list(hub.sessions.values()):
-            is_held = session.in_flight or hub.streams_of(session.key)
-            if is_held and session.server_name == server and isinstance(session.state, _Known):
+            is_ours = session.server_name == self._server() and isinstance(session.state, _Known)
+            if is_ours and (session.in_flight or hub.streams_of(session.key)):
                 yield session
 
     def _prune_sometimes(self, now_s: float) -> None:
@@ -386,7 +390,8 @@ def _to_session(row: Row, server: str) -> Session | None:
         client_info=found["client_info"],
         client_capabilities=found["capabilities"],
     )
-    session = Session(row.key, server, found["principal_key"] or None, settled)
+    principal_key = found["principal_key"] or None
+    session = Session(row.key, server, principal_key, settled, transport=found["transport"])
     session.state = _Known(found["digest"], found["user_id"])
     return session
 

@@ -16,10 +16,11 @@ from django_mcp.handlers.states import prune_states
 from django_mcp.models import KeptState, Session, Task, UsedState
 from django_mcp.pages.visits import prune_visits
 from django_mcp.push.database_bus import prune_messages
+from django_mcp.server.sessions import Closing
 from django_mcp.servers import all_servers
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
-from django_mcp.sessions.pruning import AT_ONCE, expired_sessions, prune_sessions
+from django_mcp.sessions.pruning import AT_ONCE, expired_sessions, lost_sessions, prune_sessions
 from django_mcp.sessions.workers import prune_workers
 from django_mcp.tasks import prune_tasks
 
@@ -50,13 +51,16 @@ class Command(BaseCommand):
 
 def _prune() -> dict[str, int]:
     now = datetime.now(UTC)
+    processes = _until_none(prune_workers)
+    lost = lost_sessions(now.timestamp())
     return {
         "sessions": sum(
             _until_none(partial(prune_sessions, rows)) for rows in _expired(now.timestamp())
-        ),
+        )
+        + _until_none(partial(prune_sessions, lost, reason=Closing.STREAM)),
         "questions": _until_none(lambda: prune_answers(limit=AT_ONCE)),
         "events": _until_none(lambda: prune_events(limit=AT_ONCE)),
-        "processes": _until_none(prune_workers),
+        "processes": processes,
         "states": _until_none(prune_states),
         "pages": _until_none(prune_visits),
         "messages": _until_none(prune_messages),
@@ -70,7 +74,13 @@ def _count() -> dict[str, int]:
     now = datetime.now(UTC)
     states = [KeptState.objects, UsedState.objects]
     return {
-        "sessions": sum(rows.count() for rows in _expired(now.timestamp())),
+        "sessions": len(
+            {
+                key
+                for rows in (*_expired(now.timestamp()), lost_sessions(now.timestamp()))
+                for key in rows.values_list("pk", flat=True)
+            }
+        ),
         "questions": prune_answers(limit=0, is_dry_run=True),
         "events": prune_events(limit=0, is_dry_run=True),
         "processes": prune_workers(is_dry_run=True),

@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
+from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Malformed, decode_message, encode_error
 from django_mcp.server.connection import ConnectionState
@@ -34,7 +36,25 @@ logger = logging.getLogger("django_mcp")
 
 TOKEN = "session_id"  # noqa: S105 - the name of a query parameter
 
-_ways: WeakKeyDictionary[Session, tuple[MCPServer, Sink, Any]] = WeakKeyDictionary()
+SSE = "sse"
+"""What the sessions of this transport say that they are carried by."""
+
+MAX_PASSED_BYTES = 30 * 1024
+"""Of a message that goes to another process by itself; in JSON it may take twice as much. Ours."""
+
+KEPT_S = 60.0
+"""How long a larger one is kept for that process. Ours."""
+
+
+class _Way(NamedTuple):
+    """How to serve a connection: `exchange` is that of the GET that opened the stream."""
+
+    server: MCPServer
+    sink: Sink
+    exchange: Exchange
+
+
+_ways: WeakKeyDictionary[Session, _Way] = WeakKeyDictionary()
 """How to serve the connections whose streams are in this process."""
 
 _running: set[asyncio.Task[None]] = set()
@@ -56,7 +76,7 @@ async def keep_stream(
         return _refuse(refusal)
     principal_key = getattr(exchange.principal, "key", None)
     key = uuid.uuid4().hex
-    session = Session(key, server.name, principal_key, ConnectionState(), transport="sse")
+    session = Session(key, server.name, principal_key, ConnectionState(), transport=SSE)
     try:
         token = await server.sessions.open(session, exchange)
     except StoreUnavailable:
@@ -65,7 +85,7 @@ async def keep_stream(
         return _refuse(token)
     server.connection_observer.session_opened(session)
     exchange.connection = session
-    _ways[session] = (server, sink, exchange.principal)
+    _ways[session] = _Way(server, sink, exchange)
     server.hub.on("legacy", _take_passed_on(server))
     stream = PushStream(
         kind=StreamKind.LEGACY,
@@ -93,49 +113,120 @@ async def _end(server: MCPServer, session: Session) -> None:
 
 async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Reply:
     """Take a message for the stream that `token` belongs to; its answer goes there."""
+    message = decode_message(exchange.body)
     try:
-        session = await find_session(server, exchange, token)
+        session = await find_session(server, exchange, token, transport=SSE)
+        if session is None:
+            return _refuse(UNKNOWN_SESSION)
+        if isinstance(message, Malformed):
+            return Reply(400, encode_error(message.id, message.refusal))
+        if session in _ways:
+            _serve(session, exchange.body, exchange)
+            return Reply(202)
+        if not await server.sessions.has_stream(session):
+            # The process that it was open in was killed.
+            return _refuse(UNKNOWN_SESSION)
     except StoreUnavailable:
         return _refuse(NO_STORE)
-    if session is None:
-        return _refuse(UNKNOWN_SESSION)
-    message = decode_message(exchange.body)
-    if isinstance(message, Malformed):
-        return Reply(400, encode_error(message.id, message.refusal))
-    if session in _ways:
-        _serve(session, exchange.body)
-    else:
-        server.join_hub().tell("legacy", session=session.key, body=exchange.body.decode())
+    return await _pass_on(server, session, exchange.body)
+
+
+async def _pass_on(server: MCPServer, session: Session, body: bytes) -> Reply:
+    """Send a message to the process that has the stream, and say so if that cannot be done."""
+    bus = server.join_hub().bus
+    if not bus.is_shared:
+        return _refuse(_OUT_OF_REACH)
+    message: JSONObject = {"kind": "legacy", "session": session.key}
+    try:
+        if len(body) <= MAX_PASSED_BYTES:
+            message["body"] = body.decode()
+        else:
+            until_s = server.clock() + KEPT_S
+            message["kept"] = await server.states.keep(session.key, body, until_s)
+        await bus.send(message)
+    except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
+        logger.warning("Could not pass a message on to its stream: %r", error)
+        return _refuse(_OUT_OF_REACH)
     return Reply(202)
 
 
 def _take_passed_on(server: MCPServer) -> Any:
     def take(message: JSONObject) -> None:
         session = server.hub.sessions.get(message["session"])
-        if session is not None and session in _ways:
-            _serve(session, message["body"].encode())
+        way = _ways.get(session) if session is not None else None
+        if session is None or way is None:
+            return
+        if "kept" in message:
+            _begin(_answer_kept(session, way, message["kept"]))
+        else:
+            _serve(session, message["body"].encode(), way.exchange)
 
     return take
 
 
-def _serve(session: Session, body: bytes) -> None:
-    task = asyncio.get_running_loop().create_task(_answer(session, body))
+async def _answer_kept(session: Session, way: _Way, reference: str) -> None:
+    try:
+        body = await way.server.states.find(session.key, reference)
+    except Exception:
+        logger.exception("Could not read a message that was passed on")
+        return
+    if body is not None:
+        await _answer(session, body, way.exchange)
+
+
+def _serve(session: Session, body: bytes, asked: Exchange) -> None:
+    _begin(_answer(session, body, asked))
+
+
+def _begin(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
-async def _answer(session: Session, body: bytes) -> None:
-    server, sink, principal = _ways[session]
+async def _answer(session: Session, body: bytes, asked: Exchange) -> None:
+    """Answer a message on its stream, in the surroundings of an HTTP request.
+
+    That is the request that brought it or, where another process took it, the stream's own.
+    """
+    way = _ways.get(session)
+    if way is None:
+        return
     exchange = Exchange(
-        body=body, connection=session, sink=sink, can_stream=True, principal=principal
+        body=body,
+        headers=_without_rules(asked.headers),
+        principal=way.exchange.principal,
+        address=asked.address,
+        can_stream=True,
+        build_request=asked.build_request,
+        sink=way.sink,
+        url_kwargs=asked.url_kwargs,
+        connection=session,
     )
+    exchange.gate = asked.gate
     try:
-        reply = await server.answer(exchange)
-        if reply.body is not None:
-            await sink.send(reply.body)
+        reply = await way.server.answer(exchange)
+        if reply.body is not None and not reply.is_dispensable:
+            await way.sink.send(reply.body)
     except Exception:
         logger.exception("Could not serve a message")
 
 
+def _without_rules(headers: Headers | None) -> Headers:
+    """Return headers without those of Streamable HTTP, which mean nothing here."""
+    found = Headers([] if headers is None else list(headers.by_name.items()))
+    for name in (PROTOCOL_VERSION, SESSION_ID, LAST_EVENT_ID):
+        found.discard(name)
+    return found
+
+
 def _refuse(refusal: Refusal) -> Reply:
     return Reply(refusal.status or 400, encode_error(None, refusal), refusal.headers)
+
+
+_OUT_OF_REACH = Refusal(
+    code=INTERNAL_ERROR,
+    message="The stream is at another process, which cannot be reached now: try again",
+    status=503,
+    headers=((b"retry-after", b"2"),),
+)

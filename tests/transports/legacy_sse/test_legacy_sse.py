@@ -35,12 +35,18 @@ def site(
 
 
 @contextmanager
-def process_of(folder: Path, server: str, name: str = "first") -> Iterator[Running]:
-    extra = {"LEGACY_SSE_DATABASE": str(folder / "db.sqlite3")}
+def process_of(folder: Path, server: str, name: str = "first", **more: str) -> Iterator[Running]:
+    extra = {"LEGACY_SSE_DATABASE": str(folder / "db.sqlite3"), **more}
     migrate = [sys.executable, "-m", "django", "migrate", "-v0"]
     subprocess.run(migrate, cwd=ROOT, env=environment(SITE, extra), check=True)
     with running(SITE, server, log=folder / f"{name}.log", extra=extra) as site:
         yield site
+
+
+def prune(folder: Path) -> str:
+    extra = {"LEGACY_SSE_DATABASE": str(folder / "db.sqlite3")}
+    command = [sys.executable, "-m", "django", "mcp_prune"]
+    return subprocess.check_output(command, cwd=ROOT, env=environment(SITE, extra), text=True)
 
 
 def address(site: Running, path: str) -> str:
@@ -107,10 +113,10 @@ async def test_a_question_is_asked_on_the_stream(site: Running) -> None:
 
 
 @asynccontextmanager
-async def stream(site: Running, query: str = "") -> Any:
+async def stream(site: Running, query: str = "", language: str = "en") -> Any:
     """Open a stream by hand, and yield the client, where to post, and the lines that come."""
     async with httpx.AsyncClient(timeout=LIMIT_S) as client:
-        headers = {"accept": "text/event-stream"}
+        headers = {"accept": "text/event-stream", "accept-language": language}
         async with client.stream("GET", address(site, "/sse" + query), headers=headers) as opened:
             lines = opened.aiter_lines()
             assert await anext(lines) == "event: endpoint"
@@ -134,6 +140,96 @@ async def test_answers_come_on_the_stream_only(site: Running) -> None:
 
     assert (posted.status_code, posted.content) == (202, b"")
     assert json.loads(found.removeprefix("data: ")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def asking(method: str, id: int = 1, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+INITIALIZE = asking("initialize", protocolVersion="2024-11-05", capabilities={})
+
+
+async def answer_on(lines: Any) -> dict[str, Any]:
+    """Return the next message of a stream."""
+    while not (line := await anext(lines)).startswith("data:"):
+        pass
+    found: dict[str, Any] = json.loads(line.removeprefix("data: "))
+    return found
+
+
+async def test_hands_are_shaken_once_and_on_this_transport_alone(site: Running) -> None:
+    """OSE-06: what the client can do is settled; its token is no session id of the endpoint."""
+    async with stream(site) as (client, where, lines):
+        answers = []
+        for id in (1, 2):
+            assert (await client.post(where, json={**INITIALIZE, "id": id})).status_code == 202
+            answers.append(await answer_on(lines))
+        token = where.rpartition("=")[2]
+        headers = {"accept": "application/json, text/event-stream", "mcp-session-id": token}
+        strange = await client.post(address(site, "/mcp"), json=asking("ping"), headers=headers)
+
+    assert "result" in answers[0]
+    assert answers[1]["error"]["message"] == "This connection is initialized already"
+    assert strange.status_code == 404
+
+
+async def test_handlers_have_the_request_that_brought_the_message(site: Running) -> None:
+    call = asking("tools/call", id=2, name="surroundings", arguments={})
+    async with stream(site) as (client, where, lines):
+        await client.post(where, json=INITIALIZE)
+        await answer_on(lines)
+        await client.post(where, json=call, headers={"accept-language": "de"})
+        answer = await answer_on(lines)
+
+    assert answer["result"]["content"][0]["text"] == "POST de"
+
+
+async def test_a_large_message_finds_its_stream_and_the_request_of_that(tmp_path: Path) -> None:
+    """And where processes do not reach each other, nothing is taken that would be lost."""
+    text = "x" * 100_000
+    large = asking("tools/call", id=2, name="echo", arguments={"text": text})
+    call = asking("tools/call", id=3, name="surroundings", arguments={})
+    with (
+        process_of(tmp_path, "uvicorn") as one,
+        process_of(tmp_path, "uvicorn", "second") as other,
+        process_of(tmp_path, "uvicorn", "third", LEGACY_SSE_BUS="local") as apart,
+    ):
+        async with stream(one, language="de") as (client, where, lines):
+            elsewhere = where.replace(f":{one.port}/", f":{other.port}/")
+            await client.post(where, json=INITIALIZE)
+            await answer_on(lines)
+            taken = await client.post(elsewhere, json=large)
+            echoed = await answer_on(lines)
+            await client.post(elsewhere, json=call)
+            language = await answer_on(lines)
+            out_of_reach = where.replace(f":{one.port}/", f":{apart.port}/")
+            refused = await client.post(out_of_reach, json=large)
+
+    assert taken.status_code == 202
+    assert echoed["result"]["content"][0]["text"] == text
+    assert language["result"]["content"][0]["text"] == "GET de"
+    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+
+
+async def test_a_connection_ends_with_the_process_of_its_stream(tmp_path: Path) -> None:
+    with process_of(tmp_path, "uvicorn") as one, process_of(tmp_path, "uvicorn", "second") as other:
+        with pytest.raises(httpx.RemoteProtocolError):
+            async with stream(one) as (client, where, lines):
+                elsewhere = where.replace(f":{one.port}/", f":{other.port}/")
+                alive = await client.post(elsewhere, json=asking("ping"))
+                one.process.kill()
+                async for _ in lines:
+                    pass
+        # As if its lease had run out since.
+        with closing(sqlite3.connect(tmp_path / "db.sqlite3", timeout=20)) as database, database:
+            database.execute("UPDATE django_mcp_worker SET lease_until = '2020-01-01'")
+            database.execute("UPDATE django_mcp_session SET created_at = '2020-01-01'")
+        async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+            ended = await client.post(elsewhere, json=asking("ping"))
+        pruned = await asyncio.to_thread(prune, tmp_path)
+
+    assert (alive.status_code, ended.status_code) == (202, 404)
+    assert "sessions: 1 deleted" in pruned
 
 
 async def test_a_message_finds_its_stream_in_another_process(tmp_path: Path) -> None:

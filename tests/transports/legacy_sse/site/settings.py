@@ -16,4 +16,9 @@ DATABASES = {
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
     }
 }
-DJANGO_MCP = {"PUBLIC": True, "LEGACY_SSE": True, "AUTODISCOVER_MODULE": None}
+DJANGO_MCP = {
+    "PUBLIC": True,
+    "LEGACY_SSE": True,
+    "AUTODISCOVER_MODULE": None,
+    "PUSH_BUS": os.environ.get("LEGACY_SSE_BUS", "auto"),
+}

@@ -1,6 +1,8 @@
 from dataclasses import dataclass
 
+from django.http import HttpRequest
 from django.urls import include, path
+from django.utils.translation import get_language
 
 from django_mcp import Context, MCPServer, tool
 from django_mcp.mounting import legacy_patterns_of
@@ -16,6 +18,11 @@ class Confirmation:
 @tool
 def echo(text: str) -> str:
     return text
+
+
+@tool
+def surroundings(request: HttpRequest) -> str:
+    return f"{request.method} {get_language()}"
 
 
 @tool
