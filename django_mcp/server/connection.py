@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from django_mcp.server.context import Context
     from django_mcp.server.push import PushStream
     from django_mcp.server.send_rate import LogRate
+    from django_mcp.server.session_data import SessionData
 
 
 class ConnectionState:
@@ -64,4 +65,4 @@ class ConnectionState:
         self.in_flight: dict[RequestId, Context[Any]] = {}
         self.asked: dict[RequestId, asyncio.Future[JSONObject]] = {}
         self.stream: PushStream | None = None
-        self.data: dict[str, Any] | None = None
+        self.data: SessionData | None = None

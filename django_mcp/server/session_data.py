@@ -198,7 +198,9 @@ def _encode(items: Mapping[Any, Any]) -> dict[str, bytes]:
     found = {}
     for key, value in items.items():
         if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or "\0" in key:
-            raise ValueError(f"A key is a string of 1 to {MAX_KEY_LENGTH} characters, not {key!r}.")
+            raise ValueError(
+                f"A key is a string of 1 to {MAX_KEY_LENGTH} characters, none of them NUL, not {key!r}."
+            )
         try:
             encoded = encode(value)
             decode(encoded)

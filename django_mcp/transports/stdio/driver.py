@@ -15,6 +15,7 @@ from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import ANONYMOUS, Exchange
 from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.push import Ending
+from django_mcp.server.session_data import MemoryData
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
 from django_mcp.transports.stdio.telling import Teller
 
@@ -82,7 +83,7 @@ class Pipe:
         self._sink = LineSink(self._writer)
         self._find_principal = find_principal
         self._connection = ConnectionState()
-        self._connection.data = {}
+        self._connection.data = MemoryData({})
         self._teller: Teller | None = None
         self._waiting: deque[Line] = deque()
         self._running: dict[asyncio.Task[None], int] = {}

@@ -117,8 +117,8 @@ async def blob(size: int) -> str:
 @tool
 async def remember(ctx: Context, key: str) -> str:
     """Keep something in the session, and tell all that is in it."""
-    ctx.session[key] = True
-    return " ".join(sorted(ctx.session))
+    await ctx.session.aset(key, True)
+    return " ".join(sorted(await ctx.session.akeys()))
 
 
 @tool
