@@ -86,13 +86,8 @@ def _admit_stateless(
     offered: Container[str],
 ) -> ConnectionState | Refusal:
     if not revisions.stateless:
-        # What tells a client of both kinds to shake hands: over HTTP no code of the stateless
-        # revisions, on a pipe what a server says that never heard of them.
-        return Refusal(
-            code=METHOD_NOT_FOUND if headers is None else INVALID_REQUEST,
-            message=f"This server speaks {', '.join(revisions.names())}; send initialize first",
-            status=400,
-        )
+        # On a pipe, what a server says that never heard of stateless revisions.
+        return _needs_handshake(revisions, METHOD_NOT_FOUND if headers is None else INVALID_REQUEST)
     meta = request.params.get("_meta")
     if type(meta) is not dict:
         meta = {}
@@ -285,12 +280,23 @@ def _mismatch(message: str) -> Refusal:
     return Refusal(code=HEADER_MISMATCH, message=message, status=400)
 
 
+def _needs_handshake(revisions: RevisionSet, code: int) -> Refusal:
+    return Refusal(
+        code=code,
+        message=f"This server speaks {', '.join(revisions.names())}; send initialize first",
+        status=400,
+    )
+
+
 def _unsupported(requested: str, revisions: RevisionSet) -> Refusal:
+    if not revisions.stateless:
+        # No code of the stateless revisions: that tells a client of both kinds to shake hands.
+        return _needs_handshake(revisions, INVALID_REQUEST)
     return Refusal(
         code=UNSUPPORTED_PROTOCOL_VERSION,
         message="Unsupported protocol version",
         data={
-            "supported": revisions.stateless_names or revisions.names(),
+            "supported": revisions.stateless_names,
             "requested": _short(requested),
         },
         status=400,

@@ -276,6 +276,17 @@ async def test_a_stateful_server_sends_clients_of_both_to_the_handshake(
     assert (status, error["code"]) == (400, -32601 if is_pipe else -32600)
 
 
+@pytest.mark.http_only("a pipe has no header to name a revision in")
+async def test_a_stateful_server_refuses_notifications_of_a_stateless_revision_likewise() -> None:
+    client = WireClient(MCPServer("stateful", mode=Mode.STATEFUL), R4)
+    await client.open()
+    body = encode({"jsonrpc": "2.0", "method": "notifications/cancelled"})
+    headers = {"mcp-session-id": client.session_id or "", "mcp-protocol-version": R5.name}
+    reply = await client.post(body, headers)
+
+    assert (reply.status, decode(reply.body or b"")["error"]["code"]) == (400, -32600)
+
+
 async def test_levels_are_of_the_session(server: MCPServer) -> None:
     """LOG-02, LOG-04"""
 
