@@ -8,8 +8,9 @@ batches, so a call that ends quickly pays next to nothing.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
-import uuid
+import secrets
 from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
@@ -143,7 +144,7 @@ class CallStream:
 
     def _begin(self) -> str:
         self._number = 0
-        self.id = uuid.uuid4().hex
+        self.id = _new_id(self._session)
         self._server.events.open(self.id, self._session)
         return self._event_id()
 
@@ -169,6 +170,21 @@ class CallStream:
         )
 
 
+def _new_id(session: Session) -> str:
+    """Return the id of a stream, by which any process knows that it is of this session."""
+    start = secrets.token_hex(8)
+    return start + _mark(start, session)
+
+
+def _is_of(stream_id: str, session: Session) -> bool:
+    return stream_id[16:] == _mark(stream_id[:16], session)
+
+
+def _mark(start: str, session: Session) -> str:
+    # No secret: whoever makes one up is told of a call of their own that there is none.
+    return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
+
+
 def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
@@ -182,11 +198,11 @@ async def resume(
 
     Source: 2025-11-25 basic/transports "Resumability and Redelivery".
     """
-    match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
+    found = _split_id(last_id, session)
     sink = exchange.sink
-    if match is None or sink is None:
+    if found is None or sink is None:
         return _refuse_id()
-    stream_id, number, request_id = match[1], int(match[2]), match[3]
+    stream_id, number, request_id = found
     replay = await server.events.read(stream_id, session, number)
     if replay is None and request_id is None:
         return None
@@ -205,7 +221,7 @@ async def resume(
             if is_running:
                 waited_s = 0.0
             elif waited_s >= GRACE_S:
-                return Reply(200, _lost(request_id))
+                return await _find_end(server, session, stream_id, number, request_id)
             else:
                 waited_s += RETRY_S
             for message in await follower.wait(POLL_S if is_running else RETRY_S):
@@ -215,6 +231,27 @@ async def resume(
             except StoreUnavailable:
                 # It will be back; until then there is nothing new.
                 replay = Replay(events=(), is_running=True)
+
+
+def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
+    """Return the stream, the number and the request of an event id; None: this session has no such."""
+    match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
+    # An id without a request may be of a standalone stream, which nothing is resumed of.
+    if match is None or (match[3] is not None and not _is_of(match[1], session)):
+        return None
+    return match[1], int(match[2]), match[3]
+
+
+async def _find_end(
+    server: MCPServer, session: Session, stream_id: str, number: int, request_id: str | None
+) -> Reply:
+    """Return the end of a stream of which nothing is recorded behind event `number`."""
+    replay = await server.events.read(stream_id, session, 0)
+    events = replay.events if replay is not None else ()
+    if not (events and events[-1].is_last):
+        return Reply(200, _lost(request_id))
+    # It was answered: the client has that answer, or names an event that never was.
+    return Reply(200) if number <= events[-1].number else _refuse_id()
 
 
 def _lost(request_id: str | None) -> bytes | None:

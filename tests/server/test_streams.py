@@ -11,6 +11,7 @@ from django_mcp.protocol.json import decode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server import replay
 from django_mcp.server.context import Context
+from django_mcp.server.memory_state import MemoryEvents
 from django_mcp.server.push import MAX_QUEUED_EVENTS, Change, Ending
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
@@ -478,8 +479,8 @@ async def test_a_stream_is_resumed_by_its_owner_only(
     await call.reply()
     stolen = await thief.listen(event_id).reply()
 
-    assert b"worked" not in (stolen.body or b"")
-    assert b"lost" in (stolen.body or b"")
+    assert stolen.status == 400
+    assert b"Unknown Last-Event-ID" in (stolen.body or b"")
 
 
 @pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
@@ -493,12 +494,36 @@ async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -
 
 
 @pytest.mark.http_only(NOT_RESUMED)
+async def test_behind_the_answer_of_a_call_there_is_nothing(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RES-06: an event that never was is unknown, and no answered call is called lost."""
+    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    client = await connect(server, R4)
+    go.set()
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    last_id = (await call.reply()).event_id or ""
+    stream_id, _, request_id = last_id.split("-")
+    end = await client.listen(last_id).reply()
+    future = await client.listen(f"{stream_id}-9999-{request_id}").reply()
+
+    assert (end.status, end.body) == (200, None)
+    assert (future.status, b"Unknown Last-Event-ID" in (future.body or b"")) == (400, True)
+
+
+@pytest.mark.http_only(NOT_RESUMED)
 async def test_a_call_whose_process_died_ends_as_failed(
-    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "GRACE_S", 0.0)
     client = await connect(server, R4)
-    reply = await client.listen("0" * 32 + '-3-"call"').reply()
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    # What it had recorded was nothing, and it is gone.
+    server.events = MemoryEvents()
+    reply = await client.listen(event_id).reply()
+    go.set()
+    await call.reply()
 
     assert decode(reply.body or b"")["id"] == "call"
     assert decode(reply.body or b"")["error"]["code"] == -32603
