@@ -24,6 +24,8 @@ REJOIN_S = 2.0
 
 RETRY_S = 0.5
 TIMEOUT_S = 3.0
+STOP_S = 0.2
+STOP_TRIES = 5
 READY_S = 1.0
 """How long the first streams of a process wait until it hears of the others. Ours."""
 
@@ -95,9 +97,14 @@ class LayerBus:
     async def stop(self) -> None:
         """See `Bus.stop`."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        left = set(tasks)
+        # Libraries of layers take a cancellation for the end of their connection, and go on.
+        for _ in range(STOP_TRIES):
+            if left:
+                for task in left:
+                    task.cancel()
+                _, left = await asyncio.wait(left, timeout=STOP_S)
+        await asyncio.gather(*(each for each in tasks if each.done()), return_exceptions=True)
 
     async def _listen(self, receive: Callable[[JSONObject], None]) -> None:
         layer = _layer()

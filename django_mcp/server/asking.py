@@ -39,7 +39,8 @@ T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
-"""Answers of one client that do not fit one question, before it is asked no more. Ours."""
+MAX_UNFIT_UNREAD = 2
+"""Answers to one question that do not fit it, before it is asked no more while a request lasts. Ours."""
 
 
 class Asking:
@@ -340,11 +341,14 @@ class Asking:
             AskFailed: asking again would bring nothing else.
         """
         params = ask.params or {}
-        if "message" not in params:
-            # It is not a person who answers, so nobody would read what is wrong.
-            raise AskFailed(f"The client's answer to {ask.method} is none{unfit.explain(':')}")
-        if self.answers.count_unfit(key) >= MAX_UNFIT:
-            raise AskFailed(f"None of {MAX_UNFIT} answers fitted the question{unfit.explain(':')}")
+        # Where it is not a person who answers, nobody reads what is wrong.
+        is_read = "message" in params
+        tries = self.answers.count_unfit(key)
+        if tries >= (MAX_UNFIT if is_read else MAX_UNFIT_UNREAD):
+            why = unfit.explain(":")
+            raise AskFailed(f"None of {tries} answers to {ask.method} fitted{why}")
+        if not is_read:
+            return ask
         return replace(ask, params={**params, "message": unfit.explain(params["message"])})
 
 

@@ -189,13 +189,13 @@ async def test_whoever_writes_removes_what_has_expired():
     assert await run_in_pool(counts) == (1, 0)
 
 
-async def test_more_than_is_kept_is_a_fault(caplog: pytest.LogCaptureFixture):
+async def test_more_than_is_kept_ends_the_call_in_words():
     client = WireClient(make_server(), R5)
 
     result = await ask(client, 2 * 1024 * 1024)
 
     assert result["isError"] is True
-    assert "2097" in caplog.text
+    assert "it knows 2097" in result["content"][0]["text"]
     assert await run_in_pool(counts) == (0, 0)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from channels.layers import InMemoryChannelLayer, get_channel_layer
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import transaction
@@ -19,6 +22,7 @@ from django_mcp import MCPServer, default_server, notify_tools_list_changed, sig
 from django_mcp.models import Session
 from django_mcp.push.checks import check_bus, check_layer
 from django_mcp.push.choice import choose_bus
+from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.observer import flush_signals
 from tests.server.streams import StreamClient
 from tests.wire import R4
@@ -177,3 +181,26 @@ def test_the_bus_is_the_best_there_is(settings: dict[str, Any], layers: Any, kin
 def test_a_layer_that_leads_nowhere_is_told_of():
     with override_settings(DJANGO_MCP={"PUSH_BUS": "layer"}, CHANNEL_LAYERS={}):
         assert [each.id for each in check_layer()] == ["django_mcp.W009"]
+
+
+class Unending(InMemoryChannelLayer):
+    """Takes a cancellation for its own, once, as layers over a connection may."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.was_entered = asyncio.Event()
+
+    async def group_add(self, group: str, channel: str) -> None:
+        self.was_entered.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await super().group_add(group, channel)
+
+
+async def test_a_layer_that_goes_on_when_it_is_cancelled_holds_no_process_up():
+    with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}}):
+        bus, layer = LayerBus(), cast("Any", get_channel_layer())
+        bus.start(lambda _message: None)
+        async with asyncio.timeout(10):
+            await layer.was_entered.wait()
+            await bus.stop()

@@ -140,7 +140,7 @@ async def test_a_client_whose_answers_never_fit_is_asked_no_more(server: MCPServ
     result = (await call.answer())["result"]
     assert result["isError"] is True
     assert result["content"][0]["text"] == (
-        f"None of {MAX_UNFIT} answers fitted the question:\n\n"
+        f"None of {MAX_UNFIT} answers to elicitation/create fitted:\n\n"
         "- the action must be accept, decline or cancel"
     )
 
@@ -157,16 +157,17 @@ async def test_a_client_whose_answers_never_fit_is_asked_no_more(server: MCPServ
         ("where", {"roots": [{"uri": 7}]}),
     ],
 )
-async def test_what_no_person_answers_is_asked_once(
+async def test_what_no_person_answers_is_asked_once_more(
     server: MCPServer, tool: str, answer: Any
 ) -> None:
     client = await connect(server, R4)
     call = client.call_tool(tool)
-    await client.respond(await call.sink.message(), result=answer)
+    for _ in range(2):
+        await client.respond(await call.sink.message(), result=answer)
 
     result = (await call.answer())["result"]
     assert result["isError"] is True
-    assert "The client's answer to" in result["content"][0]["text"]
+    assert "None of 2 answers to" in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize(
