@@ -22,6 +22,7 @@ from django_mcp.auth.principal import make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
+from django_mcp.push import keys
 from django_mcp.push.hub import process_hub
 from django_mcp.push.upkeep import look_after
 from django_mcp.server.memory_state import LocalBus
@@ -173,6 +174,9 @@ async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> No
         hub.receive({**message, "names": [f"mcp_{prefix}"]})
         assert (await sync_to_async(refuse)(server, bearer(other))).status == 401
         await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+    # What was told has tables read, which must not go on while they are emptied.
+    while keys._tasks:
+        await asyncio.wait(keys._tasks, timeout=5)
 
 
 class Heard(LocalBus):

@@ -29,7 +29,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         and inspect.iscoroutinefunction(metafunc.function)
         and why_http_only(metafunc.definition) is None
     ):
-        metafunc.parametrize("transport", ["http", "stdio"], indirect=True)
+        on_pipe = pytest.param("stdio", marks=pytest.mark.on_pipe)
+        metafunc.parametrize("transport", ["http", on_pipe], indirect=True)
 
 
 def why_http_only(test: pytest.Item) -> str | None:
