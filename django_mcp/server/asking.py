@@ -39,8 +39,10 @@ T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
-MAX_UNFIT_UNREAD = 2
 """Answers to one question that do not fit it, before it is asked no more while a request lasts. Ours."""
+
+MAX_UNFIT_UNREAD = 2
+"""The same where it is not a person who answers. Ours."""
 
 
 class Asking:
