@@ -6,6 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from msgspec import UNSET, UnsetType
 
 from django_mcp.auth.credentials import CREDENTIAL_HEADERS
 from django_mcp.pages.asking import PageAsking
@@ -26,10 +27,8 @@ class Context(PageAsking):
     Ask for it by annotation. It belongs to one request and ends with it.
     """
 
-    __slots__ = ("_request", "_user")
-
-    _request: HttpRequest | None
-    _user: AbstractBaseUser | AnonymousUser
+    _request: HttpRequest | UnsetType | None = UNSET
+    _user: AbstractBaseUser | AnonymousUser | None = None
 
     @property
     def user(self) -> AbstractBaseUser | AnonymousUser:
@@ -37,9 +36,7 @@ class Context(PageAsking):
 
         It is the principal's, never that of a browser's session, which any web page could use.
         """
-        try:
-            return self._user
-        except AttributeError:
+        if self._user is None:
             self._user = user_of(self.principal)
         return self._user
 
@@ -55,9 +52,7 @@ class Context(PageAsking):
 
         Built when first asked for.
         """
-        try:
-            return self._request
-        except AttributeError:
+        if self._request is UNSET:
             self._request = self._build_request()
         return self._request
 

@@ -223,7 +223,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         """Answer what one POST, or one line, holds; `DJANGO_MCP["MIDDLEWARE"]` runs around it."""
         get_reply = self._get_reply
         if get_reply is None:
-            get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, super().answer)
+            get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, self.load_answer())
             if apps.is_installed("django_mcp"):
                 import_module("django_mcp.disabling").watch()
             if exchange.headers is not None:

@@ -102,7 +102,7 @@ async def _send_once(
         can_stream=listens,
         sink=_Listener(how) if listens else None,
         build_request=None if request is None else lambda: request,
-        url_kwargs=how.get("url_kwargs"),
+        url_kwargs=how.get("url_kwargs") or {},
         connection=_connect(server, revision, capabilities, how),
     )
     meta: JSONObject = {keys.PROGRESS_TOKEN: "progress"} if how.get("on_progress") else {}

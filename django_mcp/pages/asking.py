@@ -39,8 +39,6 @@ WAIT_S = 20.0
 class PageAsking(Context[Any]):
     """A context that can send the user to a page which knows who they are."""
 
-    __slots__ = ()
-
     if TYPE_CHECKING:
 
         @property

@@ -113,6 +113,14 @@ class Headers:
         value = self.by_name.get(_ENCODED[name])
         return None if value is None else value.strip(_WHITESPACE).decode("latin-1")
 
+    def says(self, name: str, text: str) -> bool:
+        """Tell whether a header, given in lower case, is there once and is just this text.
+
+        May be False for one that says the same in other words, such as with blanks around it: then
+        it has to be read. Repeated it has a comma in it, and so `text` must have none.
+        """
+        return text.isascii() and self.by_name.get(_ENCODED[name]) == text.encode()
+
     def is_repeated(self, name: str) -> bool:
         """Tell whether several lines had this name, given in lower case."""
         return bool(self._repeated) and _ENCODED[name] in self._repeated
@@ -195,8 +203,8 @@ def check_name(expected: str, headers: Headers) -> str | None:
 
     Source: 2026-07-28 basic/transports, "Standard Request Headers".
     """
-    if expected.isascii() and expected.isidentifier() and headers.get(NAME) == expected:
-        # Nearly every name: it needs no decoding, and repeated it would have a comma in it.
+    if expected.isidentifier() and headers.says(NAME, expected):
+        # Nearly every name: it needs no decoding, and has no comma in it.
         return None
     found = _read(NAME, headers)
     if isinstance(found, str):

@@ -46,20 +46,28 @@ def decode(data: bytes | str) -> JSONValue:
     Raises:
         JSONDecodeError: not UTF-8, not JSON (NaN counts), or deeper than `MAX_DEPTH`.
     """
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
     try:
         value = _decoder.decode(data)
     except RecursionError:
         raise JSONDecodeError("nested too deeply") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise JSONDecodeError(str(error)) from None
-    # Counting brackets is a scan at memory speed; only suspicious text is walked.
-    if isinstance(data, bytes):
-        brackets = data.count(b"[") + data.count(b"{")
-    else:
-        brackets = data.count("[") + data.count("{")
-    if brackets > MAX_DEPTH and _is_deeper_than(value, MAX_DEPTH):
+    if may_be_deep(data) and _is_deeper_than(value, MAX_DEPTH):
         raise JSONDecodeError("nested too deeply")
     return value
+
+
+def may_be_deep(data: bytes) -> bool:
+    """Tell whether what `data` says has to be walked to know that it is within `MAX_DEPTH`.
+
+    Brackets are counted only where there is room for too many: a level of an object takes five
+    bytes.
+    """
+    if b"[" in data:
+        return data.count(b"[") + data.count(b"{") > MAX_DEPTH
+    return len(data) > 5 * MAX_DEPTH and data.count(b"{") > MAX_DEPTH
 
 
 def _is_deeper_than(value: JSONValue, limit: int) -> bool:

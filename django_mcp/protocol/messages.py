@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from django_mcp.protocol.errors import INVALID_REQUEST, PARSE_ERROR, Refusal
-from django_mcp.protocol.json import JSONDecodeError, JSONObject, JSONValue, decode, encode
+from django_mcp.protocol.json import (
+    JSONDecodeError,
+    JSONObject,
+    JSONValue,
+    decode,
+    encode,
+    may_be_deep,
+)
+from django_mcp.protocol.records import Record
 
 RequestId: TypeAlias = str | int | float
 """A string or a whole number, kept in the type it came in: `1`, `"1"` and `1.0` differ."""
 
 
-class Request:
+class Request(Record, forbid_unknown_fields=True):
     """A message that wants an answer. `params` is `{}` where the message had none."""
 
-    __slots__ = ("id", "method", "params")
-
-    def __init__(self, id: RequestId, method: str, params: JSONObject) -> None:
-        self.id = id
-        self.method = method
-        self.params = params
+    id: RequestId
+    method: str
+    params: JSONObject = msgspec.field(default_factory=dict)
+    jsonrpc: Literal["2.0"] | None = None
+    """What the message said; None for a request that was never on a wire."""
 
 
 class Notification:
@@ -68,17 +77,31 @@ class Batch:
         self.messages = messages
 
 
-def decode_message(data: bytes | str) -> Message | Batch:
+_decode_request = msgspec.json.Decoder(Request).decode
+
+
+def decode_message(data: bytes) -> Message | Batch:
     """Return what a body or a line says, as far as it can be understood.
 
     Total over any input: what is no JSON comes back as `Malformed` with `PARSE_ERROR`, what is
     JSON but no message with `INVALID_REQUEST`.
     """
     try:
+        # Nearly every message is a request, and well-formed.
+        request = _decode_request(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _decode_any(data)
+    if request.jsonrpc is None or type(request.id) is float or may_be_deep(data):
+        return _decode_any(data)
+    return request
+
+
+def _decode_any(data: bytes) -> Message | Batch:
+    try:
         value = decode(data)
     except JSONDecodeError as error:
         return Malformed(Refusal(code=PARSE_ERROR, message=f"Not valid JSON: {error}"))
-    return _to_single(value) if type(value) is dict else to_message(value)
+    return to_message(value)
 
 
 def to_message(value: JSONValue) -> Message | Batch:

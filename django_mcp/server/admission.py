@@ -53,9 +53,19 @@ def admit(
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
-    header = headers.get(PROTOCOL_VERSION) if headers is not None else None
-    if is_stateless(request.method, header, version):
-        return _admit_stateless(request, headers, header, revisions, offered)
+    known = version
+    if version is None and connection is not None and connection.revision is not None:
+        known = connection.revision.name
+    if headers is None:
+        header = None
+    elif type(known) is str and headers.says(PROTOCOL_VERSION, known):
+        # The commonest by far, without decoding it.
+        header = known
+    else:
+        header = headers.get(PROTOCOL_VERSION)
+    revision = revisions.find_stateless(version)
+    if revision is not None or is_stateless(request.method, header, version):
+        return _admit_stateless(request, headers, header, revision, revisions, offered)
     if request.method == "initialize":
         return _admit_handshake(request, headers, revisions)
     return _admit_handshaken(request, headers, connection, revisions, offered)
@@ -82,6 +92,7 @@ def _admit_stateless(
     request: Request,
     headers: Headers | None,
     header: str | None,
+    revision: Revision | None,
     revisions: RevisionSet,
     offered: Container[str],
 ) -> ConnectionState | Refusal:
@@ -102,8 +113,7 @@ def _admit_stateless(
     # Repeated it would have a comma in it, as no version has.
     if headers is not None and header != version:
         return _mismatch(f"The header MCP-Protocol-Version must be {version!r:.100}, as in _meta")
-    revision = revisions.find(version)
-    if revision is None or not revision.is_stateless:
+    if revision is None:
         return _unsupported(version, revisions)
     refusal = _refuse_method(request, headers, revision, offered)
     if refusal is not None:
@@ -154,7 +164,7 @@ def _takes_events(headers: Headers) -> bool:
 
 def _check_mirrors(request: Request, headers: Headers, mirrored: str | None) -> str | None:
     # Repeated it would have a comma in it, as no method has.
-    if headers.get(METHOD) != request.method:
+    if not headers.says(METHOD, request.method) and headers.get(METHOD) != request.method:
         return "The header Mcp-Method must be there once and equal the method"
     if mirrored is None:
         return None

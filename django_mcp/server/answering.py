@@ -6,8 +6,7 @@ import asyncio
 import copy
 import logging
 import time
-import uuid
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
@@ -17,7 +16,6 @@ from django_mcp.protocol.errors import (
     REQUEST_CANCELLED,
     Refusal,
 )
-from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.messages import (
     Batch,
     Malformed,
@@ -33,9 +31,10 @@ from django_mcp.server.admitting import refuse_rate
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
 from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.handshake import complete_handshake
 from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.interrupt import TaskTimers
-from django_mcp.server.methods import METHODS
+from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.offers import NOTHING
 from django_mcp.server.replay import PRIME_AFTER_S, CallStream
 from django_mcp.server.sessions import (
@@ -60,12 +59,15 @@ _DUPLICATE_ID = Refusal(
     code=INVALID_REQUEST, message="A request with this id is running on this connection"
 )
 
+_INTERNAL_ERROR = Refusal(code=INTERNAL_ERROR, message="Internal error")
 _EARLY = frozenset({"initialize", "ping"})
 _TOO_EARLY = Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first")
 
 
 def answer(server: MCPServer, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
+    if exchange.timers is None:
+        return _answer_timed(server, exchange)
     message = decode_message(exchange.body)
     headers = exchange.headers
     if (
@@ -80,6 +82,15 @@ def answer(server: MCPServer, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         if isinstance(joined, Session):
             return _answer_on_stream(server, message, exchange, joined)
     return _answer(server, message, exchange)
+
+
+async def _answer_timed(server: MCPServer, exchange: Exchange) -> Reply:
+    timers = exchange.timers = TaskTimers()
+    try:
+        return await timers.drive(answer(server, exchange))
+    finally:
+        # Whoever hands the same exchange over again may do so in another task.
+        exchange.timers = None
 
 
 async def _join_and_answer(
@@ -103,15 +114,15 @@ async def _answer_on_stream(
     server: MCPServer, message: Message | Batch, exchange: Exchange, session: Session
 ) -> Reply:
     """Answer a message of a session in a way that lets a broken stream be resumed."""
-    timers = exchange.timers or TaskTimers()
     if not exchange.is_buffered:
         # Word from other processes concerns what runs here: it may be cancelled.
-        server.join_hub(timers.loop)
+        server.join_hub()
     sink = exchange.sink
     if sink is None or exchange.is_buffered or not isinstance(message, Request | Batch):
         return await _answer(server, message, exchange)
     request_id = message.id if type(message) is Request else None
     stream = exchange.sink = CallStream(server, session, exchange, sink, request_id)
+    timers = exchange.timers or TaskTimers()
     timer = timers.after(PRIME_AFTER_S, stream.prime_soon)
     try:
         reply = await _answer(server, message, exchange)
@@ -154,8 +165,9 @@ async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Repl
     return Reply(202)
 
 
-async def _answer_request(server: MCPServer, request: Request, exchange: Exchange) -> Reply:
-    """Return the reply; that to a cancelled request may have no body."""
+def _answer_request(
+    server: MCPServer, request: Request, exchange: Exchange
+) -> Coroutine[Any, Any, Reply]:
     derived = server.derived
     connection = admit(
         request,
@@ -165,53 +177,79 @@ async def _answer_request(server: MCPServer, request: Request, exchange: Exchang
         derived.features_for(exchange),
     )
     if isinstance(connection, Refusal):
-        return _refuse(request.id, connection, connection.status or 200)
-    options = derived.options
-    if options.require_initialized and _is_early(request, exchange, connection):
-        return _refuse(request.id, _TOO_EARLY, 400)
-    ctx = server.context_class(server, exchange, request, connection)
-    revision = ctx.rules
-    exchange.cancels_on_disconnect = revision.disconnect_cancels
-    kept = exchange.connection
-    again = _find_repeated(request, kept)
+        return _refuse_later(request.id, connection, connection.status or 200)
+    if derived.options.require_initialized and _is_early(request, exchange, connection):
+        return _refuse_later(request.id, _TOO_EARLY, 400)
+    ctx = server.context_class.of(server, exchange, request, connection)
+    exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
+    return _answer_admitted(ctx, derived)
+
+
+async def _refuse_later(request_id: RequestId, refusal: Refusal, status: int) -> Reply:
+    return _refuse(request_id, refusal, status)
+
+
+async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
+    """Return the reply; that to a cancelled request may have no body."""
+    server, kept = ctx.server, ctx.exchange.connection
+    again = None if kept is None else _find_repeated(ctx, kept)
     if again is not None:
-        return _refuse(request.id, again, 400)
-    may_be_ended = kept is not None or exchange.principal is not ANONYMOUS
+        return _refuse(ctx.request_id, again, 400)
+    observer = _find_observer(ctx)
+    started_s = 0.0 if observer is None else time.perf_counter()
+    may_be_ended = kept is not None or ctx.exchange.principal is not ANONYMOUS
     if may_be_ended:
         _note_running(ctx)
     else:
         _count(ctx)
+    outcome: bytes | Refusal | None = None
     try:
-        outcome = await (_begin(ctx, derived) if not options.strict else _run_strictly(ctx))
+        is_strict = derived.options.strict
+        outcome = await (_begin(ctx, derived) if not is_strict else _run_strictly(ctx, derived))
+    except asyncio.CancelledError:
+        if not _is_ours(ctx):
+            raise
+        outcome = _end_cancelled(ctx)
+    except StoreUnavailable:
+        outcome = NO_STORE
+    except Exception:
+        logger.exception("Could not answer %s", ctx.method)
+        outcome = _INTERNAL_ERROR
     finally:
         ctx.finish()
         if may_be_ended:
             _note_end(ctx)
         else:
             server.hub.calls.discard(ctx)
+        # Cancelled ones are heard of as well; a task is when it ends.
+        if observer is not None and not ctx.is_task:
+            observer.answered(ctx, outcome, time.perf_counter() - started_s)
+    reply = _to_reply(ctx, outcome)
+    if ctx.method != "initialize" or not isinstance(outcome, bytes):
+        return reply
+    completed = await complete_handshake(ctx, reply)
+    return completed if isinstance(completed, Reply) else _to_reply(ctx, completed)
+
+
+def _to_reply(ctx: Context[Any], outcome: bytes | Refusal | None) -> Reply:
+    if isinstance(outcome, bytes):
+        return Reply(200, encode_result(ctx.message.id, outcome))
     if outcome is None:
         return Reply(202)
-    if options.strict:
-        outcome = check_outcome(ctx, outcome)
-    if isinstance(outcome, Refusal):
-        refused = _refuse(request.id, outcome, outcome.status or revision.status(outcome.code))
-        # Source: 2025-11-25 basic/utilities/cancellation: no response, where none has to be.
-        refused.is_dispensable = ctx.cancelled_by == "client"
-        return refused
-    reply = Reply(200, encode_result(request.id, outcome))
-    if request.method == "initialize" and kept is None and exchange.headers is not None:
-        return await _open_session(server, exchange, request, ctx.connection, reply)
-    return reply
+    status = outcome.status or ctx.rules.status(outcome.code)
+    refused = _refuse(ctx.message.id, outcome, status)
+    # Source: 2025-11-25 basic/utilities/cancellation: no response, where none has to be.
+    refused.is_dispensable = ctx.cancelled_by == "client"
+    return refused
 
 
-def _find_repeated(request: Request, kept: ConnectionState | None) -> Refusal | None:
+def _find_repeated(ctx: Context[Any], kept: ConnectionState) -> Refusal | None:
     """Return why a request of a connection cannot be made again; None: it is not."""
-    if kept is None:
-        return None
-    if request.id in kept.in_flight:
+    if ctx.message.id in kept.in_flight:
         return _DUPLICATE_ID
-    is_settled = isinstance(kept, Session) and kept.revision is not None
-    return ALREADY_INITIALIZED if is_settled and request.method == "initialize" else None
+    if ctx.method != "initialize" or not isinstance(kept, Session) or kept.revision is None:
+        return None
+    return ALREADY_INITIALIZED
 
 
 def _is_early(request: Request, exchange: Exchange, connection: ConnectionState) -> bool:
@@ -229,11 +267,13 @@ def _note_running(ctx: Context[Any]) -> None:
     if kept is not None:
         if ctx.method == "initialize":
             return
-        kept.in_flight[ctx.request_id] = ctx
+        kept.in_flight[ctx.message.id] = ctx
     elif exchange.headers is not None and not exchange.is_buffered:
         ctx.server.join_hub().calls.add(ctx)
-    timers = ctx.exchange.timers
-    ctx.task = timers.task if timers is not None else asyncio.current_task()
+    timers = ctx.task = exchange.timers
+    if exchange.is_buffered and timers is not None:
+        # Under WSGI, other threads may look before this one waits.
+        _ = timers.task
 
 
 def _count(ctx: Context[Any]) -> None:
@@ -248,85 +288,60 @@ def _note_end(ctx: Context[Any]) -> None:
     kept = ctx.exchange.connection
     if kept is None:
         ctx.server.hub.calls.discard(ctx)
-    elif kept.in_flight.get(ctx.request_id) is ctx:
-        del kept.in_flight[ctx.request_id]
+    elif kept.in_flight.get(ctx.message.id) is ctx:
+        del kept.in_flight[ctx.message.id]
 
 
-async def _run_strictly(ctx: Context[Any]) -> bytes | Refusal | None:
+async def _run_strictly(ctx: Context[Any], derived: Derived) -> bytes | Refusal | None:
     refusal = check_params(ctx.method, ctx.params, ctx.rules)
-    return refusal or await _begin(ctx, ctx.server.derived)
+    outcome = refusal or await _begin(ctx, derived)
+    return None if outcome is None else check_outcome(ctx, outcome)
 
 
-def _begin(ctx: Context[Any], derived: Derived) -> Coroutine[Any, Any, bytes | Refusal | None]:
+def _begin(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal | None]:
     """Return what answers a request, after a look at what there is for who asks."""
-    server, exchange = ctx.server, ctx.exchange
-    offer = server.access.find_offer(exchange, derived.requirements)
+    exchange, method = ctx.exchange, METHODS.get(ctx.method)
+    offer = ctx.server.access.find_offer(exchange, derived.requirements)
     if offer is not None:
         exchange.offer = offer
-    may_go_on = offer is not None and not derived.rates
-    observer = server.observer
-    if observer is None or not observer.is_wanted:
-        return _run(ctx, may_go_on=may_go_on)
-    return _run_observed(ctx, observer, may_go_on=may_go_on)
+    if method is None or offer is None or derived.rates:
+        return _prepare_and_run(ctx, method)
+    return method(ctx)
 
 
-async def _open_session(
-    server: MCPServer,
-    exchange: Exchange,
-    request: Request,
-    settled: ConnectionState,
-    reply: Reply,
-) -> Reply:
-    """Return the reply to a handshake with the id of the session it opens, if it opens one."""
-    if not server.keeps_sessions:
-        return reply
-    principal_key = getattr(exchange.principal, "key", None)
-    session = Session(uuid.uuid4().hex, server.name, principal_key, settled)
-    try:
-        token = await server.sessions.open(session, exchange)
-    except StoreUnavailable:
-        token = NO_STORE
-    if isinstance(token, Refusal):
-        return _refuse(request.id, token, token.status or 503)
-    if not exchange.is_buffered:
-        # It looks after what is never heard of again.
-        server.join_hub()
-    server.connection_observer.session_opened(session)
-    reply.headers = ((SESSION_ID.encode(), token.encode()),)
-    return reply
+_OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 
-async def _run(ctx: Context[Any], *, may_go_on: bool) -> bytes | Refusal | None:
-    method = METHODS.get(ctx.method)
+def _find_observer(ctx: Context[Any]) -> Observer | None:
+    """Return who wants to hear of this call; None: nobody does."""
+    observer = ctx.server.observer
+    if observer is None or not observer.is_wanted or ctx.method not in _OBSERVED:
+        return None
+    return observer
+
+
+def _is_ours(ctx: Context[Any]) -> bool:
+    """Tell whether a cancellation is of the call alone, whose task lives on."""
+    return (
+        isinstance(ctx.task, TaskTimers)
+        and ctx.is_cancelled
+        and not (ctx.exchange.is_disconnected and ctx.exchange.cancels_on_disconnect)
+    )
+
+
+def _end_cancelled(ctx: Context[Any]) -> Refusal | None:
+    """Take the cancellation back: it was the client's own wish, or its user may not go on."""
+    if isinstance(ctx.task, TaskTimers):
+        ctx.task.uncancel()
+    if ctx.exchange.headers is None and ctx.cancelled_by != "server":
+        return None
+    return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
+
+
+async def _prepare_and_run(ctx: Context[Any], method: Method | None) -> bytes | Refusal | None:
     if method is None:
         return Refusal(code=METHOD_NOT_FOUND, message=f"Unknown method: {ctx.method[:200]}")
-    try:
-        if not may_go_on:
-            refusal = await _prepare(ctx)
-            if refusal is not None:
-                return refusal
-        outcome = await method(ctx)
-        if ctx.method == "initialize" and not isinstance(outcome, Refusal):
-            await _settle(ctx)
-        return outcome
-    except asyncio.CancelledError:
-        if (
-            not isinstance(ctx.task, asyncio.Task)
-            or not ctx.is_cancelled
-            or (ctx.exchange.is_disconnected and ctx.exchange.cancels_on_disconnect)
-        ):
-            raise
-        # Cancelled by the client's own notification, or since its user may not use it any more:
-        # the task itself lives on.
-        ctx.task.uncancel()
-        if ctx.exchange.headers is None and ctx.cancelled_by != "server":
-            return None
-        return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
-    except StoreUnavailable:
-        return NO_STORE
-    except Exception:
-        logger.exception("Could not answer %s", ctx.method)
-        return Refusal(code=INTERNAL_ERROR, message="Internal error")
+    return await _prepare(ctx) or await method(ctx)
 
 
 async def _prepare(ctx: Context[Any]) -> Refusal | None:
@@ -338,56 +353,24 @@ async def _prepare(ctx: Context[Any]) -> Refusal | None:
     return refusal
 
 
-_OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
-
-
-async def _run_observed(
-    ctx: Context[Any], observer: Observer, *, may_go_on: bool
-) -> bytes | Refusal | None:
-    if ctx.method not in _OBSERVED:
-        return await _run(ctx, may_go_on=may_go_on)
-    started = time.perf_counter()
-    outcome = None
-    try:
-        outcome = await _run(ctx, may_go_on=may_go_on)
-        return outcome
-    finally:
-        # Cancelled ones are heard of as well; a task is when it ends.
-        if not ctx.is_task:
-            observer.answered(ctx, outcome, time.perf_counter() - started)
-
-
 async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> Reply:
     refusal = refuse_batch(
         batch, exchange.headers, exchange.connection, server.revisions, server.options.max_batch
     )
     if refusal is not None:
         return _refuse(None, refusal, refusal.status or 400)
-    members = (_answer(server, each, _part_of(exchange)) for each in batch.messages)
-    replies = await asyncio.gather(*members)
+    replies = await asyncio.gather(
+        *(_answer_member(server, each, exchange) for each in batch.messages)
+    )
     bodies = [reply.body for reply in replies if reply.body is not None]
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
 
 
-def _part_of(exchange: Exchange) -> Exchange:
-    """Return the exchange of one member of a batch, which runs and is cancelled by itself."""
+async def _answer_member(server: MCPServer, member: Message, exchange: Exchange) -> Reply:
+    """Answer one member of a batch, which runs and is cancelled by itself."""
     part = copy.copy(exchange)
-    part.timers = None
-    return part
-
-
-async def _settle(ctx: Context[Any]) -> None:
-    """Write the outcome of a handshake onto the connection that outlives it, if one does."""
-    kept, settled = ctx.exchange.connection, ctx.connection
-    if kept is not None:
-        kept.revision = settled.revision
-        kept.client_info = settled.client_info
-        kept.client_capabilities = settled.client_capabilities
-    if isinstance(kept, Session):
-        # It was opened by its stream, before anything was known of the client.
-        for stream in ctx.server.hub.streams_of(kept.key):
-            stream.client_info, stream.revision_name = kept.client_info, ctx.revision
-        await ctx.server.sessions.settle(kept)
+    timers = part.timers = TaskTimers()
+    return await timers.drive(_answer(server, member, part))
 
 
 def _refuse(request_id: RequestId | None, refusal: Refusal, status: int) -> Reply:

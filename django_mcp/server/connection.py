@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from msgspec import field
+
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from django_mcp.server.session_data import SessionData
 
 
-class ConnectionState:
+class ConnectionState(Record):
     """The client as this connection knows it.
 
     `revision` is None until the handshake has settled one. `in_flight` maps the ids of running
@@ -31,38 +34,15 @@ class ConnectionState:
     there.
     """
 
-    __slots__ = (
-        "asked",
-        "client_capabilities",
-        "client_info",
-        "data",
-        "in_flight",
-        "is_initialized",
-        "is_transient",
-        "log_level",
-        "log_rate",
-        "revision",
-        "stream",
-    )
-
-    def __init__(
-        self,
-        revision: Revision | None = None,
-        *,
-        client_info: JSONObject | None = None,
-        client_capabilities: JSONObject | None = None,
-        log_level: str | None = None,
-        is_transient: bool = False,
-    ) -> None:
-        self.revision = revision
-        self.client_info = client_info
-        self.client_capabilities = client_capabilities if client_capabilities is not None else {}
-        self.log_level = log_level
-        self.log_rate: LogRate | None = None
-        """Counts the log messages sent to this client, from the first one on."""
-        self.is_transient = is_transient
-        self.is_initialized = False
-        self.in_flight: dict[RequestId, Context[Any]] = {}
-        self.asked: dict[RequestId, asyncio.Future[JSONObject]] = {}
-        self.stream: PushStream | None = None
-        self.data: SessionData | None = None
+    revision: Revision | None = None
+    client_info: JSONObject | None = None
+    client_capabilities: JSONObject = field(default_factory=dict)
+    log_level: str | None = None
+    is_transient: bool = False
+    is_initialized: bool = False
+    log_rate: LogRate | None = None
+    """Counts the log messages sent to this client, from the first one on."""
+    in_flight: dict[RequestId, Context[Any]] = field(default_factory=dict)
+    asked: dict[RequestId, asyncio.Future[JSONObject]] = field(default_factory=dict)
+    stream: PushStream | None = None
+    data: SessionData | None = None

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Request, RequestId, encode_notification
+from django_mcp.protocol.records import Record
 from django_mcp.server.asking import Asking
 from django_mcp.server.back_channel import ping_back, withdraw
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
-from django_mcp.server.interrupt import Shield
+from django_mcp.server.interrupt import Shield, TaskTimers
 from django_mcp.server.replay import CallStream
 from django_mcp.server.rounds import Answers
 from django_mcp.server.sessions import Session
@@ -25,8 +26,11 @@ from django_mcp.server.telling import Telling
 from django_mcp.server.tracing import find_trace
 
 if TYPE_CHECKING:
+    from django_mcp.protocol.revisions import Revision
     from django_mcp.registry.entries import Entry
     from django_mcp.server.interfaces import Failure
+    from django_mcp.server.options import Options
+    from django_mcp.server.send_rate import SendRate
     from django_mcp.server.server import MCPServer
     from django_mcp.server.tasks.interfaces import Spawned
     from django_mcp.server.tasks.running import TaskRun
@@ -39,77 +43,68 @@ class NoSession(Exception):
     """There is no session that anything could be kept in."""
 
 
-class Context(Asking, Telling, Generic[P]):
+class Context(Asking, Telling, Record, Generic[P]):
     """What a handler holds of the request it answers, generic over the principal's type.
 
     A context belongs to one request and ends with it: afterwards nothing is sent any more.
     """
 
-    __slots__ = (
-        "_answers",
-        "_is_cancelled",
-        "_is_finished",
-        "_loop",
-        "_loop_thread",
-        "_meta",
-        "cancelled_by",
-        "connection",
-        "entry",
-        "exchange",
-        "failure",
-        "has_asked",
-        "is_task",
-        "message",
-        "method",
-        "options",
-        "rules",
-        "run",
-        "server",
-        "task",
-    )
+    server: MCPServer
+    exchange: Exchange
+    message: Request
+    connection: ConnectionState
+    rules: Revision
+    """The record of the revision in effect."""
+    options: Options
+    """The server's settings as they were when the request came."""
+    method: str
+    """The method of the request, such as `"tools/call"`."""
+    _meta: JSONObject
+    task: Spawned[Any] | TaskTimers | None = None
+    """What runs it, where it can be cancelled."""
+    _answers: Answers | None = None
+    _is_cancelled: bool = False
+    cancelled_by: Literal["client", "server"] | None = None
+    """Who cancelled it for good; a client that did expects no answer."""
+    _is_finished: bool = False
+    _last_progress: float | None = None
+    _progress_rate: SendRate | None = None
+    entry: Entry | None = None
+    """What is called, once it is found."""
+    failure: Failure | None = None
+    """How it failed, if it did."""
+    has_asked: bool = False
+    """Whether the answer is a question to the client."""
+    is_task: bool = False
+    """Whether the answer is a task, which goes on after it."""
+    run: TaskRun | None = None
+    """The run of a task that this is the context of; None: it is answered directly."""
+    _loop: asyncio.AbstractEventLoop | None = None
+    _loop_thread: int = 0
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         server: MCPServer,
         exchange: Exchange,
         message: Request,
         connection: ConnectionState,
-    ) -> None:
-        revision = connection.revision
-        if revision is None:
+    ) -> Self:
+        """Return the context of a request on a connection whose revision is settled."""
+        rules = connection.revision
+        if rules is None:
             raise ValueError("a context needs a connection with a revision")
-        self.server = server
-        self.exchange = exchange
-        self.message = message
-        self.method = message.method
-        """The method of the request, such as `"tools/call"`."""
-        self.options = server.options
-        """The server's settings as they were when the request came."""
-        self.rules = revision
-        """The record of the revision in effect."""
-        self.connection = connection
-        self.task: Spawned[Any] | None = None
         meta = message.params.get("_meta")
-        self._meta: JSONObject = meta if type(meta) is dict else {}
-        self._answers: Answers | None = None
-        self._is_cancelled = False
-        self.cancelled_by: Literal["client", "server"] | None = None
-        """Who cancelled it for good; a client that did expects no answer."""
-        self._is_finished = False
-        self._last_progress: float | None = None
-        self._progress_rate = None
-        self.entry: Entry | None = None
-        """What is called, once it is found."""
-        self.failure: Failure | None = None
-        """How it failed, if it did."""
-        self.has_asked = False
-        """Whether the answer is a question to the client."""
-        self.is_task = False
-        """Whether the answer is a task, which goes on after it."""
-        self.run: TaskRun | None = None
-        """The run of a task that this is the context of; None: it is answered directly."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_thread = 0
+        return cls(
+            server,
+            exchange,
+            message,
+            connection,
+            rules,
+            server.options,
+            message.method,
+            meta if type(meta) is dict else {},
+        )
 
     # -- the request and who sent it
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from msgspec import field
+
 from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.records import Record
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.interrupt import Shield, TaskTimers
 from django_mcp.server.offers import NOTHING, Offer
@@ -45,75 +48,40 @@ class Anonymous:
 ANONYMOUS = Anonymous()
 
 
-class Exchange:
+class Exchange(Record, kw_only=True):
     """What a transport knows of one request: its bytes, its surroundings, and the way back.
 
     A transport fills it, hands it to the server once, and reads `cancels_on_disconnect` when the
     client goes away. Mutable on purpose: authentication and middleware add what they find.
     """
 
-    __slots__ = (
-        "address",
-        "body",
-        "build_request",
-        "can_stream",
-        "cancels_on_disconnect",
-        "connection",
-        "gate",
-        "headers",
-        "is_buffered",
-        "is_disconnected",
-        "is_of_tenant",
-        "offer",
-        "principal",
-        "request_id",
-        "shield",
-        "sink",
-        "timers",
-        "url_kwargs",
-    )
-
-    def __init__(
-        self,
-        *,
-        body: bytes = b"",
-        headers: Headers | None = None,
-        principal: Any = ANONYMOUS,
-        address: str | None = None,
-        can_stream: bool = False,
-        build_request: Callable[[], Any] | None = None,
-        sink: Sink | None = None,
-        url_kwargs: Mapping[str, Any] | None = None,
-        connection: ConnectionState | None = None,
-        timers: TaskTimers | None = None,
-    ) -> None:
-        self.body = body
-        self.headers = headers
-        """None where the transport has no headers (stdio, in process): header rules are off."""
-        self.principal = principal
-        self.address = address
-        self.can_stream = can_stream
-        self.build_request = build_request
-        self.sink = sink
-        self.url_kwargs = url_kwargs or {}
-        self.connection = connection
-        """The state of a connection that lives longer than this exchange; None: there is none."""
-        self.timers = timers
-        """Of the task that the exchange is answered in, where the transport has made them."""
-        self.gate: Any = None
-        """What authenticated it; challenges are made by it. None where nobody has to be known."""
-        self.offer: Offer = NOTHING
-        """What there is for the principal; the server finds it out before it answers."""
-        self.is_of_tenant = False
-        """What is found out for it must not be kept: another tenant's might be another."""
-        self.request_id: str | None = None
-        self.cancels_on_disconnect = False
-        """Set by the server as soon as the revision is known; read by the transport."""
-        self.is_disconnected = False
-        self.shield: Shield | None = None
-        """Made when a handler first asks not to be interrupted by its client."""
-        self.is_buffered = False
-        """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
+    body: bytes = b""
+    headers: Headers | None = None
+    """None where the transport has no headers (stdio, in process): header rules are off."""
+    principal: Any = ANONYMOUS
+    address: str | None = None
+    can_stream: bool = False
+    build_request: Callable[[], Any] | None = None
+    sink: Sink | None = None
+    url_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    connection: ConnectionState | None = None
+    """The state of a connection that lives longer than this exchange; None: there is none."""
+    timers: TaskTimers | None = None
+    """Of the task that the exchange is answered in, where the transport has made them."""
+    gate: Any = None
+    """What authenticated it; challenges are made by it. None where nobody has to be known."""
+    offer: Offer = NOTHING
+    """What there is for the principal; the server finds it out before it answers."""
+    is_of_tenant: bool = False
+    """What is found out for it must not be kept: another tenant's might be another."""
+    request_id: str | None = None
+    cancels_on_disconnect: bool = False
+    """Set by the server as soon as the revision is known; read by the transport."""
+    is_disconnected: bool = False
+    shield: Shield | None = None
+    """Made when a handler first asks not to be interrupted by its client."""
+    is_buffered: bool = False
+    """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
 
     def disconnected(self) -> None:
         """Note that the client is gone. The transport calls it, once, before it cancels."""
@@ -128,24 +96,15 @@ class Exchange:
         return not self.shield.is_up
 
 
-class Reply:
+class Reply(Record):
     """The answer as a transport sends it: `body` is JSON, or None for an empty one.
 
     `event_id` goes with it where it is the last event of a stream. One that `is_dispensable` is
     sent only where something has to be: a stream ends without it.
     """
 
-    __slots__ = ("body", "event_id", "headers", "is_dispensable", "status")
-
-    def __init__(
-        self,
-        status: int,
-        body: bytes | None = None,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
-        event_id: str | None = None,
-    ) -> None:
-        self.event_id = event_id
-        self.is_dispensable = False
-        self.status = status
-        self.body = body
-        self.headers = headers
+    status: int
+    body: bytes | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    event_id: str | None = None
+    is_dispensable: bool = False

@@ -133,4 +133,4 @@ def _make_context(server: MCPServer, stream: PushStream, given: Exchange, uri: s
             find_revision(stream.revision_name), client_info=stream.client_info
         )
     message = Request(id=stream.id, method="resources/read", params={"uri": uri})
-    return server.context_class(server, exchange, message, connection)
+    return server.context_class.of(server, exchange, message, connection)

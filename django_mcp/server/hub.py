@@ -74,12 +74,12 @@ class Hub:
 
     # -- its life
 
-    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Live on the running event loop, unless on one that runs; who knows it saves asking for it."""
-        loop = loop or asyncio.get_running_loop()
-        if self.loop is loop or self.is_running:
+    def start(self) -> None:
+        """Live on the running event loop, unless on one that runs."""
+        if self.is_running:
             return
         self.reset()
+        loop = asyncio.get_running_loop()
         self.loop = loop
         self._ticker = loop.create_task(self._tick())
         self.bus.start(self.receive)

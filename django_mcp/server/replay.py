@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
+from django_mcp.protocol.records import Record
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interfaces import Event, Replay, StoreUnavailable
 
@@ -39,40 +40,21 @@ _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 _priming: set[asyncio.Future[None]] = set()
 
 
-class CallStream:
+class CallStream(Record):
     """A `Sink` in front of a transport's, for one exchange of a session.
 
     Attributes:
         id: the stream's, in the ids of its events.
     """
 
-    __slots__ = (
-        "_exchange",
-        "_has_hung_up",
-        "_number",
-        "_request_id",
-        "_server",
-        "_session",
-        "_wire",
-        "id",
-    )
-
-    def __init__(
-        self,
-        server: MCPServer,
-        session: Session,
-        exchange: Exchange,
-        wire: Sink,
-        request_id: RequestId | None,
-    ) -> None:
-        self._server = server
-        self._session = session
-        self._exchange = exchange
-        self._wire = wire
-        self._request_id = request_id
-        self._number = -1
-        self._has_hung_up = False
-        self.id = ""
+    _server: MCPServer
+    _session: Session
+    _exchange: Exchange
+    _wire: Sink
+    _request_id: RequestId | None
+    _number: int = -1
+    _has_hung_up: bool = False
+    id: str = ""
 
     @property
     def is_detached(self) -> bool:

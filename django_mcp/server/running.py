@@ -24,7 +24,7 @@ from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.server.back_channel import ask_client, ask_params
 from django_mcp.server.capabilities import covers
 from django_mcp.server.interfaces import Failure, FailureKind
-from django_mcp.server.interrupt import Interrupt, TaskTimers
+from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.request_state import StateTooLarge, open_answers, seal_state
 from django_mcp.server.rounds import (
     Answers,
@@ -75,7 +75,7 @@ async def run_handler(
         timeout_s: seconds it may take; None: the server's.
         may_ask: whether the answer may be a question to the client.
     """
-    params, meta = ctx.params, ctx.meta
+    params, meta = ctx.message.params, ctx.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):
         opened = await open_answers(ctx) if ctx.rules.interim_fields else Answers()
         if isinstance(opened, Refusal):
@@ -150,32 +150,25 @@ async def _run(
     if timeout_s is None:
         options = ctx.options
         timeout_s = options.call_timeout_s if ctx.run is None else options.task_timeout_s
-
-    def end(value: Any) -> bytes | Refusal | InputRequired:
-        if isinstance(value, InputRequired):
-            asks = ctx.complete_asks(value.asks)
-            ctx.check_asks(asks)
-            return InputRequired(asks, value.state)
-        return finish(value)
-
     timers = ctx.exchange.timers or TaskTimers()
-    deadline = Interrupt(timers.task)
-    timer = timers.after(timeout_s, deadline.fire) if timeout_s is not None else None
+    deadline = timers.limit(timeout_s)
     try:
         if handler.is_async:
             if handler.check is not None:
                 await _demand(ctx, handler.check, kwargs)
             value = await handler.function(**kwargs)
+            if type(value) is str:
+                return finish(value)
             needs_thread = (
                 ctx.needs_thread_to_ask(value.asks)
                 if isinstance(value, InputRequired)
                 else server.converter.needs_thread(value)
             )
             if not needs_thread:
-                return end(value)
-            return await server.scope.run(lambda: end(value), ctx)
+                return _end(ctx, finish, value)
+            return await server.scope.run(partial(_end, ctx, finish, value), ctx)
         ctx.bind_loop()
-        return await server.scope.run(partial(_run_here, ctx, handler, kwargs, end), ctx)
+        return await server.scope.run(partial(_run_here, ctx, handler, kwargs, finish), ctx)
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
@@ -183,8 +176,7 @@ async def _run(
             raise
         raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
     finally:
-        if timer is not None:
-            timer.cancel()
+        deadline.cancel()
 
 
 async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
@@ -198,11 +190,21 @@ def _run_here(
     ctx: Context[Any],
     handler: Handler,
     arguments: dict[str, Any],
-    end: Callable[[Any], bytes | Refusal | InputRequired],
+    finish: Callable[[Any], bytes | Refusal],
 ) -> bytes | Refusal | InputRequired:
     if handler.check is not None:
         handler.check.demand(ctx, arguments)
-    return end(handler.function(**arguments))
+    return _end(ctx, finish, handler.function(**arguments))
+
+
+def _end(
+    ctx: Context[Any], finish: Callable[[Any], bytes | Refusal], value: Any
+) -> bytes | Refusal | InputRequired:
+    if isinstance(value, InputRequired):
+        asks = ctx.complete_asks(value.asks)
+        ctx.check_asks(asks)
+        return InputRequired(asks, value.state)
+    return finish(value)
 
 
 async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:

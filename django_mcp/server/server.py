@@ -6,10 +6,9 @@ bytes travel, and no state of a client is kept here.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Container, Coroutine
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject, decode, encode
@@ -123,16 +122,13 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         """Tell who observes connections that a session is over. For the store that ended it."""
         self.connection_observer.session_closed(session, reason.value)
 
-    def join_hub(self, loop: asyncio.AbstractEventLoop | None = None) -> Hub:
-        """Have the hub live on the running event loop and know this server; return it.
-
-        Args:
-            loop: the running one, from who knows it: asking for it is dear.
-        """
-        hub = self.hub
-        hub.start(loop)
-        if hub.servers.get(self.name) is not self:
-            hub.servers[self.name] = self
+    def join_hub(self) -> Hub:
+        """Have the hub live on the running event loop and know this server; return it."""
+        hub, options = self.hub, self.options
+        if not hub.is_running:
+            hub.start()
+        if hub.servers.get(options.name) is not self:
+            hub.servers[options.name] = self
         return hub
 
     def _now(self) -> float:
@@ -155,7 +151,11 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
 
         Never raises, except `CancelledError` when the transport cancels because the client left.
         """
-        return _load_answer()(self, exchange)
+        return self.load_answer()(exchange)
+
+    def load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
+        """Return what `answer` does, without a step in between, for who keeps it."""
+        return partial(_load_answer(), self)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Open the standalone stream of a session, or resume a stream that broke off.
@@ -291,6 +291,13 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
             return encode({**result, **fields.parsed, "_meta": {**meta, **fields.meta}})
         encoded = encode(result)
         return b"{%b" % fields.encoded if not result else b"%b,%b" % (encoded[:-1], fields.encoded)
+
+    def encode_text(self, text: str, revision: Revision) -> bytes:
+        """Return what `encode_result` does for the result of a tool that is one text."""
+        if not revision.is_stateless:
+            return b'{"content":[{"type":"text","text":%b}]}' % encode(text)
+        fields = self._result_fields(revision).encoded
+        return b'{"content":[{"type":"text","text":%b}],%b' % (encode(text), fields)
 
     def encode_interim(self, result: JSONObject, revision: Revision) -> bytes:
         """Return a result that asks for input, as JSON."""

@@ -9,7 +9,7 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
-from django_mcp.protocol.revisions import has_handshake
+from django_mcp.protocol.revisions import REVISIONS, has_handshake
 from django_mcp.server.admission import is_stateless
 from django_mcp.server.connection import ConnectionState
 
@@ -32,7 +32,7 @@ class Closing(Enum):
     DELETED = "its row was deleted"
 
 
-class Session(ConnectionState):
+class Session(ConnectionState, weakref=True, kw_only=True):
     """A connection that is kept between requests, and may be used by several at once.
 
     There is one object for it in a process, whatever the number of requests that use it.
@@ -46,44 +46,39 @@ class Session(ConnectionState):
         subscriptions: URIs that the client wants to hear of; None: not read from the store yet.
         was_told_lists: it was told that the lists may have changed, should it have been asked for.
         is_ended: it is over, whoever still holds this object.
+        state: for the store that keeps it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "is_ended",
-        "key",
-        "principal_key",
-        "server_name",
-        "state",
-        "subscriptions",
-        "transport",
-        "was_told_lists",
-    )
+    key: str
+    server_name: str
+    principal_key: str | None
+    transport: str = "http"
+    subscriptions: set[str] | None = None
+    was_told_lists: bool = False
+    is_ended: bool = False
+    state: Any = None
 
-    def __init__(
-        self,
+    @classmethod
+    def of(
+        cls,
         key: str,
         server_name: str,
         principal_key: str | None,
         settled: ConnectionState,
         *,
         transport: str = "http",
-    ) -> None:
-        super().__init__(
-            settled.revision,
+    ) -> Session:
+        """Return a session that knows of its client what a handshake has settled."""
+        return cls(
+            revision=settled.revision,
             client_info=settled.client_info,
             client_capabilities=settled.client_capabilities,
             log_level=settled.log_level,
+            key=key,
+            server_name=server_name,
+            principal_key=principal_key,
+            transport=transport,
         )
-        self.key = key
-        self.server_name = server_name
-        self.principal_key = principal_key
-        self.transport = transport
-        self.subscriptions: set[str] | None = None
-        self.was_told_lists = False
-        self.is_ended = False
-        self.state: Any = None
-        """For the store that keeps it."""
 
 
 def may_have_session(headers: Headers) -> bool:
@@ -91,8 +86,17 @@ def may_have_session(headers: Headers) -> bool:
 
     With a version that nobody knows it does not either: it is refused whatever else it says.
     """
-    header = headers.get(PROTOCOL_VERSION)
-    return header is None or has_handshake(header)
+    found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
+    # None: it is unknown, or written with blanks around it.
+    return has_handshake(headers.get(PROTOCOL_VERSION)) if found is None else found
+
+
+_VERSION = PROTOCOL_VERSION.encode()
+_MAY_HAVE_SESSION: dict[bytes | None, bool] = {
+    None: True,
+    **{each.name.encode(): not each.is_stateless for each in REVISIONS},
+}
+"""By the header as it stands there, since every request asks."""
 
 
 async def join_session(
@@ -155,7 +159,7 @@ def _is_for(
         not session.is_ended
         and session.transport == transport
         and session.principal_key == getattr(exchange.principal, "key", None)
-        and session.server_name == server.name
+        and session.server_name == server.options.name
     )
 
 
@@ -164,6 +168,9 @@ def _needs_none(headers: Headers, message: Message | Batch) -> bool:
         return False
     meta = message.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
+    if version is None:
+        # By the header alone it `may_have_session`.
+        return False
     return is_stateless(message.method, headers.get(PROTOCOL_VERSION), version)
 
 

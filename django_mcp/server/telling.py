@@ -21,12 +21,13 @@ __all__ = ["Telling"]
 class Telling:
     """The part of a context that tells. Each method has an `a` twin for async handlers."""
 
-    __slots__ = ("_last_progress", "_progress_rate")
-
-    _last_progress: float | None
-    _progress_rate: SendRate | None
+    if not TYPE_CHECKING:
+        # The fields are the context's.
+        __slots__ = ()
 
     if TYPE_CHECKING:
+        _last_progress: float | None
+        _progress_rate: SendRate | None
         rules: Revision
         options: Options
         connection: ConnectionState

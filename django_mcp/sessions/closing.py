@@ -97,7 +97,7 @@ def _to_session(row: Row) -> Session:
         client_info=row.client_info,
         client_capabilities=row.capabilities,
     )
-    found = Session(row.pk.hex, row.server, row.principal_key or None, settled)
+    found = Session.of(row.pk.hex, row.server, row.principal_key or None, settled)
     found.is_ended = True
     return found
 

@@ -26,6 +26,7 @@ from django_mcp.server.upkeep import while_there
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.database import ask_database
+from django_mcp.sessions.known import Known
 from django_mcp.sessions.pruning import prune_some
 from django_mcp.sessions.rows import (
     MAX_URI_LENGTH,
@@ -42,7 +43,7 @@ from django_mcp.sessions.rows import (
     write_settled,
 )
 from django_mcp.sessions.sharing import Sharing
-from django_mcp.sessions.writer import note_seen, write_if_alone
+from django_mcp.sessions.writer import write_if_alone
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -59,25 +60,9 @@ FRESH_S = 2.0
 MAX_CACHED = 2000
 """Sessions that a process keeps although nothing of theirs runs in it. Ours."""
 
-NOTE_EVERY_S = 60.0
-"""How often it is written down that a session is in use. Ours."""
-
 PRUNE_EVERY_S = 60.0
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
-
-
-class _Known:
-    """What the store knows of a session beside what is on the object; times since the epoch."""
-
-    __slots__ = ("digest", "expires_s", "mark", "noted_s", "read_s", "seen_s", "user_id")
-
-    def __init__(self, digest: str, user_id: Any) -> None:
-        self.digest = digest
-        self.user_id = user_id
-        self.read_s = self.seen_s = self.noted_s = self.expires_s = 0.0
-        self.mark: tuple[Any, ...] | None = None
-        """Tells whether the subscriptions are still those that were read."""
 
 
 class DatabaseSessions:
@@ -120,7 +105,7 @@ class DatabaseSessions:
         options, now_s = self._options(), self._clock()
         token = new_token()
         user_id = getattr(getattr(exchange.principal, "user", None), "pk", None)
-        known = _Known(digest_of(token), user_id)
+        known = Known(digest_of(token), user_id)
         known.read_s = known.seen_s = known.noted_s = now_s
         known.expires_s = now_s + options.session_max_age_s
         row = new_row(
@@ -180,10 +165,10 @@ class DatabaseSessions:
         session = self._cache.get(digest_of(token))
         if session is None or session.is_ended:
             return None
-        known, now_s = session.state, self._clock()
-        if not 0 <= now_s - known.read_s < FRESH_S or self._is_over(known, now_s):
+        known, now_s, idle_s = session.state, self._clock(), self._options().session_idle_s
+        if not 0 <= now_s - known.read_s < FRESH_S or known.is_over(now_s, idle_s):
             return None
-        self._note_use(session, known, now_s)
+        known.note_use(session.key, now_s, idle_s)
         return session
 
     async def find(self, token: str) -> Session | None:
@@ -196,7 +181,8 @@ class DatabaseSessions:
     async def _find(self, digest: str) -> Session | None:
         session = await self._read(_unless_ended(self._cache.get(digest)), digest=digest)
         if session is not None:
-            self._note_use(session, session.state, self._clock())
+            idle_s = self._options().session_idle_s
+            session.state.note_use(session.key, self._clock(), idle_s)
             self._remember(session, session.state)
         return session
 
@@ -219,34 +205,24 @@ class DatabaseSessions:
                 self._forget(known_as.key)
             return None
         session = known_as or _unless_ended(self._hub().sessions.get(row.key))
-        if session is None or not isinstance(session.state, _Known):
+        if session is None or not isinstance(session.state, Known):
             session = _to_session(row, server)
         if session is None:
             return None
-        known: _Known = session.state
+        known: Known = session.state
         known.read_s = now_s
         known.expires_s = row.expires_s
         known.seen_s = max(known.seen_s, row.seen_s)
         # Never back: the row may have been read before this process wrote it.
         session.is_initialized = session.is_initialized or row.is_initialized
         session.log_level = row.log_level
-        if self._is_over(known, now_s):
+        if known.is_over(now_s, self._options().session_idle_s):
             await self.end(session.key, Closing.EXPIRED)
             return None
         self._hub().sessions[session.key] = session
         return session
 
-    def _is_over(self, known: _Known, now_s: float) -> bool:
-        return now_s >= known.expires_s or now_s - known.seen_s > self._options().session_idle_s
-
-    def _note_use(self, session: Session, known: _Known, now_s: float) -> None:
-        known.seen_s = now_s
-        unnoted_s = now_s - known.noted_s
-        if unnoted_s >= NOTE_EVERY_S or unnoted_s >= self._options().session_idle_s / 4:
-            known.noted_s = now_s
-            note_seen(session.key, now_s)
-
-    def _remember(self, session: Session, known: _Known) -> None:
+    def _remember(self, session: Session, known: Known) -> None:
         with self._lock:
             self._cache[known.digest] = session
             self._cache.move_to_end(known.digest)
@@ -334,7 +310,7 @@ class DatabaseSessions:
             return
         for key, session in held.items():
             if key in alive:
-                self._note_use(session, session.state, now_s)
+                session.state.note_use(key, now_s, self._options().session_idle_s)
             else:
                 self._forget(key)
         changed = [
@@ -360,7 +336,7 @@ class DatabaseSessions:
 
     def _held(self, hub: Hub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):
-            is_ours = session.server_name == self._server() and isinstance(session.state, _Known)
+            is_ours = session.server_name == self._server() and isinstance(session.state, Known)
             if is_ours and (session.in_flight or hub.streams_of(session.key)):
                 yield session
 
@@ -391,8 +367,8 @@ def _to_session(row: Row, server: str) -> Session | None:
         client_capabilities=found["capabilities"],
     )
     principal_key = found["principal_key"] or None
-    session = Session(row.key, server, principal_key, settled, transport=found["transport"])
-    session.state = _Known(found["digest"], found["user_id"])
+    session = Session.of(row.key, server, principal_key, settled, transport=found["transport"])
+    session.state = Known(found["digest"], found["user_id"])
     return session
 
 

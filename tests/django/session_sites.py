@@ -62,7 +62,9 @@ class Site:
                 await done
 
     async def open(self, principal: Any = ANONYMOUS, **settled: Any) -> tuple[str, Session]:
-        session = Session(new_key(), "shop", principal.key, ConnectionState(revision=R4, **settled))
+        session = Session.of(
+            new_key(), "shop", principal.key, ConnectionState(revision=R4, **settled)
+        )
         token = await self.store.open(session, Exchange(principal=principal))
         assert isinstance(token, str)
         return token, session

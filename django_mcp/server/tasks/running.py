@@ -222,7 +222,7 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
     meta.setdefault(keys.PROGRESS_TOKEN, task.id)
     params = {"name": task.tool, "arguments": call["arguments"], "_meta": meta}
     message = Request(id=task.id, method="tools/call", params=params)
-    ctx = server.context_class(server, exchange, message, connection)
+    ctx = server.context_class.of(server, exchange, message, connection)
     ctx.entry = entry
     ctx.answers = task.read_answers()
     run.attach(task, ctx)

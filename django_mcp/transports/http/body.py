@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from django_mcp.server.exchange import Reply
-from django_mcp.server.interrupt import Interrupt, TaskTimers
+from django_mcp.server.interrupt import TaskTimers
 from django_mcp.transports.http.replies import refuse
 
 __all__ = ["Receive", "read_body", "too_large"]
@@ -18,7 +18,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 async def read_body(
-    receive: Receive, limit_bytes: int, timeout_s: float, interrupt: Interrupt, timers: TaskTimers
+    receive: Receive, limit_bytes: int, timeout_s: float, timers: TaskTimers
 ) -> bytes | Reply | None:
     """Return the whole body, or the refusal of it, or None when the client has gone.
 
@@ -26,7 +26,7 @@ async def read_body(
     refused when it is seen (413), and a body that is not complete after `timeout_s` too (408),
     whether it stalls or trickles.
     """
-    timer = timers.after(timeout_s, interrupt.fire)
+    deadline = timers.limit(timeout_s)
     try:
         message = await receive()
         # A body is one message nearly always.
@@ -35,14 +35,14 @@ async def read_body(
             return body if len(body) <= limit_bytes else too_large(limit_bytes)
         return await _read_parts(receive, message, limit_bytes)
     except asyncio.CancelledError:
-        if not interrupt.is_ours():
+        if not deadline.is_ours():
             raise
         # The rest may still come, so the connection cannot be used again (RFC 9110, 15.5.9).
         return refuse(
             408, f"The body was not complete after {timeout_s:g} s", ((b"connection", b"close"),)
         )
     finally:
-        timer.cancel()
+        deadline.cancel()
 
 
 async def _read_parts(receive: Receive, message: Any, limit_bytes: int) -> bytes | Reply | None:

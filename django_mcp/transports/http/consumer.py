@@ -47,15 +47,18 @@ class MCPConsumer(AsyncHttpConsumer):
     One consumer lives for one request. It never takes the channel layer and touches no database.
     """
 
+    _clearance = _NO_CLEARANCE
+    _exchange: Exchange | None = None
+    _sink: StreamSink | None = None
+    _has_started = False
+    _released: asyncio.Future[None] | None = None
+    _watching: Watch | None = None
+    _gone: Interrupt | None = None
+
     def __init__(self, *, server: MCPServer) -> None:
         super().__init__()
         self.server = server
-        self._clearance = _NO_CLEARANCE
-        self._exchange: Exchange | None = None
-        self._sink: StreamSink | None = None
-        self._has_started = False
-        self._released: asyncio.Future[None] | None = None
-        self._watching: Watch | None = None
+        self._timers = TaskTimers()
 
     def __call__(self, scope: Any, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Answer the request; done when all of it is sent, or nobody is there to send it to."""
@@ -68,7 +71,7 @@ class MCPConsumer(AsyncHttpConsumer):
 
     async def _serve(self) -> None:
         try:
-            reply = await self._reply()
+            reply = await self._timers.drive(self._reply())
             if reply is not None:
                 await self._respond(reply)
         except Exception:
@@ -109,35 +112,27 @@ class MCPConsumer(AsyncHttpConsumer):
             challenge = await authenticate(exchange)
             if challenge is not None:
                 return challenge
-        timers = exchange.timers = TaskTimers()
-        self._interrupt = Interrupt(timers.task)
+        timers = exchange.timers = self._timers
+        if method == "POST":
+            body = await read_body(
+                self._receive, options.max_body_bytes, options.body_timeout_s, timers
+            )
+            if not isinstance(body, bytes):
+                return None if body is None else noted(body)
+            exchange.body = body
+        exchange.build_request = partial(_build_request, scope, exchange.body)
+        watching = timers.after(WATCH_AFTER_S, self._watch)
         try:
-            if method == "POST":
-                body = await read_body(
-                    self._receive,
-                    options.max_body_bytes,
-                    options.body_timeout_s,
-                    self._interrupt,
-                    timers,
-                )
-                if not isinstance(body, bytes):
-                    return None if body is None else noted(body)
-                exchange.body = body
-            exchange.build_request = partial(_build_request, scope, exchange.body)
-            watching = timers.after(WATCH_AFTER_S, self._watch)
-            try:
-                return await self._find_entry()(exchange)
-            except asyncio.CancelledError:
-                if not self._interrupt.is_ours():
-                    raise
-                # Cancelled with the client gone.
-                return None
-            finally:
-                watching.cancel()
-                if self._watching is not None:
-                    self._watching.close()
+            return await self._find_entry()(exchange)
+        except asyncio.CancelledError:
+            if self._gone is None or not self._gone.is_ours():
+                raise
+            # Cancelled with the client gone.
+            return None
         finally:
-            timers.close()
+            watching.cancel()
+            if self._watching is not None:
+                self._watching.close()
 
     def _watch(self) -> None:
         if self._exchange is not None:
@@ -157,18 +152,18 @@ class MCPConsumer(AsyncHttpConsumer):
             address=client[0] if client else None,
             can_stream=clearance.may_stream,
             sink=self._sink,
-            url_kwargs=route["kwargs"] if route else None,
+            url_kwargs=route["kwargs"] if route else {},
         )
 
     def _find_entry(self) -> Entry:
         return find_entry(self.server, self.scope["method"])
 
     def _on_gone(self) -> None:
-        exchange = self._exchange
+        exchange, self._gone = self._exchange, Interrupt(self._timers)
         is_ending = (
             exchange is not None
             and exchange.cancels_on_disconnect
-            and exchange.interrupt(self._interrupt.fire)
+            and exchange.interrupt(self._gone.fire)
         )
         if self._released is not None and not is_ending and not self._released.done():
             self._released.set_result(None)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from django_mcp.protocol import sse
+from django_mcp.protocol.records import Record
 from django_mcp.server.exchange import Reply
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
 
@@ -17,7 +18,7 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 """The ASGI callable that takes the next message; it waits while the client is slow, if it can."""
 
 
-class StreamSink:
+class StreamSink(Record):
     """A `Sink` that writes events to an ASGI `send`.
 
     Until something is sent, nothing is: the answer may still become plain JSON with a status of
@@ -25,16 +26,13 @@ class StreamSink:
     Several tasks may send at once; each message arrives whole, and in the order of the calls.
     """
 
-    __slots__ = ("_headers", "_is_finished", "_lock", "_send", "has_started", "last_sent_s")
-
-    def __init__(self, send: Send, headers: RawHeaders) -> None:
-        self._send = send
-        self._headers = headers
-        self._is_finished = False
-        self._lock: asyncio.Lock | None = None
-        self.has_started = False
-        self.last_sent_s = 0.0
-        """When something was sent last, by the loop's clock."""
+    _send: Send
+    _headers: RawHeaders
+    _is_finished: bool = False
+    _lock: asyncio.Lock | None = None
+    has_started: bool = False
+    last_sent_s: float = 0.0
+    """When something was sent last, by the loop's clock."""
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""

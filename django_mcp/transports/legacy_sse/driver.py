@@ -76,7 +76,7 @@ async def keep_stream(
         return _refuse(refusal)
     principal_key = getattr(exchange.principal, "key", None)
     key = uuid.uuid4().hex
-    session = Session(key, server.name, principal_key, ConnectionState(), transport=SSE)
+    session = Session.of(key, server.name, principal_key, ConnectionState(), transport=SSE)
     try:
         token = await server.sessions.open(session, exchange)
     except StoreUnavailable:

@@ -131,7 +131,8 @@ class Pipe:
         streams = self._server.hub.streams.values()
         exchanges = {id(each.exchange) for each in streams}
         running = self._connection.in_flight.values()
-        return {ctx.task for ctx in running if id(ctx.exchange) in exchanges}
+        calls = (ctx.exchange.timers for ctx in running if id(ctx.exchange) in exchanges)
+        return {timers.task for timers in calls if timers is not None}
 
     async def _end(self, others: Sequence[asyncio.Future[Any]], *, is_told: bool) -> None:
         self._waiting.clear()
@@ -208,7 +209,7 @@ class Pipe:
                 principal=principal,
                 timers=timers,
             )
-            body = (await self._server.answer(exchange)).body
+            body = (await timers.drive(self._server.answer(exchange))).body
             if body is not None:
                 await self._writer.write(body)
             if self._teller is None and self._connection.is_initialized:
@@ -216,7 +217,6 @@ class Pipe:
         except Exception:
             logger.exception("Could not serve a line")
         finally:
-            timers.close()
             self._done()
 
     def _refuse_length(self) -> bytes:
