@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Container, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import markcoroutinefunction
@@ -178,9 +180,11 @@ class MCPView:
             raise
         if isinstance(first, Reply) and not (first.status == 200 and clearance.must_stream):
             return _respond(first, clearance.headers)
-        frames = sink.frames(first, self.server.options.keepalive_s)
+        leave = partial(_leave, task, exchange, sink)
+        _when_cancelled(leave, task)
+        frames = _Frames(sink.frames(first, self.server.options.keepalive_s), leave)
         extra = first.headers if isinstance(first, Reply) else ()
-        return _stream(_until_left(frames, task, exchange, sink), (*clearance.headers, *extra))
+        return _stream(frames, (*clearance.headers, *extra))
 
 
 _running: set[asyncio.Task[None]] = set()
@@ -196,22 +200,50 @@ async def _run(entry: Entry, exchange: Exchange, sink: QueueSink) -> None:
     sink.finish(reply)
 
 
-async def _until_left(
-    frames: AsyncGenerator[bytes, None],
-    task: asyncio.Task[None],
-    exchange: Exchange,
-    sink: QueueSink,
-) -> AsyncGenerator[bytes, None]:
-    try:
-        async for frame in frames:
-            yield frame
-    finally:
-        _leave(task, exchange, sink)
+class _Frames:
+    """The events of a call for its response, which may be given up before anything is read of it.
+
+    Django closes a response then, in any thread; one that middleware puts away is only collected.
+    """
+
+    __slots__ = ("_frames", "_leave", "_loop")
+
+    def __init__(self, frames: AsyncGenerator[bytes, None], leave: Callable[[], None]) -> None:
+        self._frames = frames
+        self._leave = leave
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> _Frames:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._frames)
+
+    def close(self) -> None:
+        """Take leave of the call, if it still runs."""
+        # Of a loop that is closed nothing runs any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._leave)
+
+    __del__ = close
+
+
+def _when_cancelled(leave: Callable[[], None], call: asyncio.Task[None]) -> None:
+    """Have `leave` called when the request is cancelled after the view: in middleware, mostly."""
+
+    def look(request: asyncio.Task[Any]) -> None:
+        if request.cancelled():
+            leave()
+
+    request = asyncio.current_task()
+    if request is not None:
+        request.add_done_callback(look)
+        call.add_done_callback(lambda _: request.remove_done_callback(look))
 
 
 def _leave(task: asyncio.Task[None], exchange: Exchange, sink: QueueSink) -> None:
     """Take note that nobody reads any more, and stop the call if that means it."""
-    if task.done():
+    if task.done() or exchange.is_disconnected:
         return
     exchange.disconnected()
     sink.close()
@@ -247,7 +279,7 @@ def _respond(reply: Reply, extra: RawHeaders = ()) -> HttpResponse:
     return response
 
 
-def _stream(frames: AsyncGenerator[bytes, None], extra: RawHeaders) -> StreamingHttpResponse:
+def _stream(frames: AsyncIterator[bytes], extra: RawHeaders) -> StreamingHttpResponse:
     response = StreamingHttpResponse(frames)
     _add_headers(response, (*STREAM_HEADERS, *extra))
     # Keeps GZipMiddleware away, whose stream of compressed pieces many clients cannot read.

@@ -1,6 +1,6 @@
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from types import ModuleType
@@ -10,9 +10,11 @@ import pytest
 from asgiref.sync import iscoroutinefunction
 from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.wsgi import WSGIRequest
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import AsyncRequestFactory, Client, override_settings
 from django.urls import path
+from django.utils.decorators import async_only_middleware
 
 from django_mcp.protocol.sse import Parser
 from django_mcp.server.exchange import Exchange, Reply
@@ -47,6 +49,33 @@ def site(server: ScriptedServer, middleware: list[str] | None = None) -> Iterato
         ROOT_URLCONF=urls, MIDDLEWARE=middleware or [], ALLOWED_HOSTS=["localhost"]
     ):
         yield
+
+
+@async_only_middleware
+def throw_away(get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]) -> Any:
+    """Be a middleware that answers with a response of its own, whatever the view's is."""
+
+    async def answer(request: HttpRequest) -> HttpResponse:
+        await get_response(request)
+        return HttpResponse(b"another")
+
+    return answer
+
+
+stalled: asyncio.Queue[HttpResponseBase] = asyncio.Queue()
+"""What the middleware `stall` holds back."""
+
+
+@async_only_middleware
+def stall(get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]) -> Any:
+    """Be a middleware that is never through with a response."""
+
+    async def answer(request: HttpRequest) -> HttpResponseBase:
+        stalled.put_nowait(await get_response(request))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return answer
 
 
 @pytest.fixture
@@ -178,6 +207,55 @@ async def test_a_client_that_leaves_cancels_its_call(server: ScriptedServer, beg
         await talk.end()
 
     assert server.exchanges[0].is_disconnected
+
+
+async def test_a_client_that_leaves_before_its_stream_is_read_cancels_its_call(
+    server: ScriptedServer,
+):
+    """HTM-09: Django gives up at the headers, and then nothing has asked for the first event."""
+    heads = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        heads.set()
+        await asyncio.Event().wait()
+
+    steps = script(["cancels", True], ["send", 1], ["wait", "never"])
+    incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    incoming.put_nowait(part(steps))
+    task = asyncio.create_task(ASGIHandler()(http_scope(), incoming.get, send))
+    async with asyncio.timeout(LIMIT_S):
+        await heads.wait()
+        incoming.put_nowait(GONE)
+        await server.events["call:cancelled"].wait()
+        await task
+
+    assert server.exchanges[0].is_disconnected
+
+
+async def test_a_client_that_leaves_while_middleware_is_busy_cancels_its_call(
+    server: ScriptedServer,
+):
+    """HTM-09"""
+    with site(server, ["tests.transports.http.test_view.stall"]):
+        steps = script(["cancels", True], ["send", 1], ["wait", "never"])
+        talk = Conversation(ASGIHandler(), http_scope(), part(steps))
+        async with asyncio.timeout(LIMIT_S):
+            response = await stalled.get()
+            talk.put(GONE)
+            await server.events["call:cancelled"].wait()
+            await talk.end()
+
+    assert server.exchanges[0].is_disconnected
+    assert (response.streaming, talk.sent) == (True, [])
+
+
+async def test_a_stream_that_middleware_throws_away_cancels_its_call(server: ScriptedServer):
+    with site(server, ["tests.transports.http.test_view.throw_away"]):
+        talked = await ask(["cancels", True], ["send", 1], ["wait", "never"])
+        async with asyncio.timeout(LIMIT_S):
+            await server.events["call:cancelled"].wait()
+
+    assert talked.body == b"another"
 
 
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
