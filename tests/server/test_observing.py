@@ -11,6 +11,7 @@ from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
 from django_mcp.server.context import Context
+from django_mcp.server.exchange import ANONYMOUS
 from django_mcp.server.interfaces import FailureKind
 from django_mcp.server.rounds import InputRequired
 from django_mcp.server.server import MCPServer
@@ -149,3 +150,19 @@ async def test_a_call_that_is_cancelled_is_heard_of(client: WireClient, ear: Ear
         await task
 
     assert ear.heard[0][1] is None
+
+
+@pytest.mark.http_only("what the transport makes of a fault of an observer is not the observer's")
+@pytest.mark.parametrize("principal", [ANONYMOUS, "ann"], ids=["anonymous", "known"])
+async def test_no_call_is_left_in_flight_by_an_observer_that_fails(
+    server: MCPServer, ear: Ear, monkeypatch: pytest.MonkeyPatch, principal: Any
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("deaf")
+
+    monkeypatch.setattr(ear, "answered", fail)
+    client = WireClient(server, R5, principal=principal)
+    with pytest.raises(RuntimeError, match="deaf"):
+        await client.send("tools/call", {"name": "greet"})
+
+    assert server.hub.calls == set()

@@ -10,6 +10,7 @@ import pytest
 from django_mcp.registry.access import Rule
 from django_mcp.server.context import Context
 from django_mcp.server.exchange import Exchange
+from django_mcp.server.hub import Hub
 from django_mcp.server.memory import OpenAccess
 from django_mcp.server.offers import NOTHING, Offer, Requirements
 from django_mcp.server.push import Ending
@@ -354,3 +355,15 @@ async def test_no_stream_is_opened_while_the_process_ends(server: MCPServer) -> 
 
 def _drain(queue: asyncio.Queue[Any]) -> list[Any]:
     return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+async def test_a_hub_that_lives_already_learns_of_a_further_server(server: MCPServer) -> None:
+    class Neighbour(MCPServer):
+        def make_hub(self) -> Hub:
+            return server.hub
+
+    other = Neighbour("other")
+    await connect(server)
+    await connect(other)
+
+    assert [server.hub.servers[name] for name in (server.name, "other")] == [server, other]
