@@ -180,9 +180,10 @@ class MCPView:
             raise
         if isinstance(first, Reply) and not (first.status == 200 and clearance.must_stream):
             return _respond(first, clearance.headers)
-        leave = partial(_leave, task, exchange, sink)
-        _when_cancelled(leave, task)
-        frames = _Frames(sink.frames(first, self.server.options.keepalive_s), leave)
+        frames = _Frames(
+            sink.frames(first, self.server.options.keepalive_s),
+            partial(_leave, task, exchange, sink),
+        )
         extra = first.headers if isinstance(first, Reply) else ()
         return _stream(frames, (*clearance.headers, *extra))
 
@@ -226,19 +227,6 @@ class _Frames:
             self._loop.call_soon_threadsafe(self._leave)
 
     __del__ = close
-
-
-def _when_cancelled(leave: Callable[[], None], call: asyncio.Task[None]) -> None:
-    """Have `leave` called when the request is cancelled after the view: in middleware, mostly."""
-
-    def look(request: asyncio.Task[Any]) -> None:
-        if request.cancelled():
-            leave()
-
-    request = asyncio.current_task()
-    if request is not None:
-        request.add_done_callback(look)
-        call.add_done_callback(lambda _: request.remove_done_callback(look))
 
 
 def _leave(task: asyncio.Task[None], exchange: Exchange, sink: QueueSink) -> None:
