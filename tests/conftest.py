@@ -31,6 +31,7 @@ APART = (
     "transports/stdio",
     "transports/legacy_sse",
     "transports/http/test_sockets.py",
+    "auth/test_database_away.py",
     "auth/test_sockets.py",
     "auth/test_revocation_everywhere.py",
     "push/test_processes.py",

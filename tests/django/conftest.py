@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from shutil import copy
+from typing import Any, TypeAlias
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -55,35 +57,47 @@ def products(using: str = "first") -> set[str]:
     return set(Product.objects.using(using).values_list("sku", flat=True))
 
 
+Maker: TypeAlias = Callable[[str], dict[str, Any]]
+"""Makes the settings of a database of an alias."""
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.services)])
 def databases(
-    request: pytest.FixtureRequest, tmp_path: Path, django_db_setup: None, django_db_blocker: Any
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[str]:
-    """Serve two more aliases, `first` and `second`, with tables of products, sessions and calls; return the vendor."""
-    maker = sqlite_settings(tmp_path)
-    if request.param == "postgresql":
-        maker = request.getfixturevalue("postgres_settings")
+    """Serve two more aliases, `first` and `second`, with empty tables of MODELS; return the vendor."""
+    maker = request.getfixturevalue(f"{request.param}_settings")
     # Changed settings close the pool, whose threads remember the databases of other tests.
-    with django_db_blocker.unblock(), override_settings(DJANGO_MCP={}):
+    with django_db_blocker.unblock(), override_settings(DJANGO_MCP={}), serving(maker):
+        yield request.param
+        assert_nothing_left()
+
+
+@contextmanager
+def serving(maker: Maker) -> Iterator[None]:
+    """Have the aliases lead to databases, whose rows are gone at the end."""
+    for alias in ALIASES:
+        connections.settings.update(
+            {alias: connections.configure_settings({"default": {}, alias: maker(alias)})[alias]}
+        )
+    try:
+        yield
+    finally:
         for alias in ALIASES:
-            connections.settings.update(
-                {alias: connections.configure_settings({"default": {}, alias: maker(alias)})[alias]}
-            )
-            with connections[alias].schema_editor() as editor:
-                for model in MODELS:
-                    editor.create_model(model)
-        try:
-            yield request.param
-            assert_nothing_left()
-        finally:
-            for alias in ALIASES:
-                connections[alias].close()
-                connections.settings[alias].update(maker(alias))
-                with connections[alias].schema_editor() as editor:
-                    for model in reversed(MODELS):
-                        editor.delete_model(model)
-                connections[alias].close()
-                del connections[alias], connections.settings[alias]
+            connections[alias].close()
+            # A test may have led it elsewhere.
+            connections.settings[alias].update(maker(alias))
+            for model in reversed(MODELS):
+                model._base_manager.using(alias).all()._raw_delete(alias)
+            connections[alias].close()
+            del connections[alias], connections.settings[alias]
+
+
+def make_tables() -> None:
+    for alias in ALIASES:
+        with connections[alias].schema_editor() as editor:
+            for model in MODELS:
+                editor.create_model(model)
 
 
 def assert_nothing_left() -> None:
@@ -94,7 +108,24 @@ def assert_nothing_left() -> None:
         assert model._meta.db_table not in tables or not model.objects.exists()
 
 
-def sqlite_settings(folder: Path) -> Callable[[str], dict[str, Any]]:
+@pytest.fixture
+def sqlite_settings(sqlite_files: Path, tmp_path: Path) -> Maker:
+    """Of files of the test's own."""
+    for alias in ALIASES:
+        copy(sqlite_files / f"{alias}.sqlite3", tmp_path)
+    return in_files(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def sqlite_files(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any) -> Path:
+    """A folder with files that have the tables, to be copied: making them takes longer."""
+    folder = tmp_path_factory.mktemp("databases")
+    with django_db_blocker.unblock(), serving(in_files(folder)):
+        make_tables()
+    return folder
+
+
+def in_files(folder: Path) -> Maker:
     return lambda alias: {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": folder / f"{alias}.sqlite3",
@@ -103,8 +134,8 @@ def sqlite_settings(folder: Path) -> Callable[[str], dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def postgres_settings(postgres: tuple[str, int]) -> Iterator[Callable[[str], dict[str, Any]]]:
-    """What makes settings of a database of our own, gone at the end of the session."""
+def postgresql_settings(postgres: tuple[str, int], django_db_blocker: Any) -> Iterator[Maker]:
+    """Of databases that all tests share, each of which leaves them empty; gone in the end."""
     import psycopg
     from psycopg import sql
 
@@ -120,9 +151,8 @@ def postgres_settings(postgres: tuple[str, int]) -> Iterator[Callable[[str], dic
             for name in names.values():
                 connection.execute(sql.SQL(command).format(sql.Identifier(name)))
 
-    run("CREATE DATABASE {}")
-    try:
-        yield lambda alias: {
+    def make(alias: str) -> dict[str, Any]:
+        return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": names[alias],
             "USER": user,
@@ -130,5 +160,11 @@ def postgres_settings(postgres: tuple[str, int]) -> Iterator[Callable[[str], dic
             "HOST": host,
             "PORT": str(port),
         }
+
+    run("CREATE DATABASE {}")
+    try:
+        with django_db_blocker.unblock(), serving(make):
+            make_tables()
+        yield make
     finally:
         run("DROP DATABASE {} WITH (FORCE)")
