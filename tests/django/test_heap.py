@@ -68,6 +68,7 @@ def test_the_first_answer_sets_aside_what_there_is(is_on: bool):
     assert done.returncode == 0, done.stderr
     before, after_others, after_first, after_second = map(int, done.stdout.split())
 
-    assert before == after_others == 0
-    assert (after_first > 10_000) is is_on
+    # Python 3.12 itself has set something aside.
+    assert before == after_others
+    assert (after_first - before > 10_000) is is_on
     assert after_second <= after_first
