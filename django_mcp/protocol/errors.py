@@ -39,6 +39,10 @@ class Refusal:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+FAULT = Refusal(code=INTERNAL_ERROR, message="Internal error")
+"""What is told of a failure of ours, whose details are for the log."""
+
+
 class ProtocolError(Exception):
     """Raise from a handler to answer the request with a JSON-RPC error of your own.
 

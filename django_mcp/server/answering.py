@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
-    INTERNAL_ERROR,
+    FAULT,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
@@ -59,7 +59,6 @@ _DUPLICATE_ID = Refusal(
     code=INVALID_REQUEST, message="A request with this id is running on this connection"
 )
 
-_INTERNAL_ERROR = Refusal(code=INTERNAL_ERROR, message="Internal error")
 _EARLY = frozenset({"initialize", "ping"})
 _TOO_EARLY = Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first")
 
@@ -214,7 +213,7 @@ async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
         outcome = NO_STORE
     except Exception:
         logger.exception("Could not answer %s", ctx.method)
-        outcome = _INTERNAL_ERROR
+        outcome = FAULT
     finally:
         ctx.finish()
         if may_be_ended:

@@ -6,7 +6,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
+from django_mcp.protocol.errors import FAULT, Refusal
 from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Reply
@@ -34,7 +34,7 @@ async def complete_handshake(ctx: Context[Any], reply: Reply) -> Reply | Refusal
         return NO_STORE
     except Exception:
         logger.exception("Could not answer %s", ctx.method)
-        return Refusal(code=INTERNAL_ERROR, message="Internal error")
+        return FAULT
     return reply
 
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from msgspec import field
 
-__all__ = ["Interrupt", "Shield", "TaskTimers", "Timer"]
-
 from django_mcp.protocol.records import Record
+
+__all__ = ["Interrupt", "Shield", "TaskTimers", "Timer"]
 
 T = TypeVar("T")
 
@@ -116,19 +116,13 @@ class TaskTimers(Record):
     def after(self, delay_s: float, function: Callable[[], object]) -> Timer:
         """Return a timer that calls `function` after `delay_s`, unless it is cancelled."""
         timer = Timer(delay_s, function)
-        if self._counts:
-            self._begin(timer)
-        else:
-            self._pending.append(timer)
+        self._add(timer)
         return timer
 
     def limit(self, delay_s: float | None) -> Interrupt:
         """Return what interrupts the task after `delay_s`; None: only when it is told to."""
         interrupt = Interrupt(self, delay_s)
-        if self._counts:
-            self._begin(interrupt)
-        else:
-            self._pending.append(interrupt)
+        self._add(interrupt)
         return interrupt
 
     @types.coroutine
@@ -174,6 +168,12 @@ class TaskTimers(Record):
                 return result
             finally:
                 failure = None
+
+    def _add(self, timer: Timer | Interrupt) -> None:
+        if self._counts:
+            self._begin(timer)
+        else:
+            self._pending.append(timer)
 
     def _begin(self, timer: Timer | Interrupt) -> None:
         # Who fires needs to know which task it is.

@@ -7,7 +7,6 @@ What the caller can mend (unknown tool, wrong headers) is a JSON-RPC error; what
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -70,20 +69,12 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
         from django_mcp.server.tasks.calling import call_with_tasks
 
         return await call_with_tasks(ctx, entry, arguments, partial(run, ctx, entry, arguments))
-    outcome = await _run(ctx, entry, arguments)
-    return _in_band(ctx, outcome) if isinstance(outcome, Failure) else outcome
+    return await run(ctx, entry, arguments)
 
 
 async def run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Run a tool, and return its encoded result or the refusal."""
-    outcome = await _run(ctx, entry, arguments)
-    return _in_band(ctx, outcome) if isinstance(outcome, Failure) else outcome
-
-
-def _run(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
-) -> Coroutine[Any, Any, bytes | Refusal | Failure]:
-    return run_handler(
+    outcome = await run_handler(
         ctx,
         entry.handler,
         arguments,
@@ -92,6 +83,7 @@ def _run(
         timeout_s=entry.timeout_s,
         may_ask=True,
     )
+    return _in_band(ctx, outcome) if isinstance(outcome, Failure) else outcome
 
 
 def _finish(ctx: Context[Any], entry: ToolEntry, value: Any) -> bytes | Refusal:

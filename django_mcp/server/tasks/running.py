@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.asks import Ask
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
@@ -42,7 +42,6 @@ MAX_WRITES = 5
 """How often the end of a run is tried to be written down while the store does not answer."""
 
 _GONE = Refusal(code=INVALID_PARAMS, message="The tool is not there any more")
-_FAULT = Refusal(code=INTERNAL_ERROR, message="Internal error")
 
 _runs: dict[str, TaskRun] = {}
 """What runs in this process, by the id of the task."""
@@ -250,7 +249,7 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
                 raise
         except Exception:
             logger.exception("Could not run task %s", task.id[:8])
-            outcome = _FAULT
+            outcome = FAULT
         await _write(run, task, _last_step(run, outcome))
     finally:
         beating.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange import Reply
 
@@ -44,8 +44,7 @@ def noted(reply: Reply) -> Reply:
 
 def fault() -> Reply:
     """Return what is told of a failure of ours: status 500, error -32603, no detail."""
-    refusal = Refusal(code=INTERNAL_ERROR, message="Internal error")
-    return Reply(500, encode_error(None, refusal))
+    return Reply(500, encode_error(None, FAULT))
 
 
 def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, bytes]]:
