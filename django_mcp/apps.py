@@ -34,6 +34,8 @@ class DjangoMCPConfig(AppConfig):
         """Import each app's `mcp` module, so that its tools are registered."""
         import_module("django_mcp.checks")
         import_module("django_mcp.entry_checks")
+        import_module("django_mcp.token_checks")
+        import_module("django_mcp.version_checks")
         import_module("django_mcp.push.checks")
         import_module("django_mcp.sessions.checks")
         import_module("django_mcp.tasks.checks")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from django_mcp.transports.http.websocket import refuse_websocket
+
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
@@ -19,7 +21,8 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
 
     Args:
         application: the site's, as `get_asgi_application()` returns it; it gets everything that is
-            not a request for an endpoint of ours, lifespan and WebSocket included.
+            not a request for an endpoint of ours, lifespan and WebSocket included. WebSockets are refused
+            where it takes none.
 
     Raises:
         ImproperlyConfigured: a server asks for tokens that no client could find out how to get.
@@ -36,9 +39,18 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     # Fixed for the life of a process, and too dear to be asked for by every request.
     forced_prefix: str = settings.FORCE_SCRIPT_NAME or ""
 
+    takes_websockets = _takes_websockets(application)
+
+    def may_open_websocket(scope: Any) -> bool:
+        prefix = forced_prefix or scope.get("root_path") or ""
+        return takes_websockets and find_match(scope["path"].removeprefix(prefix)) is None
+
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             is_lifespan = scope["type"] == "lifespan"
+            if scope["type"] == "websocket" and not may_open_websocket(scope):
+                await refuse_websocket(scope, receive, send)
+                return
             await application(scope, _until_shutdown(receive) if is_lifespan else receive, send)
             return
         prefix = forced_prefix or scope.get("root_path") or ""
@@ -59,6 +71,17 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     return serve
 
 
+def _takes_websockets(application: ASGIApp) -> bool:
+    """Return whether an application may take WebSockets; Django's own raises an exception for each."""
+    from django.core.handlers.asgi import ASGIHandler
+
+    # Of Channels' `ProtocolTypeRouter`, which raises one as well.
+    protocols = getattr(application, "application_mapping", None)
+    if protocols is not None:
+        return "websocket" in protocols
+    return not isinstance(application, ASGIHandler)
+
+
 def _until_shutdown(receive: Any) -> Any:
     """Return what receives the same, and closes what is open when the application is to end."""
 
@@ -77,20 +100,28 @@ def _until_shutdown(receive: Any) -> Any:
 def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> ASGIApp:
     """Return an ASGI application that serves one server at `/mcp`, its health, and nothing else.
 
+    Where `LEGACY_SSE` is on, that includes HTTP+SSE at `/sse` and `/messages`.
+
     Args:
         server: the one.
         beside: answers what is neither, as `alone.site_of` does; None: nobody does.
     """
     from django_mcp.health import serve_health
     from django_mcp.heap import process_heap
-    from django_mcp.mounting import announce_server, consumer_of
+    from django_mcp.mounting import announce_server, consumer_of, legacy_consumer_of
 
     consumer = consumer_of(server)
     announce_server(server, "/mcp")
     applications = {"/mcp": consumer, "/mcp/health": serve_health}
+    if server.options.legacy_sse:
+        applications["/sse"] = legacy_consumer_of(server, takes_messages=False)
+        applications["/messages"] = legacy_consumer_of(server, takes_messages=True)
     others = beside or not_found
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await refuse_websocket(scope, receive, send)
+            return
         if scope["type"] != "http":
             raise ValueError(f"Only http is served here, not {scope['type']}")
         found = applications.get(scope["path"].removesuffix("/"), others)

@@ -16,7 +16,6 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.auth.gate import Gate
 from django_mcp.conf import find_problems, settings
 from django_mcp.middleware import load_middleware
@@ -26,7 +25,6 @@ from django_mcp.server.offers import Requirements
 from django_mcp.server.options import Options
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView
-from django_mcp.well_known import REMEDY, find_undescribed, find_unreachable
 
 __all__: list[str] = []
 
@@ -207,35 +205,6 @@ def _out_of_reach(server: MCPServer) -> Iterator[CheckMessage]:
             hint="Set authenticators, unless they are for calls in process only.",
             id="django_mcp.I004",
         )
-
-
-@register("django_mcp")
-def check_authorization_servers(**_kwargs: Any) -> list[CheckMessage]:
-    """O022, W012: tokens are asked for that no client could find out how to get."""
-    if not (_is_sound("AUTHENTICATORS") and _is_sound("PUBLIC")):
-        return []
-    try:
-        unreachable, undescribed = find_unreachable(), find_undescribed()
-    except ImproperlyConfigured:
-        # An authenticator that cannot be loaded is told of by itself.
-        return []
-    return [
-        Error(
-            f"The MCP server {server.public_name!r} takes tokens of this site's authorization "
-            "server, and there is none.",
-            hint=REMEDY,
-            id="django_mcp.O022",
-        )
-        for server in unreachable
-    ] + [
-        checks.Warning(
-            f"The MCP server {server.public_name!r} takes tokens of another issuer, and nothing at "
-            f"{METADATA_PATH} tells clients of which.",
-            hint='Write path("", include("django_mcp.urls")) into the root URLconf.',
-            id="django_mcp.W012",
-        )
-        for server in undescribed
-    ]
 
 
 @register("django_mcp")

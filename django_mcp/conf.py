@@ -44,11 +44,13 @@ class Settings:
     VALIDATE_OUTPUT: bool = False
     CALL_TIMEOUT_S: float | None = 60
     MAX_BODY_BYTES: int = 4 * MiB
+    MAX_BODY_VALUES: int = 115_000
     BODY_TIMEOUT_S: float = 30
     MAX_RESULT_BYTES: int = 4 * MiB
     KEEPALIVE_S: float = 15
     MAX_BATCH: int = 20
     SYNC_THREADS: int = 32
+    REPLACEMENT_THREADS: int = 0
     GC_FREEZE: bool = True
     ALLOWED_ORIGINS: Sequence[str] = ()
     CORS_ALLOW_CREDENTIALS: bool = False
@@ -69,6 +71,7 @@ class Settings:
     STATE_SINGLE_USE: bool = False
     READ_CHUNK_BYTES: int | None = None
     STRICT: bool = False
+    ANONYMOUS_SHARE: float = 0.5
     PERMISSION: Any = None
     SCOPES: Sequence[str] = ()
     SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = None
@@ -97,6 +100,7 @@ class Settings:
     OAUTH_BASE_SCOPES: Sequence[str] | None = None
     OAUTH_REGISTRATIONS_PER_HOUR: int = 60
     OAUTH_MAX_REGISTERED: int = 1000
+    OAUTH_WRONG_SECRETS_PER_MINUTE: int = 20
     RECORD_CALLS: float = 0
     CALL_RETENTION_DAYS: int | None = 30
 

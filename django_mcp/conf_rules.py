@@ -177,18 +177,20 @@ RULES: Mapping[str, Rule] = {
         accepts=_or_none(_is_list_of(lambda value: value in _REVISION_NAMES)),
         wanted=f"None (all) or a list out of {', '.join(_REVISION_NAMES)}",
     ),
-    "PAGE_SIZE": _COUNT,
+    "PAGE_SIZE": _COUNT_OR_0,
     "VALIDATE_INPUT": _BOOL,
     "VALIDATE_OUTPUT": _BOOL,
     "CALL_TIMEOUT_S": Rule(
         accepts=_or_none(_is_seconds), wanted="a number of seconds above 0, or None for no deadline"
     ),
     "MAX_BODY_BYTES": _COUNT,
+    "MAX_BODY_VALUES": _COUNT,
     "BODY_TIMEOUT_S": _SECONDS,
     "MAX_RESULT_BYTES": _COUNT,
     "KEEPALIVE_S": _SECONDS,
     "MAX_BATCH": _COUNT,
     "SYNC_THREADS": _COUNT_OR_0,
+    "REPLACEMENT_THREADS": _COUNT_OR_0,
     "ALLOWED_ORIGINS": Rule(
         accepts=_is_list_of(_is_origin),
         wanted="a list of origins such as 'https://app.example.com' (no path, no slash at the end), or ['*']",
@@ -240,6 +242,10 @@ RULES: Mapping[str, Rule] = {
         accepts=_or_none(lambda value: _is_whole(value) and value >= 4),
         wanted="a whole number of 4 or more, or None for no limit",
     ),
+    "ANONYMOUS_SHARE": Rule(
+        accepts=lambda value: _is_seconds(value) and value <= 1,
+        wanted="a number above 0, and 1 at most",
+    ),
     "PERMISSION": Rule(
         accepts=_is_permission,
         wanted="'app.codename', a list of such names, a function over the user, or None",
@@ -285,6 +291,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "OAUTH_REGISTRATIONS_PER_HOUR": _COUNT,
     "OAUTH_MAX_REGISTERED": _COUNT,
+    "OAUTH_WRONG_SECRETS_PER_MINUTE": _COUNT,
     "RECORD_CALLS": Rule(
         accepts=lambda value: isinstance(value, int | float) and 0 <= value <= 1,
         wanted="True, False, or the share of calls to record: a number from 0 to 1",

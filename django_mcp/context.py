@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from msgspec import UNSET, UnsetType
 
-from django_mcp.auth.credentials import CREDENTIAL_HEADERS
+from django_mcp.auth.credentials import STRIPPED_HEADERS
 from django_mcp.pages.asking import PageAsking
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _drop_credentials(request: Any) -> None:
     request.META = {
         key: _without_session(value) if key == "HTTP_COOKIE" else value
         for key, value in request.META.items()
-        if key not in ("HTTP_AUTHORIZATION", "HTTP_X_API_KEY")
+        if key not in _STRIPPED_META
     }
     vars(request).pop("headers", None)
     if hasattr(request, "environ"):
@@ -95,12 +95,13 @@ def _drop_credentials(request: Any) -> None:
             if name == b"cookie"
             else (name, value)
             for name, value in scope["headers"]
-            if name not in _CREDENTIALS
+            if name not in _STRIPPED
         ]
         request.scope = {**scope, "headers": kept}
 
 
-_CREDENTIALS = frozenset(name.encode() for name in CREDENTIAL_HEADERS)
+_STRIPPED = frozenset(name.encode() for name in STRIPPED_HEADERS)
+_STRIPPED_META = frozenset(f"HTTP_{name.upper().replace('-', '_')}" for name in STRIPPED_HEADERS)
 
 
 def _without_session(cookies: str) -> str:

@@ -1,4 +1,6 @@
-"""Health for load balancers: is the process alive, and with `?ready` does its database answer?
+"""Health for load balancers: is the process alive, and with `?ready` can it serve calls?
+
+It is ready when its databases answer and its threads are not all held by work that does not end.
 
 Liveness asks nothing but the event loop. Neither says anything of the site to strangers.
 """
@@ -15,8 +17,9 @@ from asgiref.sync import markcoroutinefunction
 from django.db import Error, connections
 from django.http import HttpRequest, HttpResponse
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.handlers.threads import find_pool_states, run_in_pool
 from django_mcp.protocol.json import encode
+from django_mcp.sessions.sharing import Sharing
 from django_mcp.transports.http.view import MCPView
 
 __all__ = ["HealthView", "serve_health"]
@@ -44,7 +47,19 @@ async def _examine(method: str, query: str) -> _Answer:
     return _Answer(status=200 if is_well else 503, body=body, headers=headers)
 
 
+_questions: Sharing[bool] = Sharing()
+"""Strangers may ask: all who ask at the same time share one look at the databases."""
+
+
 async def _is_ready() -> bool:
+    return await _questions.ask("ready", _look)
+
+
+async def _look() -> bool:
+    # Tasks may well wait for a thread; calls should not.
+    state = find_pool_states().get("SYNC_THREADS")
+    if state is not None and state.is_exhausted:
+        return False
     try:
         async with asyncio.timeout(READY_TIMEOUT_S):
             return await run_in_pool(_ask_databases)

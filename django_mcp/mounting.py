@@ -153,7 +153,9 @@ def _resolve(path_info: str) -> Match | None:
     if isinstance(match.func, MCPView):
         return Match(application=consumer_of(match.func.server), kwargs=match.kwargs)
     if isinstance(match.func, LegacyView):
-        return Match(application=_legacy_consumer_of(match.func), kwargs=match.kwargs)
+        view = match.func
+        application = legacy_consumer_of(view.server, takes_messages=view.takes_messages)
+        return Match(application=application, kwargs=match.kwargs)
     if isinstance(match.func, HealthView):
         return Match(application=serve_health, kwargs=match.kwargs)
     return None
@@ -171,14 +173,15 @@ def consumer_of(server: MCPServer) -> ASGIApp:
     return application
 
 
-def _legacy_consumer_of(view: LegacyView) -> ASGIApp:
+def legacy_consumer_of(server: MCPServer, *, takes_messages: bool) -> ASGIApp:
+    """Return the ASGI application of HTTP+SSE that takes messages, or that opens streams."""
     from django_mcp.transports.legacy_sse.consumers import (
         LegacyMessageConsumer,
         LegacyStreamConsumer,
     )
 
-    consumer = LegacyMessageConsumer if view.takes_messages else LegacyStreamConsumer
-    application: ASGIApp = consumer.as_asgi(server=view.server)
+    consumer = LegacyMessageConsumer if takes_messages else LegacyStreamConsumer
+    application: ASGIApp = consumer.as_asgi(server=server)
     return application
 
 

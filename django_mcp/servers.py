@@ -26,7 +26,7 @@ from django_mcp.handlers.injectables import find_django_provider
 from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
 from django_mcp.handlers.states import SiteStates
-from django_mcp.handlers.threads import ThreadScope
+from django_mcp.handlers.threads import ThreadScope, lease_for_call
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.protocol.results import CacheHint
@@ -68,61 +68,66 @@ __all__ = [
     "tool",
 ]
 
-_SHARED = {
-    "version": "VERSION",
-    "revisions": "REVISIONS",
-    "page_size": "PAGE_SIZE",
-    "validate_input": "VALIDATE_INPUT",
-    "validate_output": "VALIDATE_OUTPUT",
-    "call_timeout_s": "CALL_TIMEOUT_S",
-    "max_batch": "MAX_BATCH",
-    "max_result_bytes": "MAX_RESULT_BYTES",
-    "max_body_bytes": "MAX_BODY_BYTES",
-    "body_timeout_s": "BODY_TIMEOUT_S",
-    "keepalive_s": "KEEPALIVE_S",
-    "log_level": "LOG_LEVEL",
-    "legacy_sse": "LEGACY_SSE",
-    "stream_max_age_s": "STREAM_MAX_AGE_S",
-    "max_streams": "MAX_STREAMS",
-    "max_streams_each": "MAX_STREAMS_PER_PRINCIPAL",
-    "ping_interval_s": "PING_INTERVAL_S",
-    "ping_failures": "PING_FAILURES",
-    "log_rate": "LOG_RATE",
-    "progress_rate": "PROGRESS_RATE",
-    "tells_lists_at_start": "TELL_LISTS_AT_START",
-    "state_ttl_s": "STATE_TTL_S",
-    "inline_state_bytes": "STATE_INLINE_BYTES",
-    "single_use_state": "STATE_SINGLE_USE",
-    "read_chunk_bytes": "READ_CHUNK_BYTES",
-    "strict": "STRICT",
-    "throttle": "THROTTLE",
-    "session_idle_s": "SESSION_IDLE_S",
-    "session_max_age_s": "SESSION_MAX_AGE_S",
-    "max_sessions": "MAX_SESSIONS",
-    "max_sessions_each": "MAX_SESSIONS_PER_PRINCIPAL",
-    "require_initialized": "REQUIRE_INITIALIZED",
-    "ask_timeout_s": "ASK_TIMEOUT_S",
-    "task_ttl_s": "TASK_TTL_S",
-    "task_timeout_s": "TASK_TIMEOUT_S",
-    "task_after_s": "TASK_AFTER_S",
-    "task_poll_s": "TASK_POLL_S",
-    "max_tasks": "MAX_TASKS",
-    "max_tasks_each": "MAX_TASKS_PER_PRINCIPAL",
-}
+_SHARED = (
+    "version",
+    "revisions",
+    "page_size",
+    "validate_input",
+    "validate_output",
+    "call_timeout_s",
+    "max_batch",
+    "max_result_bytes",
+    "max_body_bytes",
+    "max_body_values",
+    "body_timeout_s",
+    "keepalive_s",
+    "log_level",
+    "legacy_sse",
+    "stream_max_age_s",
+    "max_streams",
+    "max_streams_per_principal",
+    "ping_interval_s",
+    "ping_failures",
+    "log_rate",
+    "progress_rate",
+    "tell_lists_at_start",
+    "state_ttl_s",
+    "state_inline_bytes",
+    "state_single_use",
+    "read_chunk_bytes",
+    "strict",
+    "anonymous_share",
+    "throttle",
+    "session_idle_s",
+    "session_max_age_s",
+    "max_sessions",
+    "max_sessions_per_principal",
+    "require_initialized",
+    "ask_timeout_s",
+    "task_ttl_s",
+    "task_timeout_s",
+    "task_after_s",
+    "task_poll_s",
+    "max_tasks",
+    "max_tasks_per_principal",
+)
 """Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
 
-_OF_DEFAULT_SERVER = {
-    "title": "TITLE",
-    "description": "DESCRIPTION",
-    "website_url": "WEBSITE_URL",
-    "instructions": "INSTRUCTIONS",
-    "permission": "PERMISSION",
-    "scopes": "SCOPES",
-}
+_OF_DEFAULT_SERVER = (
+    "title",
+    "description",
+    "website_url",
+    "instructions",
+    "permission",
+    "scopes",
+)
 """Options that say who the default server is and whom it is for, and so are no other's."""
 
-_OF_GATE = {"public": "PUBLIC", "authenticators": "AUTHENTICATORS"}
+_OF_GATE = ("public", "authenticators")
 """Options that say who gets in. Each server says it for itself, so that none is open by accident."""
+
+_CHECKED = frozenset({*_SHARED, *_OF_DEFAULT_SERVER, *_OF_GATE, "icons", "mode"})
+"""Options with a rule: that of the setting, which has the same name in upper case."""
 
 _servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 
@@ -198,8 +203,8 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         return current
 
     def _read_options(self) -> Options:
-        keys = {**_SHARED, **_OF_DEFAULT_SERVER} if self.is_default else _SHARED
-        found: dict[str, Any] = {option: getattr(settings, key) for option, key in keys.items()}
+        names = (*_SHARED, *_OF_DEFAULT_SERVER) if self.is_default else _SHARED
+        found: dict[str, Any] = {option: getattr(settings, option.upper()) for option in names}
         found["name"] = self.public_name
         found["mode"] = settings.MODE
         if self.is_default:
@@ -229,7 +234,15 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
             if exchange.headers is not None:
                 # Where only the view serves, nothing of ours runs before the first request.
                 import_module("django_mcp.mounting").announce()
-        return get_reply(exchange)
+        return _answer_leasing(get_reply, exchange)
+
+    def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """See `MCPServer.open_stream` of the core."""
+        return _answer_leasing(super().open_stream, exchange)
+
+    def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        """See `MCPServer.end_session` of the core."""
+        return _answer_leasing(super().end_session, exchange)
 
     @property
     def gate(self) -> Gate | None:
@@ -266,7 +279,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
     def _make_gate(self) -> Gate | None:
         found: dict[str, Any] = {"public": False, "authenticators": ()}
         if self.is_default:
-            found = {option: getattr(settings, key) for option, key in _OF_GATE.items()}
+            found = {option: getattr(settings, option.upper()) for option in _OF_GATE}
         found.update(self._given_of_gate)
         authenticators = load_authenticators(found["authenticators"])
         if found["public"] and not authenticators:
@@ -310,9 +323,13 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         self.forget_task_store()
 
 
+async def _answer_leasing(get_reply: GetReply, exchange: Exchange) -> Reply:
+    with lease_for_call(exchange):
+        return await get_reply(exchange)
+
+
 def _check(options: dict[str, Any]) -> None:
-    keys = {**_SHARED, **_OF_DEFAULT_SERVER, **_OF_GATE, "icons": "ICONS"}
-    given = {keys[option]: value for option, value in options.items() if option in keys}
+    given = {option.upper(): value for option, value in options.items() if option in _CHECKED}
     for problem in find_problems(given):
         raise ValueError(f"{problem.message.replace('DJANGO_MCP', 'MCPServer')} {problem.hint}")
 

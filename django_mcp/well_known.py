@@ -30,6 +30,7 @@ __all__ = [
     "connect",
     "find_server",
     "find_undescribed",
+    "find_unnamed",
     "find_unreachable",
     "patterns",
     "require_authorization_servers",
@@ -39,6 +40,10 @@ SERVER_PATH = "/.well-known/oauth-authorization-server"
 REMEDY = (
     "Add 'oauth2_provider' and 'django_mcp.contrib.oauth' to INSTALLED_APPS and "
     'path("", include("django_mcp.urls")) to the root URLconf.'
+)
+NAMING_REMEDY = (
+    "Set its authorization_servers, or needs_authorization_server = False if clients get its tokens by "
+    "other means."
 )
 
 
@@ -62,8 +67,13 @@ def require_authorization_servers() -> None:
 
     Raises:
         ImproperlyConfigured: a server takes tokens of this site's authorization server, whose metadata
-            is not there.
+            is not there, or tokens of an authorization server that nothing names.
     """
+    for server, authenticator in find_unnamed():
+        raise ImproperlyConfigured(
+            f"The MCP server {server.public_name!r} takes bearer tokens, and "
+            f"{type(authenticator).__name__} names no authorization server. {NAMING_REMEDY}"
+        )
     for server in find_unreachable():
         raise ImproperlyConfigured(
             f"The MCP server {server.public_name!r} takes tokens of this site's authorization server, "
@@ -75,6 +85,22 @@ def find_unreachable() -> list[MCPServer]:
     """Return the servers whose tokens come from this site's authorization server, if it is not there."""
     takers = _mounted_with(lambda each: isinstance(each, OAuthAuthenticator))
     return takers if takers and not (_is_there(SERVER_PATH) and _is_there(METADATA_PATH)) else []
+
+
+def find_unnamed() -> list[tuple[MCPServer, Authenticator]]:
+    """Return the authenticators of tokens whose authorization server nothing names."""
+    return [
+        (server, each)
+        for server in _mounted_with(_lacks_authorization_server)
+        for each in (() if server.gate is None else server.gate.authenticators)
+        if _lacks_authorization_server(each)
+    ]
+
+
+def _lacks_authorization_server(authenticator: Authenticator) -> bool:
+    return (
+        authenticator.needs_authorization_server and not authenticator.names_authorization_server()
+    )
 
 
 def find_undescribed() -> list[MCPServer]:

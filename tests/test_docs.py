@@ -54,7 +54,7 @@ def serving(command: list[str], address: str, cwd: Path, env: dict[str, str]) ->
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
-            server.wait(10)
+            server.wait(30)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             raise
@@ -167,7 +167,7 @@ def initialized(address: str) -> dict:
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     url, kind = f"http://{address}/mcp", "Content-Type: application/json"
-    curl = ["curl", "-sS", "--fail", "--max-time", "10", url, "-H", kind, "-d", json.dumps(message)]
+    curl = ["curl", "-sS", "--fail", "--max-time", "60", url, "-H", kind, "-d", json.dumps(message)]
     return json.loads(output_of(curl, ROOT, environment()))
 
 

@@ -262,7 +262,12 @@ def _tables(sight: Sight) -> list[dict[str, Any]]:
             {**who, "calls": _("Calls"), "seen": seen, **running},
             [],
         ),
-        ("workers", _("Workers"), {"name": worker, "since": since, **running}, []),
+        (
+            "workers",
+            _("Workers"),
+            {"name": worker, "since": since, **running, "threads": _("Busy threads")},
+            [],
+        ),
     )
     return [
         {

@@ -11,6 +11,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db.models import CharField, Count, Max, Model, QuerySet, Value
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from django_mcp.admin.permissions import has_object_backend, may, only_visible
 from django_mcp.admin.texts import inert
@@ -215,8 +216,18 @@ def _worker(row: dict[str, Any], now: datetime) -> JSONObject:
         "name": _text(f"{row['host']}:{row['pid']}"),
         "since": _seconds(row["started_at"]),
         "running": (row["in_flight"] or {}).get("total", 0) if is_alive else "",
+        "threads": _threads((row["in_flight"] or {}).get("threads")) if is_alive else "",
         "is_alive": is_alive,
     }
+
+
+def _threads(told: Any) -> str:
+    """Return how many threads are busy, and how many calls wait for one."""
+    if not told or not told[0]:
+        return ""
+    busy, limit, waiting = told
+    text = f"{busy}/{limit}"
+    return f"{text}, {_('%d waiting') % waiting}" if waiting else text
 
 
 def _stream(row: dict[str, Any]) -> JSONObject:

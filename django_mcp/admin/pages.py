@@ -16,6 +16,8 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.pages.policy import protect_admin_page
+
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
 else:
@@ -39,6 +41,14 @@ TABS = (
 
 class Page(Base):
     """A model's admin with pages of our own beside Django's."""
+
+    @property
+    def urls(self) -> list[Any]:
+        """Return the addresses of the pages, whose responses have a Content-Security-Policy."""
+        found = self.get_urls()
+        for each in found:
+            each.callback = protect_admin_page(each.callback)
+        return found
 
     def url_of(self, name: str) -> str:
         """Return the address of one of our pages in this admin site."""

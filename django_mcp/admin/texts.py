@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from django_mcp.protocol.json import encode
+from django_mcp.protocol.texts import mark_invisible
 
 __all__ = ["inert", "pretty"]
 
@@ -16,17 +17,17 @@ MAX_SHOWN = 20_000
 def inert(text: str, max_length: int = MAX_SHOWN) -> str:
     """Return a text cut short, with what cannot be seen written as an escape.
 
-    That is control characters but line breaks and tabs, and bidirectional overrides. What HTML
+    That is control characters but line breaks and tabs, bidirectional overrides, and fillers. What HTML
     makes of the text is the template's business.
     """
     rest = len(text) - max_length
     if rest > 0:
         text = f"{text[:max_length]}… (+{rest})"
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text
-    )
+    return mark_invisible(text, _escape)
+
+
+def _escape(char: str) -> str:
+    return char if char in "\n\t" else f"\\u{ord(char):04x}"
 
 
 def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:

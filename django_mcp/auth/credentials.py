@@ -18,6 +18,7 @@ __all__ = [
     "CREDENTIAL_HEADERS",
     "KEY_START",
     "MAX_CREDENTIAL_LENGTH",
+    "STRIPPED_HEADERS",
     "find_bearer_token",
     "find_fault",
     "has_authorization",
@@ -26,6 +27,9 @@ __all__ = [
 AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"
 CREDENTIAL_HEADERS: Final = (AUTHORIZATION, API_KEY)
+STRIPPED_HEADERS: Final = (*CREDENTIAL_HEADERS, "proxy-authorization")
+"""What no handler is given: a proxy may pass its own credentials on with ours."""
+
 
 KEY_START: Final = "mcp_"
 """How our API keys begin, so that no other authenticator takes them for tokens of its own."""

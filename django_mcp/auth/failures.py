@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.admitting import find_wait_s, network_of, too_many
+from django_mcp.server.admitting import find_wait_s, too_many
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.quotas import network_of
 from django_mcp.server.sessions import NO_STORE
 
 if TYPE_CHECKING:

@@ -7,14 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from django_mcp.auth.authenticators.base import Authenticator, Rejection
 from django_mcp.auth.challenges import unauthorized
-from django_mcp.auth.credentials import CREDENTIAL_HEADERS, find_fault, has_authorization
+from django_mcp.auth.credentials import STRIPPED_HEADERS, find_fault, has_authorization
 from django_mcp.auth.failures import FailedAttempts
-from django_mcp.handlers.threads import run_in_pool, through_breaker
+from django_mcp.handlers.threads import lease_for_authentication, run_in_pool, through_breaker
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
@@ -46,7 +47,7 @@ class Gate:
         server: whose gate it is.
         authenticators: asked in this order.
         is_public: whoever has no credentials may pass as nobody. Bad ones are refused all the same.
-        remedy: what to say to whoever set up neither.
+        remedy: how to open a server that has neither; only the log and developers see it.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Gate:
         self.is_public = is_public
         self.remedy = remedy
         self._failures = FailedAttempts(server)
+        self._closed = Warner()
         self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
 
     @property
@@ -82,7 +84,7 @@ class Gate:
         """
         exchange.gate = self
         if not (self._askers or self.is_public):
-            return _closed(self.remedy)
+            return self._refuse_closed()
         waits = self._failures.find_refusal(exchange)
         if waits is not None:
             return waits
@@ -111,6 +113,13 @@ class Gate:
         _forget_credentials(headers)
         return None
 
+    def _refuse_closed(self) -> Reply:
+        self._closed.warn("Refused a request because the server is closed. %s", self.remedy)
+        # Strangers do not need to know how the site is configured.
+        remedy = self.remedy if site_settings.DEBUG else ""
+        refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
+        return Reply(403, encode_error(None, refusal))
+
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # Credentials are in no reason, and quoting keeps what else a client wrote on one line.
         logger.info(
@@ -133,13 +142,8 @@ _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
 
 def _forget_credentials(headers: Headers) -> None:
     # The session's cookie is among the others; those are still in the HTTP request.
-    for name in (*CREDENTIAL_HEADERS, "cookie"):
+    for name in (*STRIPPED_HEADERS, "cookie"):
         headers.discard(name)
-
-
-def _closed(remedy: str) -> Reply:
-    refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
-    return Reply(403, encode_error(None, refusal))
 
 
 def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[Any]]:
@@ -156,7 +160,8 @@ def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[An
         with through_breaker(breaker):
             try:
                 if is_async:
-                    return await authenticate(exchange)
+                    with lease_for_authentication(exchange):
+                        return await authenticate(exchange)
                 return await run_in_pool(partial(authenticate, exchange))
             except StoreUnavailable:
                 return _UNREADABLE

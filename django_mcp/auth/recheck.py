@@ -8,6 +8,7 @@ from typing import Any
 
 from django_mcp.auth.authenticators.base import Authenticator
 from django_mcp.auth.principal import Principal
+from django_mcp.handlers.threads import lease_for_authentication
 
 __all__ = ["find_withdrawn", "recheck"]
 
@@ -31,7 +32,8 @@ async def recheck(principals: Iterable[Any]) -> set[Principal]:
         else:
             left.append(principal)
     for source, theirs in _by_source(left):
-        ended |= await source.find_ended(theirs)
+        with lease_for_authentication():
+            ended |= await source.find_ended(theirs)
     return ended
 
 
@@ -42,7 +44,8 @@ async def find_withdrawn(principals: Iterable[Any]) -> set[Principal]:
     """
     withdrawn: set[Principal] = set()
     for source, theirs in _by_source(each for each in principals if isinstance(each, Principal)):
-        withdrawn |= await source.find_withdrawn(theirs)
+        with lease_for_authentication():
+            withdrawn |= await source.find_withdrawn(theirs)
     return withdrawn
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.handlers.transactions import run_atomically
 
-__all__ = ["run_with_connections"]
+__all__ = ["run_with_connections", "usable_connections"]
 
 T = TypeVar("T")
 
@@ -21,14 +23,53 @@ def run_with_connections(function: Callable[[], T], is_abandoned: Callable[[], b
 
     Args and errors are those of `run_atomically`.
     """
-    # Asked for once, since finding them costs more than looking at them. Two aliases can be one
-    # connection: a test's mirror of a replica.
-    found = {id(each): each for each in connections.all()}.values()
+    found = _find_connections()
     _tidy(found)
     try:
         return run_atomically(function, is_abandoned, found)
     finally:
         _tidy(found)
+
+
+@contextmanager
+def usable_connections() -> Iterator[Callable[[], bool]]:
+    """Tidy this thread's connections before and after a block that uses them.
+
+    Yields what returns whether one of them has to be kept: a transaction is open in it, or the rows
+    of a query are still being read. A transaction that is left open is rolled back.
+    """
+    found, cursors = _find_connections(), WeakSet[Any]()
+    _tidy(found)
+    entered = [each for each in found if not each.in_atomic_block]
+
+    def note(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        # Django drops a cursor as soon as all that was asked for is read.
+        cursors.add(context["cursor"])
+        return execute(sql, params, many, context)
+
+    for connection in found:
+        connection.execute_wrappers.append(note)
+    try:
+        yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
+    finally:
+        for connection in found:
+            connection.execute_wrappers.remove(note)
+        for connection in entered:
+            if connection.in_atomic_block:
+                _drop(connection)
+        _tidy(found)
+
+
+def _drop(connection: BaseDatabaseWrapper) -> None:
+    """Close a connection whose transaction nobody ended; the thread gets another one."""
+    connection.close()
+    del connections[connection.alias]
+
+
+def _find_connections() -> Collection[BaseDatabaseWrapper]:
+    # Asked for once, since finding them costs more than looking at them. Two aliases can be one
+    # connection: a test's mirror of a replica.
+    return {id(each): each for each in connections.all()}.values()
 
 
 class _Closer:

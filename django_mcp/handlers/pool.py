@@ -1,12 +1,10 @@
 """LoopPool: a bounded pool of threads whose work is awaited on an event loop, at little cost.
 
 `ThreadPoolExecutor` gives each piece of work a future with a lock and a condition, and the event
-loop another one that follows it. Here there is only the loop's. It still owns the threads, and so
-their end with the process.
+loop another one that follows it. Here there is only the loop's. The base class still owns the
+threads, and so their end with the process.
 
-Many threads help where they wait for something. Where they compute, all but one wait for the
-interpreter's lock, and pay for it. So beyond a few, threads take part only while the process has
-processor time to spare.
+Work that finds no free thread waits in a queue that takes turns between principals.
 """
 
 from __future__ import annotations
@@ -15,155 +13,339 @@ import asyncio
 import contextlib
 import logging
 import queue
-import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
-__all__ = ["LoopPool"]
+from django_mcp.handlers.fair_queue import FairQueue
+
+__all__ = ["AwaitedWork", "Idler", "LoopPool", "PoolState", "Work"]
 
 logger = logging.getLogger("django_mcp")
 
 LINGER_S = 0.1
-"""A thread that has worked waits this long for more before it goes back to the executor, which
-alone can end it: so long may the end of the process be held up. Ours."""
+"""How long a thread waits for more work before it goes back to the base class, which alone can end
+it: the end of the process is held up for at most this long. Ours."""
 
-FEW = 6
-"""So many threads take part whatever the load. With 16 clients whose calls make one query each, 4 to
-8 cost the same, and 16 a sixth more. Ours."""
 
-PATIENCE_S = 0.1
-"""Work that has waited for so long gets a thread even so: those at work may be those who wait."""
+EXHAUSTED_AFTER_S = 5.0
+"""When work has waited for so long while no thread came free, the pool counts as exhausted. Ours."""
 
-LOOK_EVERY_S = 0.02
-SATURATED = 0.8
-"""Of a processor; with the interpreter's lock one is all there is. Ours."""
+REPORT_EVERY_S = 60.0
+MAX_REPORTED = 20
+"""How often an exhausted pool is logged, and how many of its threads are named. Ours."""
+
+
+class Work:
+    """A piece of work for a thread of a pool.
+
+    Attributes:
+        began_s: when a thread took it, by the monotonic clock; None: it waits.
+        queued_as: its key at the time when it had to wait.
+    """
+
+    began_s: float | None = None
+    queued_as: Hashable = None
+
+    @property
+    def key(self) -> Hashable:
+        """Whose it is; asked for when it has to wait."""
+        return None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return False
+
+    def describe(self) -> str:
+        """Return what it is, for an operator."""
+        return "background work"
+
+    def run(self) -> None:
+        """Do it, in the thread."""
+        raise NotImplementedError
+
+
+class Idler(Protocol):
+    """Holds a thread between two pieces of its work, and can do without it."""
+
+    def give_back(self) -> None:
+        """Let the thread go, unless there is work for it by now. From any thread."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolState:
+    """What the threads of a pool do now.
+
+    Attributes:
+        max_threads: how many there may be.
+        waiting: pieces of work without a thread.
+        short_s: for how long work has waited while no thread came free; None: it does not.
+        running: what the threads do and for how many seconds, the longest first.
+    """
+
+    max_threads: int
+    waiting: int
+    short_s: float | None
+    running: list[tuple[str, float]]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the threads are held by work that does not end."""
+        return self.short_s is not None and self.short_s >= EXHAUSTED_AFTER_S
 
 
 class LoopPool(ThreadPoolExecutor):
-    """Run work in at most `max_threads` threads; see `loop.run_in_executor`."""
+    """Run work in at most `max_threads` threads; see `loop.run_in_executor`.
 
-    def __init__(self, max_threads: int, name: str) -> None:
-        super().__init__(max_threads, thread_name_prefix=name)
-        self._max_threads = max_threads
-        self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._counts = threading.Lock()
-        self._unfinished = 0
-        self._working = 0
-        self._load = _Load()
+    Args:
+        max_threads: how many.
+        name: prefix of the threads' names.
+        setting: what an operator raises to have more of them, for the log.
+        replacements: how many more there may be in place of threads whose work nobody waits for.
+        make_work: returns the work that `submit` is asked for.
+    """
+
+    def __init__(
+        self,
+        max_threads: int,
+        name: str,
+        *,
+        setting: str | None = None,
+        replacements: int = 0,
+        make_work: Callable[[Callable[[], Any]], AwaitedWork] | None = None,
+    ) -> None:
+        super().__init__(max_threads + replacements, thread_name_prefix=name)
+        self.max_threads = max_threads
+        self._setting = setting
+        self._reported_s: float | None = None
+        self._replacements = replacements
+        self._make_work = make_work or AwaitedWork
+        self._lock = threading.Lock()
+        self._queue: FairQueue[Work] = FairQueue()
+        self._handed_over: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._thread_count = 0
+        self._idle_count = 0
+        self._running: dict[Work, None] = {}
+        self._idlers: dict[Idler, None] = {}
+        self._short_since_s: float | None = None
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Have `function` run in a thread; return a future of the running event loop."""
-        work = _Work(function, args, kwargs)
-        if not self.leave(work):
-            work.hurry_every(PATIENCE_S, self._add_thread)
+        call = partial(function, *args, **kwargs) if args or kwargs else function
+        work = self._make_work(call)
+        if not self.put(work):
+            # What is cancelled while it waits must not stay in the queue, with all that it holds.
+            work.done.add_done_callback(lambda _done: self.withdraw(work))
         return work.done
 
-    def leave(self, function: Callable[[], object]) -> bool:
-        """Have `function` run when a thread is free; nobody waits for it, and what it raises is logged.
+    def leave(self, function: Callable[[], object]) -> None:
+        """Have `function` run when a thread is free; nobody waits, and what it raises is logged."""
+        self.put(_LeftWork(function))
 
-        Returns:
-            Whether there are threads for all the work. Only then is one sure to come for this: of more
-            than a few, each may go after what it does now.
-        """
-        with self._counts:
-            self._unfinished += 1
-            self._waiting.put(function)
-            is_short = self._working < min(self._unfinished, self._max_threads)
-            if is_short and self._working >= FEW and self._load.is_saturated():
-                return False
-            self._working += is_short
-            is_enough = self._working >= self._unfinished
-        if is_short:
-            super().submit(self._work)
-        return is_enough
+    def put(self, work: Work) -> bool:
+        """Give work to a thread, or have it wait for one; return whether a thread has it."""
+        idler: Idler | None = None
+        with self._lock:
+            if self._idle_count:
+                self._idle_count -= 1
+                self._begin(work)
+                self._handed_over.put(work)
+                return True
+            if self._has_room():
+                self._thread_count += 1
+                self._begin(work)
+            else:
+                work.queued_as = work.key
+                self._queue.put(work.queued_as, work)
+                if self._short_since_s is None:
+                    self._short_since_s = time.monotonic()
+                if not self._idlers:
+                    return False
+                idler = next(iter(self._idlers))
+                del self._idlers[idler]
+        if idler is not None:
+            idler.give_back()
+            return False
+        self._start(work)
+        return True
 
-    def _add_thread(self) -> None:
-        with self._counts:
-            if self._working >= min(self._unfinished, self._max_threads):
+    def withdraw(self, work: Work) -> bool:
+        """Let work not wait any longer; return whether it did."""
+        with self._lock:
+            has_waited = work.began_s is None and self._queue.discard(work.queued_as, work)
+        if has_waited and self._setting is not None:
+            self._report(self._setting)
+        return has_waited
+
+    def replace_abandoned(self) -> None:
+        """Start a thread for work that waits, if one may take the place of a thread without use."""
+        with self._lock:
+            if not self._queue.count or not self._has_room():
                 return
-            self._working += 1
-        super().submit(self._work)
+            work = self._take()
+            self._thread_count += 1
+        if work is not None:
+            self._start(work)
 
-    def _work(self) -> None:
-        while True:
-            try:
-                function = self._waiting.get(timeout=LINGER_S)
-            except queue.Empty:
-                with self._counts:
-                    # Or else it came at this moment, and counts on this thread.
-                    if self._waiting.empty():
-                        self._working -= 1
-                        return
-                continue
-            try:
-                function()
-            except BaseException:
-                # Even an exit: the counts below are what the next work relies on.
-                logger.exception("What was left for a thread failed")
-            # What a call holds must not live until the next one comes.
-            del function
-            with self._counts:
-                self._unfinished -= 1
-                if self._working > FEW and self._load.is_saturated():
-                    self._working -= 1
-                    return
+    def begin_idling(self, idler: Idler) -> bool:
+        """Note who could do without its thread; return False if it must: work waits already."""
+        with self._lock:
+            if self._queue.count:
+                return False
+            self._idlers[idler] = None
+            return True
 
+    def end_idling(self, idler: Idler) -> None:
+        """Note that it needs its thread, or has let it go."""
+        with self._lock:
+            self._idlers.pop(idler, None)
 
-class _Load:
-    """Whether this process uses all the processor time that it can; asked for under a lock."""
-
-    __slots__ = ("_cpu_s", "_is_saturated", "_looked_s")
-
-    def __init__(self) -> None:
-        self._looked_s = time.monotonic()
-        self._cpu_s = time.process_time()
-        self._is_saturated = False
-
-    def is_saturated(self) -> bool:
-        """Tell of the last moments, or of the time since anybody asked."""
+    def find_state(self) -> PoolState:
+        """Return what the threads do now."""
         now_s = time.monotonic()
-        passed_s = now_s - self._looked_s
-        if passed_s >= LOOK_EVERY_S:
-            cpu_s = time.process_time()
-            self._is_saturated = _HAS_LOCK and cpu_s - self._cpu_s > SATURATED * passed_s
-            self._looked_s, self._cpu_s = now_s, cpu_s
-        return self._is_saturated
+        with self._lock:
+            running = list(self._running)
+            waiting, since_s = self._queue.count, self._short_since_s
+        found = [(each.describe(), now_s - (each.began_s or now_s)) for each in running]
+        return PoolState(
+            max_threads=self.max_threads,
+            waiting=waiting,
+            short_s=None if since_s is None else now_s - since_s,
+            running=sorted(found, key=lambda each: -each[1]),
+        )
+
+    def _report(self, setting: str) -> None:
+        """Say in the log what holds the threads, when they are exhausted and it was not said lately."""
+        now_s, state = time.monotonic(), self.find_state()
+        is_due = self._reported_s is None or now_s - self._reported_s >= REPORT_EVERY_S
+        if not (state.is_exhausted and is_due):
+            return
+        self._reported_s = now_s
+        running = [f"{what} for {seconds:.0f} s" for what, seconds in state.running]
+        if len(running) > MAX_REPORTED:
+            running[MAX_REPORTED:] = [f"{len(running) - MAX_REPORTED} more"]
+        logger.error(
+            "A call had no thread: none of %d came free for %.0f s, and %d more calls wait. The threads "
+            "run: %s. Find out why these do not end, give them a timeout of their own towards what "
+            "they wait for, or raise DJANGO_MCP[%r].",
+            state.max_threads,
+            state.short_s,
+            state.waiting,
+            "; ".join(running),
+            setting,
+        )
+
+    # -- with the lock
+
+    def _has_room(self) -> bool:
+        return self._thread_count < self.max_threads or (
+            self._replacements > 0
+            and self._thread_count
+            < self.max_threads + min(self._replacements, self._count_abandoned())
+        )
+
+    def _count_abandoned(self) -> int:
+        return sum(work.is_abandoned for work in self._running)
+
+    def _begin(self, work: Work) -> None:
+        work.began_s = time.monotonic()
+        self._running[work] = None
+
+    def _take(self) -> Work | None:
+        """Return work that waited; that a thread came free is noted."""
+        work = self._queue.take()
+        if work is not None:
+            self._begin(work)
+        self._short_since_s = time.monotonic() if self._queue.count else None
+        return work
+
+    # -- in the threads
+
+    def _start(self, work: Work) -> None:
+        try:
+            super().submit(self._serve, work)
+        except RuntimeError:
+            # The pool is closed, or the process ends.
+            with self._lock:
+                self._thread_count -= 1
+                self._running.pop(work, None)
+            raise
+
+    def _serve(self, first: Work) -> None:
+        work: Work | None = first
+        del first
+        while work is not None:
+            try:
+                work.run()
+            except BaseException:
+                # Even an exit: the counts are what the next work relies on.
+                logger.exception("Background work failed")
+            following, stays = self._finish(work)
+            # What a call holds must not live until the next one comes.
+            work = None
+            work = following if following is not None or not stays else self._wait()
+            del following
+
+    def _finish(self, work: Work) -> tuple[Work | None, bool]:
+        """Return the next work, and whether the thread goes on without any."""
+        with self._lock:
+            del self._running[work]
+            if self._thread_count > self.max_threads and not self._is_replacement_needed():
+                self._thread_count -= 1
+                return None, False
+            if self._queue.count:
+                return self._take(), True
+            self._short_since_s = None
+            self._idle_count += 1
+            return None, True
+
+    def _is_replacement_needed(self) -> bool:
+        return self._thread_count <= self.max_threads + self._count_abandoned()
+
+    def _wait(self) -> Work | None:
+        with contextlib.suppress(queue.Empty):
+            return self._handed_over.get(timeout=LINGER_S)
+        with self._lock:
+            with contextlib.suppress(queue.Empty):
+                # It came at this moment, for one of the threads that wait.
+                return self._handed_over.get_nowait()
+            self._idle_count -= 1
+            self._thread_count -= 1
+            return None
 
 
-_HAS_LOCK = getattr(sys, "_is_gil_enabled", lambda: True)()
+class AwaitedWork(Work):
+    """A function to be run, and the future that tells its event loop what came of it."""
 
-
-class _Work:
-    """What is to be done, and the future that tells its event loop what came of it."""
-
-    __slots__ = ("_args", "_function", "_hurry", "_kwargs", "_loop", "done", "has_begun")
-
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        self._function, self._args, self._kwargs = function, args, kwargs
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[Any] = self._loop.create_future()
-        self.has_begun = False
-        self._hurry: asyncio.TimerHandle | None = None
 
-    def hurry_every(self, interval_s: float, hurry: Callable[[], None]) -> None:
-        """Call `hurry` again and again until this has begun: the thread it adds may take other work."""
+    @property
+    def is_abandoned(self) -> bool:
+        """See `Work.is_abandoned`."""
+        return self.done.cancelled()
 
-        def look() -> None:
-            if not self.has_begun and not self.done.cancelled():
-                hurry()
-                self.hurry_every(interval_s, hurry)
+    def fail_after(self, delay_s: float, error: type[Exception]) -> None:
+        """Raise `error` where the result is awaited, unless it is there by then."""
+        timer = self._loop.call_later(
+            delay_s, lambda: self._settle(self.done.set_exception, error())
+        )
+        self.done.add_done_callback(lambda _done: timer.cancel())
 
-        self._hurry = self._loop.call_later(interval_s, look)
-
-    def __call__(self) -> None:
-        self.has_begun = True
-        if self.done.cancelled():
+    def run(self) -> None:
+        """See `Work.run`."""
+        if self.done.done():
             return
         try:
-            value = self._function(*self._args, **self._kwargs)
+            value = self._function()
         except StopIteration as error:
             # A future cannot carry it, since it would end the coroutine that awaits it.
             told = RuntimeError("StopIteration was raised in a thread")
@@ -174,13 +356,23 @@ class _Work:
         else:
             self._tell(self.done.set_result, value)
 
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` where the result is awaited. From any thread."""
+        self._tell(self.done.set_exception, error)
+
     def _tell(self, settle: Callable[[Any], None], outcome: Any) -> None:
         # Without a loop, which may be closed by now, nobody waits.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._settle, settle, outcome)
 
     def _settle(self, settle: Callable[[Any], None], outcome: Any) -> None:
-        if self._hurry is not None:
-            self._hurry.cancel()
         if not self.done.done():
             settle(outcome)
+
+
+class _LeftWork(Work):
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+
+    def run(self) -> None:
+        self._function()

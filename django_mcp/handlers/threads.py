@@ -1,14 +1,15 @@
-"""Where synchronous handlers run: a bounded pool of threads that all servers of a process share.
+"""Where handlers get threads: bounded pools that all servers of a process share.
 
 A handler sees the context variables of its request: the language, the time zone, a tenant.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -16,22 +17,41 @@ from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
-from django_mcp.handlers.pool import LoopPool
+from django_mcp.handlers.leases import (
+    ThreadLease,
+    principal_key,
+    thread_user,
+)
+from django_mcp.handlers.pool import AwaitedWork, LoopPool, PoolState
 from django_mcp.server.context import Context
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker
+    from django_mcp.server.exchange import Exchange
 
-__all__ = ["ThreadScope", "in_calling_thread", "run_in_pool", "run_later", "through_breaker"]
+__all__ = [
+    "ThreadScope",
+    "find_pool_states",
+    "in_calling_thread",
+    "lease_for_authentication",
+    "lease_for_call",
+    "lease_for_task",
+    "run_in_pool",
+    "run_later",
+    "through_breaker",
+]
 
 T = TypeVar("T")
 
 OUR_THREADS = 4
 """Threads for what is no handler. It is quick, and most of it waits for the database. Ours."""
 
-_is_in_handler: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "django_mcp_is_in_handler", default=False
-)
+AUTHENTICATION_LIMIT_S = 10.0
+"""How long a query of an asynchronous authenticator may wait and run. Ours."""
+
+_INTERNAL = "internal"
+"""The `thread_user` of work that is no handler's."""
+
 _runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_runs_in_place", default=False
 )
@@ -43,10 +63,10 @@ _breaker: contextvars.ContextVar[Breaker | None] = contextvars.ContextVar(
 class ThreadScope:
     """Run synchronous handlers in threads, with usable connections and in transactions.
 
-    `DJANGO_MCP["SYNC_THREADS"]` threads at most; the others wait for one of them. Tasks have
-    `TASK_THREADS` of their own, so that long ones keep nobody waiting. With 0 of the former all run
-    on Django's thread-sensitive thread, one after the other, and so inside of a test case's
-    transaction.
+    `DJANGO_MCP["SYNC_THREADS"]` threads at most; the others wait for one of them, and principals
+    take turns. Tasks have `TASK_THREADS` of their own, so that long ones keep nobody waiting. With 0
+    of the former all run on Django's thread-sensitive thread, one after the other, and so inside of
+    a test case's transaction.
     """
 
     async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
@@ -54,9 +74,50 @@ class ThreadScope:
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.
-        is_nested = _is_in_handler.get() or _runs_in_place.get()
-        lane = lanes.nested if is_nested else lanes.pooled if ctx.run is None else lanes.tasks
-        return cast(T, await lane(function, ctx))
+        is_nested = thread_user.get() is not None or _runs_in_place.get()
+        pool = None if is_nested else lanes.pool if ctx.run is None else lanes.task_pool
+        if pool is None:
+            return cast(T, await lanes.nested(function, ctx))
+        ctx.exchange.waits_for_thread = True
+        token = thread_user.set(ctx)
+        try:
+            return cast(T, await lanes.by_pool[pool](function, ctx))
+        except asyncio.CancelledError:
+            pool.replace_abandoned()
+            raise
+        finally:
+            thread_user.reset(token)
+
+
+def lease_for_call(exchange: Exchange) -> ThreadLease:
+    """Return a block in which the async ORM of a call has a thread of the handlers' pool."""
+    lanes = _lanes or _open_lanes()
+    return ThreadLease(None if _runs_in_place.get() else lanes.pool, exchange)
+
+
+def lease_for_task(exchange: Exchange | None) -> ThreadLease:
+    """Return a block in which the async ORM of a task has a thread of the tasks' pool."""
+    lanes = _lanes or _open_lanes()
+    return ThreadLease(None if _runs_in_place.get() else lanes.task_pool, exchange)
+
+
+def lease_for_authentication(exchange: Exchange | None = None) -> ThreadLease:
+    """Return a block in which the async ORM of authenticators has a thread, apart from handlers.
+
+    A query that has no answer in time raises `StoreUnavailable`.
+    """
+    lanes = _lanes or _open_lanes()
+    pool = None if _runs_in_place.get() else lanes.authentication_pool
+    return ThreadLease(pool, exchange, AUTHENTICATION_LIMIT_S)
+
+
+def find_pool_states() -> dict[str, PoolState]:
+    """Return what the threads for handlers and for tasks do now, by the name of the setting."""
+    lanes = _lanes
+    if lanes is None or lanes.pool is None or lanes.task_pool is None:
+        return {}
+    pools = {"SYNC_THREADS": lanes.pool, "TASK_THREADS": lanes.task_pool}
+    return {name: pool.find_state() for name, pool in pools.items()}
 
 
 async def run_in_pool(function: Callable[[], T]) -> T:
@@ -74,8 +135,13 @@ async def run_in_pool(function: Callable[[], T]) -> T:
 
 async def _hop(function: Callable[[], T]) -> T:
     lanes = _lanes or _open_lanes()
-    lane = lanes.nested if _runs_in_place.get() else lanes.ours
-    return cast(T, await lane(function, None))
+    if lanes.our_pool is None or _runs_in_place.get():
+        return cast(T, await lanes.nested(function, None))
+    token = thread_user.set(_INTERNAL)
+    try:
+        return cast(T, await lanes.by_pool[lanes.our_pool](function, None))
+    finally:
+        thread_user.reset(token)
 
 
 def run_later(function: Callable[[], object]) -> None:
@@ -118,36 +184,72 @@ def in_calling_thread() -> Iterator[None]:
         _runs_in_place.reset(token)
 
 
+class _HandlerWork(AwaitedWork):
+    """A synchronous handler that waits for a thread or has one."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__(function)
+        self._ctx: Context[Any] = thread_user.get()
+
+    @property
+    def key(self) -> Hashable:
+        """See `Work.key`."""
+        return principal_key(self._ctx.exchange)
+
+    def describe(self) -> str:
+        """See `Work.describe`."""
+        ctx = self._ctx
+        name = getattr(ctx.entry, "name", "")
+        return f"{ctx.method} {name} by {principal_key(ctx.exchange)}"
+
+
 class _Lanes:
     """The ways into a thread, opened when first used: after a fork, and after settings are read."""
 
-    def __init__(self, max_threads: int, max_tasks: int) -> None:
+    def __init__(self, max_threads: int, max_tasks: int, replacements: int) -> None:
         # Loads the models' machinery, which importing a server must not.
         from django_mcp.handlers.connections import run_with_connections
         from django_mcp.handlers.transactions import HandlerAbandoned
 
         def work(function: Callable[[], Any], ctx: Context[Any] | None) -> Any:
-            if ctx is not None and ctx.is_cancelled:
+            if ctx is None:
+                return run_with_connections(function, lambda: False)
+            if ctx.is_cancelled:
                 # It waited for a thread for longer than anybody waited for it.
                 raise HandlerAbandoned
-            token = _is_in_handler.set(True)
-            try:
-                return run_with_connections(function, lambda: ctx is not None and ctx.is_cancelled)
-            finally:
-                _is_in_handler.reset(token)
+            ctx.exchange.waits_for_thread = False
+            return run_with_connections(function, lambda: ctx.is_cancelled)
 
         self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
-        self.pooled = self.tasks = self.ours = self.nested
+        self.by_pool: dict[LoopPool, Callable[..., Awaitable[Any]]] = {}
         self.pool: LoopPool | None = None
         self.task_pool: LoopPool | None = None
         self.our_pool: LoopPool | None = None
+        self.authentication_pool: LoopPool | None = None
         if max_threads:
-            self.pool = LoopPool(max_threads, "django-mcp")
-            self.pooled = sync_to_async(work, thread_sensitive=False, executor=self.pool)
-            self.task_pool = LoopPool(max_tasks, "django-mcp-task")
-            self.tasks = sync_to_async(work, thread_sensitive=False, executor=self.task_pool)
-            self.our_pool = LoopPool(min(max_threads, OUR_THREADS), "django-mcp-own")
-            self.ours = sync_to_async(work, thread_sensitive=False, executor=self.our_pool)
+            few = min(max_threads, OUR_THREADS)
+            self.pool = LoopPool(
+                max_threads,
+                "django-mcp",
+                setting="SYNC_THREADS",
+                replacements=replacements,
+                make_work=_HandlerWork,
+            )
+            self.task_pool = LoopPool(
+                max_tasks, "django-mcp-task", setting="TASK_THREADS", make_work=_HandlerWork
+            )
+            self.our_pool = LoopPool(few, "django-mcp-own")
+            self.authentication_pool = LoopPool(few, "django-mcp-auth")
+            self.by_pool = {
+                pool: sync_to_async(work, thread_sensitive=False, executor=pool)
+                for pool in (self.pool, self.task_pool, self.our_pool)
+            }
+
+    def close(self) -> None:
+        """Let the threads end when their work has."""
+        for pool in (self.pool, self.task_pool, self.our_pool, self.authentication_pool):
+            if pool is not None:
+                pool.shutdown(wait=False)
 
 
 _lanes: _Lanes | None = None
@@ -161,16 +263,16 @@ def _open_lanes() -> _Lanes:
     # Under WSGI each request has an event loop of its own, in a thread of its own.
     with _opening:
         if _lanes is None:
-            _lanes = _Lanes(settings.SYNC_THREADS, settings.TASK_THREADS)
+            _lanes = _Lanes(
+                settings.SYNC_THREADS, settings.TASK_THREADS, settings.REPLACEMENT_THREADS
+            )
         return _lanes
 
 
 def _close_lanes(*, setting: str, **_kwargs: Any) -> None:
     global _lanes
     if setting == "DJANGO_MCP" and _lanes is not None:
-        for pool in (_lanes.pool, _lanes.task_pool, _lanes.our_pool):
-            if pool is not None:
-                pool.shutdown(wait=False)
+        _lanes.close()
         _lanes = None
 
 

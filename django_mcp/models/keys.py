@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.protocol.texts import clean
+from django_mcp.protocol.texts import clean, mark_invisible
 
 __all__ = ["APIKey", "APIKeyManager", "KeyParts", "split_key"]
 
@@ -123,6 +123,8 @@ class APIKey(models.Model):
     def clean(self) -> None:
         """Refuse what would make the key good for something else than was written."""
         errors: dict[str, Any] = {}
+        if not mark_invisible(self.name, lambda _: "").strip():
+            errors["name"] = _("Nothing of this name can be seen.")
         if self.tools.split() and not self.is_restricted:
             errors["is_restricted"] = _("Tools are listed below: check this, or take them out.")
         for field in ("scopes", "tools"):

@@ -80,6 +80,7 @@ class Session(models.Model):
     server = models.CharField(_("server"), max_length=100)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
     user = _user()
+    quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
     revision = models.CharField(_("revision"), max_length=20)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
@@ -107,6 +108,10 @@ class Session(models.Model):
             models.Index(
                 fields=["server", "principal_key", "last_seen_at", "id"],
                 name="django_mcp_session_owner",
+            ),
+            models.Index(
+                fields=["server", "quota_key", "last_seen_at", "id"],
+                name="django_mcp_session_quota",
             ),
             models.Index(fields=["expires_at"], name="django_mcp_session_expiry"),
         )

@@ -1,6 +1,7 @@
 """What calls know between two rounds of questions, where it is too large to travel, or good once.
 
-No row says whose it is: its digest covers the principal, so that another's look-up finds nothing.
+A row is found by a digest that covers the principal, so that another's look-up finds nothing. Its
+quota key is a digest as well, by which the rows of one caller are counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ class KeptState(models.Model):
     """What a call knows while its client answers; a reference to it travels with the questions."""
 
     digest = models.CharField(_("digest"), max_length=64, primary_key=True)
+    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
     value = models.BinaryField(_("value"))
+    size = models.PositiveIntegerField(_("size"), help_text=_("In bytes."))
     expires_at = models.DateTimeField(_("expires at"), db_index=True)
 
     class Meta:
@@ -31,6 +34,7 @@ class UsedState(models.Model):
     """A state that came back and is refused when it comes again; there until it expires anyway."""
 
     digest = models.CharField(_("digest"), max_length=64, primary_key=True)
+    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
     expires_at = models.DateTimeField(_("expires at"), db_index=True)
 
     class Meta:

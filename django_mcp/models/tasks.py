@@ -30,6 +30,7 @@ class Task(models.Model):
     tool = models.CharField(_("tool"), max_length=128)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
     user = _user()
+    quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
     session = models.CharField(_("session"), max_length=64, blank=True)
     revision = models.CharField(_("revision"), max_length=32)
     call = JSONTextField(_("call"))
@@ -46,6 +47,7 @@ class Task(models.Model):
     run = models.CharField(_("run"), max_length=64, blank=True)
     leased_until = models.DateTimeField(_("leased until"), null=True, blank=True)
     version = models.IntegerField(_("version"), default=0)
+    size = models.PositiveIntegerField(_("size"), default=0, help_text=_("In bytes."))
 
     class Meta:
         verbose_name = _("task")
@@ -55,6 +57,7 @@ class Task(models.Model):
         indexes = [
             models.Index("server", "principal_key", "created_at", name="django_mcp_task_owner"),
             models.Index("status", "session", name="django_mcp_task_status"),
+            models.Index("quota_key", "updated_at", name="django_mcp_task_quota"),
         ]
 
     def __str__(self) -> str:

@@ -141,14 +141,20 @@ def _enter(request: HttpRequest) -> HttpResponseBase | None:
 def _done_page(request: HttpRequest) -> HttpResponse:
     from django.shortcuts import render
 
-    return render(request, "django_mcp/page_done.html")
+    from django_mcp.pages.policy import protect_public_page
+
+    response = render(request, "django_mcp/page_done.html")
+    protect_public_page(response)
+    return response
 
 
 def _protect(response: HttpResponseBase) -> HttpResponseBase:
     from django.utils.cache import add_never_cache_headers
 
+    from django_mcp.pages.policy import set_policy
+
     add_never_cache_headers(response)
-    response.headers.setdefault("Content-Security-Policy", "frame-ancestors 'none'")
+    set_policy(response, "frame-ancestors 'none'")
     response.headers.setdefault("X-Frame-Options", "DENY")
     response.headers.setdefault("Referrer-Policy", "same-origin")
     return response

@@ -8,12 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.sampling import check_sampling
+from django_mcp.protocol.sampling import SamplingMessage, SamplingOptions, sampling_params
+from django_mcp.protocol.sampling_pairs import check_sampling
 
-__all__ = ["Ask", "FormError", "ask_form", "ask_roots", "ask_sampling", "ask_url", "holds_link"]
+__all__ = [
+    "Ask",
+    "FormError",
+    "ask_form",
+    "ask_roots",
+    "ask_sampling",
+    "ask_sampling_raw",
+    "ask_url",
+    "holds_link",
+]
 
 _LINK = re.compile(r"https?://", re.IGNORECASE)
 _PRIMITIVES = ("string", "number", "integer", "boolean")
@@ -40,6 +50,7 @@ class Ask:
             schema until the server has made it.
         elicitation_id: names a visit to a page, where the revision has names for them; None: any.
         request_id: of the request that asks, where the revision asks by one; None: any.
+        is_raw: the answer is for the handler as the client sent it.
     """
 
     method: str
@@ -48,6 +59,7 @@ class Ask:
     form: Any = None
     elicitation_id: str | None = None
     request_id: str | None = None
+    is_raw: bool = False
 
     @property
     def kind(self) -> str:
@@ -77,7 +89,7 @@ def ask_form(message: str, schema: Any) -> Ask:
             fields.
 
     Raises:
-        FormError: the schema is not of that kind (2025-11-25 client/elicitation "Requested
+        ValueError: the schema is not of that kind (2025-11-25 client/elicitation "Requested
             Schema").
     """
     params: JSONObject = {"mode": "form", "message": str(message)}
@@ -110,31 +122,47 @@ def ask_url(message: str, url: str) -> Ask:
 
 
 def ask_sampling(
-    messages: Sequence[JSONObject],
+    messages: str | Sequence[SamplingMessage],
     *,
     max_tokens: int,
     request_id: str | None = None,
-    **options: Any,
+    **options: Unpack[SamplingOptions],
 ) -> Ask:
-    """Return the question to the client's model.
+    """Return the question to the client's model, whose answer is a `SamplingResult`.
 
     Args:
-        messages: `{"role": "user" | "assistant", "content": block or blocks}`, oldest first.
+        messages: a text of the user's, or messages, oldest first.
         max_tokens: the most that the model may write.
         request_id: of the request that asks, by which it can be cancelled; unlike any other in the
             session, 64 visible ASCII characters at most, and not beginning with `ask-` or `ping-`.
-        options: further params, by the names of the protocol (`systemPrompt`, `temperature`,
-            `stopSequences`, `modelPreferences`, `metadata`, `tools`, `toolChoice`;
-            `includeContext`, which goes only to clients that declared it).
+        options: see `SamplingOptions`.
 
     Raises:
-        SamplingError: the use of a tool and its result do not make a pair.
-        ValueError: `request_id` cannot be one.
+        TypeError, ValueError: an argument cannot be what it is, or the use of a tool and its result
+            do not make a pair; the text says what would be right.
     """
-    check_sampling(messages)
+    params = sampling_params(messages, max_tokens, options)
+    return _ask_model(params, request_id, is_raw=False)
+
+
+def ask_sampling_raw(params: Mapping[str, Any], *, request_id: str | None = None) -> Ask:
+    """Return the question to the client's model whose params and answer are in the protocol's form.
+
+    Args:
+        params: of `sampling/createMessage`.
+        request_id: see `ask_sampling`.
+
+    Raises:
+        ValueError: `request_id` cannot be one, or the use of a tool and its result do not make a pair.
+    """
+    return _ask_model({"messages": [], **params}, request_id, is_raw=True)
+
+
+def _ask_model(params: JSONObject, request_id: str | None, *, is_raw: bool) -> Ask:
     if request_id is not None and _REQUEST_ID.fullmatch(request_id) is None:
         raise ValueError(f"{request_id!r:.100} cannot be the id of a request to a client.")
-    params: JSONObject = {"messages": list(messages), "maxTokens": max_tokens, **options}
+    messages = params["messages"]
+    check_sampling(messages)
     uses_tools = (
         "tools" in params
         or "toolChoice" in params
@@ -146,6 +174,7 @@ def ask_sampling(
         params=params,
         capability={"sampling": {"tools": {}} if uses_tools else {}},
         request_id=request_id,
+        is_raw=is_raw,
     )
 
 

@@ -12,14 +12,21 @@ from typing import Any, TypeAlias
 import msgspec
 
 __all__ = [
+    "EXPONENT_WEIGHT",
     "JSONDecodeError",
     "JSONObject",
     "JSONValue",
+    "LIST_WEIGHT",
+    "MAX_DEPTH",
+    "OBJECT_WEIGHT",
     "Raw",
     "decode",
     "encode",
     "encode_pretty",
     "encode_sorted",
+    "has_more_values",
+    "is_deeper_than",
+    "may_be_deep",
 ]
 
 JSONValue: TypeAlias = Any
@@ -54,9 +61,46 @@ def decode(data: bytes | str) -> JSONValue:
         raise JSONDecodeError("nested too deeply") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise JSONDecodeError(str(error)) from None
-    if may_be_deep(data) and _is_deeper_than(value, MAX_DEPTH):
+    if may_be_deep(data) and is_deeper_than(value, MAX_DEPTH):
         raise JSONDecodeError("nested too deeply")
     return value
+
+
+def has_more_values(data: bytes, limit: int) -> bool:
+    """Return whether JSON text holds more than `limit` values, without decoding it.
+
+    An object counts as `OBJECT_WEIGHT` values, a list as `LIST_WEIGHT`, and a number with an exponent that
+    may be close to the range of floats as `EXPONENT_WEIGHT`. What stands inside of strings does not count.
+    """
+    # Nothing weighs more for its length than an empty object, which is two bytes.
+    if len(data) * OBJECT_WEIGHT // 2 <= limit:
+        return False
+    exponents = data.count(b"e") + data.count(b"E")
+    if _weigh(data) + EXPONENT_WEIGHT * exponents <= limit:
+        return False
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 4 * limit:  # each value may have a key
+        return True
+    bare = b"".join(plain.split(b'"')[::2])
+    # Without signs and zeros, an exponent of 200 or more begins with a 2 or a 3.
+    bare = bare.translate(_LOWER_E, b"+-0")
+    large = bare.count(b"e2") + bare.count(b"e3")
+    return _weigh(bare) + EXPONENT_WEIGHT * large > limit
+
+
+OBJECT_WEIGHT = 6
+LIST_WEIGHT = 2
+"""Values that an object and a list count for: to make one, and an instance of a class from it, takes
+longer than to make a number or a string. Ours, measured."""
+
+EXPONENT_WEIGHT = 10
+"""Values that a number such as `1e300` counts for: msgspec reads those slowly. Ours, measured."""
+
+_LOWER_E = bytes.maketrans(b"E", b"e")
+
+
+def _weigh(data: bytes) -> int:
+    return data.count(b",") + LIST_WEIGHT * data.count(b"[") + OBJECT_WEIGHT * data.count(b"{")
 
 
 def may_be_deep(data: bytes) -> bool:
@@ -70,7 +114,8 @@ def may_be_deep(data: bytes) -> bool:
     return len(data) > 5 * MAX_DEPTH and data.count(b"{") > MAX_DEPTH
 
 
-def _is_deeper_than(value: JSONValue, limit: int) -> bool:
+def is_deeper_than(value: JSONValue, limit: int) -> bool:
+    """Return whether a value has more levels of arrays and objects than `limit`."""
     level = [value] if isinstance(value, dict | list) else []
     depth = 0
     while level:

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-LOG_LEVELS: dict[str, int] = {
-    name: severity
-    for severity, name in enumerate(
-        ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-    )
-}
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+__all__ = ["LOG_LEVELS", "LogLevel"]
+
+LogLevel: TypeAlias = Literal[
+    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
+]
+
+LOG_LEVELS: dict[str, int] = {name: severity for severity, name in enumerate(get_args(LogLevel))}
 """Severity by name; a higher number is more severe."""
+
+_ALIASES = {"warn": "warning", "fatal": "critical"}
+
+
+def find_wished_level(capabilities: Mapping[str, Any]) -> str | None:
+    """Return the lowest level that a client wants to hear of, if its capabilities say so.
+
+    It stands in `experimental.logLevel`: a name in any case, or an object with it as `level`, as the
+    schema has objects there. A name that is unknown counts as none. Ours.
+    """
+    experimental = capabilities.get("experimental")
+    wish = experimental.get("logLevel") if isinstance(experimental, Mapping) else None
+    if isinstance(wish, Mapping):
+        wish = wish.get("level")
+    if not isinstance(wish, str):
+        return None
+    name = _ALIASES.get(wish.lower(), wish.lower())
+    return name if name in LOG_LEVELS else None

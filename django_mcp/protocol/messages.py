@@ -14,6 +14,7 @@ from django_mcp.protocol.json import (
     JSONValue,
     decode,
     encode,
+    has_more_values,
     may_be_deep,
 )
 from django_mcp.protocol.records import Record
@@ -80,12 +81,19 @@ class Batch:
 _decode_request = msgspec.json.Decoder(Request).decode
 
 
-def decode_message(data: bytes) -> Message | Batch:
+def decode_message(data: bytes, max_values: int) -> Message | Batch:
     """Return what a body or a line says, as far as it can be understood.
 
     Total over any input: what is no JSON comes back as `Malformed` with `PARSE_ERROR`, what is
     JSON but no message with `INVALID_REQUEST`.
+
+    Args:
+        data: the body or the line.
+        max_values: how many values it may hold; more is refused before it is decoded, since decoding
+            holds up everything else.
     """
+    if len(data) > _LARGE_BYTES:
+        return _decode_large(data, max_values)
     try:
         # Nearly every message is a request, and well-formed.
         request = _decode_request(data)
@@ -94,6 +102,22 @@ def decode_message(data: bytes) -> Message | Batch:
     if request.jsonrpc is None or type(request.id) is float or may_be_deep(data):
         return _decode_any(data)
     return request
+
+
+_LARGE_BYTES = 4096
+"""Longer messages are decoded once, in the way that suits every message. Ours."""
+
+
+def _decode_large(data: bytes, max_values: int) -> Message | Batch:
+    if has_more_values(data, max_values):
+        return Malformed(
+            Refusal(
+                code=INVALID_REQUEST,
+                message=f"The message holds more than {max_values} values. Send less at once",
+                status=413,
+            )
+        )
+    return _decode_any(data)
 
 
 def _decode_any(data: bytes) -> Message | Batch:

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["clean", "name_and_version"]
+__all__ = ["clean", "mark_invisible", "name_and_version"]
+
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U000e0100-\U000e01ef]"
+)
+"""Characters that Unicode counts as printable and fonts draw as nothing: fillers, variation selectors."""
+
+_SELECTORS = "\ufe0e\ufe0f"
+"""They choose between two forms of a symbol, and belong to many an emoji."""
+
+
+def mark_invisible(text: str, mark: Callable[[str], str]) -> str:
+    """Return the text with `mark(character)` in place of each character that cannot be seen."""
+    if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
+        return text
+    return "".join(
+        char if _is_visible(char, before) else mark(char)
+        for char, before in zip(text, " " + text, strict=False)
+    )
+
+
+def _is_visible(char: str, before: str) -> bool:
+    if char in _SELECTORS and before not in "\u2800\ufffc":
+        return unicodedata.category(before) == "So"
+    return char.isprintable() and not _BLANK.match(char)
 
 
 def clean(text: str, max_length: int) -> str:
     """Return a client's text cut short, with a mark in the place of what cannot be seen.
 
-    That is control characters, bidirectional overrides and half surrogates, which would also not
-    be taken by every database.
+    That is control characters, bidirectional overrides, fillers and half surrogates, which would also
+    not be taken by every database.
     """
     if len(text) > max_length:
         text = text[: max_length - 1] + "…"
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+    return mark_invisible(text, lambda _: "\ufffd")
 
 
 def name_and_version(client_info: Any) -> tuple[str, str]:

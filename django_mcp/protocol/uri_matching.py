@@ -11,8 +11,10 @@ RFC 6570 defines expansion only; the rules of the way back are ours:
   does not match; overlong forms are not UTF-8.
 - No value may hold control characters or a backslash. A value of `{x}`, `{.x}` or `{/x}` must
   not hold a slash or be `.` or `..`; the others may hold slashes, but no `.` or `..` between them.
-  A `{+path}` after a slash must not start with another one, which joined to a directory would
-  lead out of it; after `://` it may, and so may a value of `{?x}` and the like.
+- A `{+path}` is relative on every platform, so that it stays below the directory it is joined to: it
+  must not start with a slash, a Windows drive or a `~`, and no part of it may be dots and blanks
+  alone. Only after `file://` may it start with a slash. No value in a `file:` URI may start with a
+  drive or a `~`. A value of `{?x}` and the like may be any text without `.` and `..` between slashes.
 
 The matcher never backs up: for each part, from the last to the first, it computes from which
 positions the rest of the URI can be matched.
@@ -43,6 +45,11 @@ _AMBIGUOUS_LISTS = frozenset("+#.")
 _ALL_ASCII = "".join(map(chr, range(128)))
 _CLIMBS = frozenset({".", ".."})
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\x80-\x9f\\]")
+_OUTSIDE = re.compile(r"~|[A-Za-z]:")
+_OUTSIDE_OR_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
+_DOTS_AND_BLANKS = re.compile(r"(?:^|/) *\.[. ]*(?:/|$)")
+"""What Windows may take for `.` or `..`: it drops dots and blanks at the end of a name."""
+
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -77,13 +84,17 @@ class Expression:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Value:
-    """A stretch of the URI that is one value, or several between `separator`; never empty."""
+    """A stretch of the URI that is one value, or several between `separator`; never empty.
+
+    `is_path` says that the value is a path of several names, `refused` what it must not start with.
+    """
 
     name: str
     characters: frozenset[str]
     separator: str | None
     may_hold_slash: bool
-    is_relative: bool = False
+    is_path: bool = False
+    refused: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,12 +193,25 @@ def _to_steps(parts: Sequence[str | Expression]) -> list[_Step]:
             ):
                 joined = before.is_exploded | step.is_exploded
                 steps[-1] = replace(before, is_exploded=joined)
-            elif isinstance(step, _Value) and isinstance(before, str):
-                is_relative = before.endswith("/") and not before.endswith("://")
-                steps.append(replace(step, is_relative=is_relative))
             else:
                 steps.append(step)
-    return _bounded(steps)
+    first = steps[0] if steps else ""
+    is_file = isinstance(first, str) and first.lower().startswith("file:")
+    return _bounded(_refuse_outside(steps, is_file=is_file))
+
+
+def _refuse_outside(steps: Sequence[_Step], *, is_file: bool) -> list[_Step]:
+    """Have each value refuse what would lead out of the directory it is joined to."""
+    found: list[_Step] = []
+    for step in steps:
+        if isinstance(step, _Value) and (step.is_path or is_file):
+            before = found[-1] if found else ""
+            may_be_absolute = not step.is_path or (is_file and before == "file://")
+            refused = _OUTSIDE if may_be_absolute else _OUTSIDE_OR_ABSOLUTE
+            found.append(replace(step, refused=refused))
+        else:
+            found.append(step)
+    return found
 
 
 def _steps_of(expression: Expression) -> Iterator[_Step]:
@@ -211,6 +235,7 @@ def _steps_of(expression: Expression) -> Iterator[_Step]:
             characters=characters | {between} if variable.is_exploded else characters,
             separator=between if variable.is_exploded else None,
             may_hold_slash=operator.keeps_reserved,
+            is_path=operator.symbol == "+",
         )
 
 
@@ -301,11 +326,16 @@ def _read(step: _Step, text: str) -> dict[str, Any] | None:
         return _read_pairs(step, text)
     if step.separator is None:
         value = _decode(text, may_hold_slash=step.may_hold_slash)
-        if value is None or (step.is_relative and value.startswith("/")):
-            return None
-        return {step.name: value}
+        return None if value is None or _leads_out(step, value) else {step.name: value}
     items = [_decode(item, may_hold_slash=False) for item in text.split(step.separator)]
-    return {step.name: items} if all(items) else None
+    return {step.name: items} if all(items) and not _leads_out(step, items[0] or "") else None
+
+
+def _leads_out(step: _Value, value: str) -> bool:
+    """Return whether a value could lead out of the directory it is joined to."""
+    if step.refused is None:
+        return False
+    return bool(step.refused.match(value) or (step.is_path and _DOTS_AND_BLANKS.search(value)))
 
 
 def _read_pairs(step: _Pairs, text: str) -> dict[str, Any] | None:

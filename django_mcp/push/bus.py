@@ -7,7 +7,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.core.signals import setting_changed
@@ -16,13 +16,17 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.push.choice import choose_bus
 from django_mcp.server.interfaces import Bus
 from django_mcp.server.memory_state import LocalBus
+from django_mcp.server.outage import OutageLog
 
-__all__ = ["MAX_MESSAGE_BYTES", "SiteBus", "Warner", "pack", "unpack"]
+__all__ = ["MAX_MESSAGE_BYTES", "SiteBus", "Warner", "hand_over", "pack", "unpack"]
 
 logger = logging.getLogger("django_mcp")
 
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Of one message between processes; a larger one is dropped, with a line in the log. Ours."""
+"""Of one text between processes. A message that does not fit is dropped, with a line in the log. Ours."""
+
+SLICE = 64
+"""Messages that are taken at once, before other work of the event loop has its turn. Ours."""
 
 
 class SiteBus:
@@ -32,6 +36,7 @@ class SiteBus:
         self.is_wanted: Callable[[], bool] = lambda: True
         """Whether anything here could have use for a message."""
         self._bus: Bus | None = None
+        self._outage = _new_outage()
         setting_changed.connect(self._forget, weak=False)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._drop)
@@ -41,16 +46,23 @@ class SiteBus:
         """Whether it reaches other processes."""
         return self._current.is_shared
 
-    async def send(self, message: JSONObject) -> None:
+    async def send(self, *messages: JSONObject) -> None:
         """See `Bus.send`."""
-        await self._current.send(message)
+        try:
+            await self._current.send(*messages)
+        except Exception as error:
+            self._outage.failed(error)
+            raise
+        self._outage.worked()
 
     def send_now(self, message: JSONObject) -> None:
         """See `Bus.send_now`."""
         try:
             self._current.send_now(message)
         except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
-            logger.warning("Could not reach the other processes: %r", error)
+            self._outage.failed(error)
+        else:
+            self._outage.worked()
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """See `Bus.start`."""
@@ -75,11 +87,11 @@ class SiteBus:
         if kind == "layer":
             from django_mcp.push.layer_bus import LayerBus
 
-            return LayerBus()
+            return LayerBus(self._outage)
         if kind == "database":
             from django_mcp.push.database_bus import DatabaseBus
 
-            return DatabaseBus(self.is_wanted)
+            return DatabaseBus(self.is_wanted, self._outage)
         return LocalBus()
 
     def _forget(self, *, setting: str, **_kwargs: Any) -> None:
@@ -88,6 +100,11 @@ class SiteBus:
 
     def _drop(self) -> None:
         self._bus = None
+        self._outage = _new_outage()
+
+
+def _new_outage() -> OutageLog:
+    return OutageLog("Could not reach the other processes")
 
 
 class Warner:
@@ -104,34 +121,53 @@ class Warner:
             self._next_s = now + self._every_s
             logger.warning(text, error)
 
-    def reset(self) -> None:
-        """Take note that all is well again."""
-        self._next_s = 0.0
-
 
 _oversized = Warner()
 
 
-def pack(message: JSONObject) -> str | None:
-    """Return a message as it travels; None when it is too large to."""
-    packed = encode(message)
-    if len(packed) > MAX_MESSAGE_BYTES:
-        _oversized.warn(
-            "Dropped a message to other processes that is too large: %s", message["kind"]
-        )
-        return None
-    return packed.decode()
+def pack(messages: Iterable[JSONObject]) -> list[str]:
+    """Return messages as they travel: in as few texts of `MAX_MESSAGE_BYTES` as they fit into.
+
+    A message that does not fit into one by itself is dropped.
+    """
+    texts: list[str] = []
+    parts: list[bytes] = []
+    size_bytes = 0
+    for message in messages:
+        part = encode(message)
+        if len(part) + 2 > MAX_MESSAGE_BYTES:
+            _oversized.warn(
+                "Dropped a message to other processes that is too large: %s", message["kind"]
+            )
+            continue
+        if size_bytes + len(part) + 2 > MAX_MESSAGE_BYTES:
+            texts.append(f"[{b','.join(parts).decode()}]")
+            parts, size_bytes = [], 0
+        parts.append(part)
+        size_bytes += len(part) + 1
+    if parts:
+        texts.append(f"[{b','.join(parts).decode()}]")
+    return texts
 
 
-def unpack(body: Any) -> JSONObject | None:
-    """Return a message that came; None when it is none of ours."""
+def unpack(body: Any) -> list[JSONObject]:
+    """Return the messages in a text that came; none when it is not one of ours."""
     if not isinstance(body, str) or len(body) > MAX_MESSAGE_BYTES:
-        return None
+        return []
     try:
         found = decode(body.encode())
     except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        return []
+    messages = found if isinstance(found, list) else [found]
+    return [each for each in messages if isinstance(each, dict)]
+
+
+async def hand_over(body: Any, receive: Callable[[JSONObject], None]) -> None:
+    """Call `receive` with each message in a text; streams are written to in between."""
+    for number, message in enumerate(unpack(body)):
+        receive(message)
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
 
 
 _process_id = uuid.uuid4().hex

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.handlers.threads import find_pool_states
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.texts import clean, name_and_version
 
@@ -25,7 +26,8 @@ def count_requests(hub: Hub) -> JSONObject | None:
     """Return what is in flight in a process; None: nothing.
 
     The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
-    key of the user, revision, client name, client version, 1]]}`.
+    key of the user, revision, client name, client version, 1]], "threads": [busy, of so many,
+    calls that wait for one]}`.
     """
     running = [ctx for ctx in list(hub.calls) if ctx.method != LISTEN and not _is_detached(ctx)]
     sessions: Counter[str] = Counter()
@@ -34,14 +36,22 @@ def count_requests(hub: Hub) -> JSONObject | None:
         if found:
             sessions[key] = len(found)
             running += found
-    if not running:
+    threads = _count_threads()
+    # A handler runs on after its call has timed out.
+    if not running and not threads[0]:
         return None
     callers = Counter(map(_caller, running))
     return {
         "total": len(running),
         "sessions": dict(sessions.most_common(MAX_TOLD)),
         "callers": [[*who, count] for who, count in callers.most_common(MAX_TOLD)],
+        "threads": threads,
     }
+
+
+def _count_threads() -> list[int]:
+    state = find_pool_states().get("SYNC_THREADS")
+    return [0, 0, 0] if state is None else [len(state.running), state.max_threads, state.waiting]
 
 
 def _is_detached(ctx: Context[Any]) -> bool:

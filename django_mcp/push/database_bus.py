@@ -24,7 +24,8 @@ from django_mcp.handlers.pool import LoopPool
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.bus import Warner, has_running_loop, pack, process_id, unpack
+from django_mcp.push.bus import hand_over, has_running_loop, pack, process_id
+from django_mcp.server.outage import OutageLog
 
 __all__ = ["DatabaseBus", "prune_messages"]
 
@@ -44,11 +45,12 @@ class DatabaseBus:
 
     Args:
         is_wanted: whether anything in this process could have use for a message.
+        outage: is told what works and what does not.
     """
 
     is_shared = True
 
-    def __init__(self, is_wanted: Callable[[], bool]) -> None:
+    def __init__(self, is_wanted: Callable[[], bool], outage: OutageLog) -> None:
         self._is_wanted = is_wanted
         self._poller: asyncio.Task[None] | None = None
         self._thread: LoopPool | None = None
@@ -56,7 +58,7 @@ class DatabaseBus:
         self._gate = asyncio.Lock()
         self._next: tuple[list[str], asyncio.Task[None]] | None = None
         self._next_pruning_s = 0.0
-        self._trouble = Warner()
+        self._outage = outage
         self._is_idle = True
         self._idle_at = timezone.now()
         # Ids up to the first are settled, and up to the second looked at; those between them that
@@ -65,14 +67,14 @@ class DatabaseBus:
         self._marks: deque[tuple[float, int]] = deque()
         self._seen: set[int] = set()
 
-    async def send(self, message: JSONObject) -> None:
+    async def send(self, *messages: JSONObject) -> None:
         """See `Bus.send`."""
-        body = pack(message)
-        if body is None:
+        texts = pack(messages)
+        if not texts:
             return
         if asyncio.get_running_loop() is not self._loop:
             # One of a request under WSGI, say, or of a queue's worker: it may end with this message.
-            await self._apart(partial(self._write, [body]))
+            await self._apart(partial(self._write, texts))
             return
         # When many streams open at once, each has something to say. What comes while something is
         # written goes together with the next.
@@ -81,7 +83,7 @@ class DatabaseBus:
             task = asyncio.get_running_loop().create_task(self._write_next(bodies))
             self._next = bodies, task
         bodies, task = self._next
-        bodies.append(body)
+        bodies += texts
         await asyncio.shield(task)
 
     async def _write_next(self, bodies: list[str]) -> None:
@@ -91,13 +93,13 @@ class DatabaseBus:
 
     def send_now(self, message: JSONObject) -> None:
         """See `Bus.send_now`."""
-        body = pack(message)
-        if body is None:
+        texts = pack([message])
+        if not texts:
             return
         if has_running_loop():
-            self._pool().leave(partial(self._write_apart, body))
+            self._pool().leave(partial(self._write_apart, texts))
         else:
-            self._write([body])
+            self._write(texts)
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """See `Bus.start`."""
@@ -126,13 +128,11 @@ class DatabaseBus:
                 found, is_more = await self._apart(self._read)
             except Exception as error:  # noqa: BLE001 - the top of this task's loop
                 is_more = False
-                self._trouble.warn("Hearing nothing of other processes: %r", error)
+                self._outage.failed(error)
                 continue
-            self._trouble.reset()
+            self._outage.worked()
             for body in found:
-                message = unpack(body)
-                if message is not None:
-                    receive(message)
+                await hand_over(body, receive)
 
     # -- in a thread
 
@@ -189,11 +189,13 @@ class DatabaseBus:
             self._next_pruning_s = now + PRUNE_EVERY_S
             prune_messages()
 
-    def _write_apart(self, body: str) -> None:
+    def _write_apart(self, texts: Sequence[str]) -> None:
         try:
-            run_with_connections(partial(self._write, [body]), lambda: False)
+            run_with_connections(partial(self._write, texts), lambda: False)
         except Exception as error:  # noqa: BLE001 - the top of this thread's work
-            self._trouble.warn("Could not reach the other processes: %r", error)
+            self._outage.failed(error)
+        else:
+            self._outage.worked()
 
     async def _apart(self, function: Callable[[], T]) -> T:
         """Run a function in a thread of its own, which no handler can keep busy."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from itertools import count
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -15,7 +17,9 @@ from channels.layers import get_channel_layer
 from django.conf import settings as site_settings
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.bus import Warner, has_running_loop, pack, process_id, unpack
+from django_mcp.push.bus import hand_over, has_running_loop, pack, process_id
+from django_mcp.push.gaps import Gaps
+from django_mcp.server.outage import OutageLog
 
 __all__ = ["LayerBus"]
 
@@ -26,6 +30,9 @@ RETRY_S = 0.5
 TIMEOUT_S = 3.0
 STOP_S = 0.2
 STOP_TRIES = 5
+MAX_LEFT = 10_000
+"""Messages that were left for the thread; of more the oldest are dropped. Ours."""
+
 READY_S = 1.0
 """How long the first streams of a process wait until it hears of the others. Ours."""
 
@@ -35,30 +42,41 @@ class LayerBus:
 
     The group's name follows from `SECRET_KEY`, so that sites that share a Redis do not hear each
     other.
+
+    Args:
+        outage: is told what works and what does not.
     """
 
     is_shared = True
 
-    def __init__(self) -> None:
+    def __init__(self, outage: OutageLog) -> None:
         secret = f"django_mcp push {site_settings.SECRET_KEY}"
         self._group = f"django-mcp-{hashlib.sha256(secret.encode()).hexdigest()[:24]}"
         self._tasks: list[asyncio.Task[None]] = []
         self._channel: str | None = None
         self._has_joined = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._turn = asyncio.Lock()
-        self._trouble = Warner()
+        self._outage = outage
+        self._is_deaf = False
+        self._has_sent = False
+        self._gaps = Gaps()
         self._threads: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._left: deque[JSONObject] = deque(maxlen=MAX_LEFT)
 
-    async def send(self, message: JSONObject) -> None:
+    async def send(self, *messages: JSONObject) -> None:
         """See `Bus.send`."""
-        body = pack(message)
-        if body is None:
-            return
-        is_own_loop = self._loop is asyncio.get_running_loop()
-        # One after the other: two on their way at a time may overtake each other.
-        async with asyncio.timeout(TIMEOUT_S), self._turn if is_own_loop else nullcontext():
-            envelope = {"type": "django_mcp.push", "from": process_id(), "body": body}
+        for body in pack(messages):
+            self._has_sent = True
+            await self._send(body)
+
+    async def _send(self, body: str) -> None:
+        envelope = {
+            "type": "django_mcp.push",
+            "from": process_id(),
+            "number": next(_numbers),
+            "body": body,
+        }
+        async with asyncio.timeout(TIMEOUT_S):
             await _layer().group_send(self._group, envelope)
 
     def send_now(self, message: JSONObject) -> None:
@@ -66,23 +84,34 @@ class LayerBus:
         if not has_running_loop():
             async_to_sync(self.send)(message)
             return
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(1, thread_name_prefix="django-mcp-bus")
-        self._threads.submit(self._send_apart, message)
+        with self._lock:
+            self._left.append(message)
+            if len(self._left) > 1:
+                # The thread that comes for the first of them takes all.
+                return
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(1, thread_name_prefix="django-mcp-bus")
+        self._threads.submit(self._send_left)
 
-    def _send_apart(self, message: JSONObject) -> None:
+    def _send_left(self) -> None:
+        with self._lock:
+            messages, self._left = list(self._left), deque(maxlen=MAX_LEFT)
         try:
-            async_to_sync(self.send)(message)
+            async_to_sync(self.send)(*messages)
         except Exception as error:  # noqa: BLE001 - what the layer raises is its library's business
-            self._trouble.warn("Could not reach the other processes: %r", error)
+            self._outage.failed(error)
+        else:
+            self._outage.worked()
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
         """See `Bus.start`."""
-        loop = self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._channel = None
         self._has_joined = asyncio.Event()
-        self._turn = asyncio.Lock()
-        self._tasks = [loop.create_task(self._listen(receive)), loop.create_task(self._rejoin())]
+        self._tasks = [
+            loop.create_task(self._listen(receive)),
+            loop.create_task(self._rejoin(receive)),
+        ]
 
     async def ready(self) -> None:
         """See `Bus.ready`."""
@@ -121,16 +150,16 @@ class LayerBus:
                 # Some give up when it was quiet for a while. On the same channel nothing is missed.
                 is_quick = time.monotonic() - begun_s < RETRY_S
                 if is_quick or self._channel is None:
-                    self._trouble.warn("Hearing nothing of other processes: %r", error)
+                    self._is_deaf = True
+                    self._outage.failed(error)
                 if is_quick:
                     await asyncio.sleep(RETRY_S)
                 continue
             if envelope.get("from") != process_id():
-                message = unpack(envelope.get("body"))
-                if message is not None:
-                    receive(message)
+                self._gaps.take(envelope.get("from"), envelope.get("number"))
+                await hand_over(envelope.get("body"), receive)
 
-    async def _rejoin(self) -> None:
+    async def _rejoin(self, receive: Callable[[JSONObject], None]) -> None:
         layer = _layer()
         while True:
             await asyncio.sleep(REJOIN_S)
@@ -139,9 +168,21 @@ class LayerBus:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
                     await layer.group_add(self._group, self._channel)
-                self._trouble.reset()
+                if self._has_sent:
+                    # Without it nobody would miss the last message of a burst.
+                    self._has_sent = False
+                    await self._send("[]")
             except Exception as error:  # noqa: BLE001 - what the layer raises is its library's business
-                self._trouble.warn("The channel layer does not answer: %r", error)
+                self._is_deaf = True
+                self._outage.failed(error)
+                continue
+            self._outage.worked()
+            if self._gaps.find_lost() or self._is_deaf:
+                self._is_deaf = False
+                receive({"kind": "missed"})
+
+
+_numbers = count()
 
 
 def _layer() -> Any:

@@ -59,7 +59,7 @@ class SignalObserver:
             self._send(signals.stream_closed, stream=StreamHandle.of(stream), reason=reason)
 
     def client_notification(
-        self, connection: ConnectionState, method: str, params: JSONObject
+        self, connection: ConnectionState | None, method: str, params: JSONObject
     ) -> None:
         """See `ConnectionObserver`."""
         session = _handle(connection) if isinstance(connection, Session) else None

@@ -46,11 +46,22 @@ class Reaches(MCPServer):
         """End a session with all that runs and streams for it; tell whether there was one."""
         return _wait(self.aclose_session, key)
 
-    def ping_client(self, session_key: str, timeout_s: float = PING_TIMEOUT_S) -> float | None:
-        """Ping a client on its session's standing stream; return the seconds until it answered.
+    def is_subscribed(self, uri: str) -> bool:
+        """Return whether a client is subscribed to a resource now; see `ais_subscribed`."""
+        return _wait(self.ais_subscribed, uri)
 
-        None: it has not in time, has no stream to ask on or no session.
-        """
+    async def is_subscribed_elsewhere(self, uri: str) -> bool:
+        """See `Reaching.is_subscribed_elsewhere`."""
+        if settings.SESSION_STORE != "model":
+            return False
+        from django_mcp.sessions.rows import is_any_subscribed
+
+        return await run_in_pool(lambda: is_any_subscribed(self.name, uri))
+
+    def ping_client(
+        self, session_key: str | None = None, timeout_s: float = PING_TIMEOUT_S
+    ) -> float | None:
+        """Ping a client on its session's standing stream, or all that have one; see `aping_client`."""
         return _wait(self.aping_client, session_key, timeout_s)
 
     def cancel_request(self, session_key: str, request_id: str, reason: str = "Cancelled") -> bool:

@@ -34,7 +34,7 @@ class _Link:
     def __call__(self, number: int, frame: Any) -> None:
         hub = self._hub
         loop = hub.loop
-        if hub.is_closing or loop is None or not loop.is_running() or not hub.streams:
+        if hub.is_closing or loop is None or not loop.is_running() or not _is_busy(hub):
             self._pass_on(number, frame)
             return
         hub.is_closing = True
@@ -43,11 +43,19 @@ class _Link:
     def _begin(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
         logger.info("Closing %d streams", len(self._hub.streams))
         self._hub.end_streams(Ending.SHUTDOWN)
-        self._wait(loop, loop.time() + GRACE_S, number)
+        preparing = loop.create_task(self._hub.prepare_to_stop())
+        self._wait(loop, loop.time() + GRACE_S, number, preparing)
 
-    def _wait(self, loop: asyncio.AbstractEventLoop, until_s: float, number: int) -> None:
-        if self._hub.streams and loop.time() < until_s:
-            loop.call_later(0.05, self._wait, loop, until_s, number)
+    def _wait(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        until_s: float,
+        number: int,
+        preparing: asyncio.Task[None],
+    ) -> None:
+        is_waiting = self._hub.streams or not preparing.done()
+        if is_waiting and loop.time() < until_s:
+            loop.call_later(0.05, self._wait, loop, until_s, number, preparing)
         else:
             # What they said last is on its way out.
             loop.call_later(0.1, self._pass_on, number, None)
@@ -58,6 +66,10 @@ class _Link:
         elif self._previous == signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+
+def _is_busy(hub: Hub) -> bool:
+    return bool(hub.streams or hub.on_stop)
 
 
 def chain_signals(hub: Hub) -> None:

@@ -216,5 +216,4 @@ def offer_lists(hub: Hub, stream: PushStream) -> None:
         return
     for name in LISTS:
         if name in stream.lists and name in server.derived.features:
-            change = Change(server=server.name, list=name)
-            stream.offer(stream.encode(*change.notification()))
+            stream.tell(Change(server=server.name, list=name))

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from django_mcp.protocol.header_params import ANNOTATION
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, has_more_values
 from django_mcp.registry import hints
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
+from django_mcp.registry.unions import AmbiguousUnion, discriminate_unions
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -32,11 +33,14 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
 
     Raises:
         TypeError: pydantic knows no such type; the text says what it missed.
+        AmbiguousUnion: see `unions.discriminate_unions`.
     """
     import pydantic
 
     try:
-        return pydantic.TypeAdapter(hints.replace_old_typed_dicts(annotation))
+        adapter = pydantic.TypeAdapter(hints.replace_old_typed_dicts(annotation))
+        discriminate_unions(adapter)
+        return adapter
     except (
         pydantic.errors.PydanticUserError,
         pydantic.errors.PydanticUndefinedAnnotation,
@@ -97,11 +101,23 @@ def _from_string(annotation: Any) -> Any:
 
     if hints.is_structured(annotation):
         json: Any = pydantic.Json
-        return json[annotation]
+        return Annotated[json[annotation], pydantic.BeforeValidator(_check_size)]
     choices = hints.find_choices(annotation)
     if choices is None or all(type(value) is str for value in choices.values()):
         return annotation
     return Annotated[annotation, pydantic.BeforeValidator(lambda text: choices.get(text, text))]
+
+
+MAX_TEXT_VALUES = 20_000
+"""Values in one argument that is JSON in a string: pydantic decodes it at once. Ours."""
+
+
+def _check_size(text: Any) -> Any:
+    if isinstance(text, str) and has_more_values(
+        text.encode("utf-8", "surrogatepass"), MAX_TEXT_VALUES
+    ):
+        raise ValueError(f"it holds more than {MAX_TEXT_VALUES} values; send less at once")
+    return text
 
 
 def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
@@ -109,6 +125,8 @@ def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> Re
     for each in parameters:
         try:
             adapt(each.annotation)
+        except AmbiguousUnion as reason:
+            return RegistrationError(f"{source}: the type of the parameter `{each.name}`: {reason}")
         except TypeError as reason:
             return RegistrationError(
                 f"{source}: the type of the parameter `{each.name}` has no form in JSON: {reason} "

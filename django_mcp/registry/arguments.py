@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Access
 from django_mcp.registry.injection import Injection
 from django_mcp.registry.problems import ArgumentErrors, Problem, to_pointer
-from django_mcp.registry.reports import describe_conversion, in_order, show
+from django_mcp.registry.reports import MAX_PROBLEMS, describe_conversion, in_order, show
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -83,7 +84,14 @@ class Handler:
             ArgumentErrors: they cannot be converted.
             Unavailable: something to be injected is not there.
         """
-        bound = self.read(arguments)
+        return self.inject(self.read(arguments), ctx)
+
+    def inject(self, bound: dict[str, Any], ctx: Any) -> dict[str, Any]:
+        """Add what the server provides to arguments that `read` returned, and return them.
+
+        Raises:
+            Unavailable: something to be injected is not there.
+        """
         for injection in self.injections:
             bound[injection.parameter] = injection.provide(ctx)
         return bound
@@ -133,7 +141,7 @@ def read_nothing(arguments: JSONObject) -> dict[str, Any]:
     """Read the arguments of a function that takes none."""
     if arguments:
         raise ArgumentErrors(
-            in_order(Problem(to_pointer([str(name)]), "is unknown") for name in arguments)
+            _first(Problem(to_pointer([str(name)]), "is unknown") for name in arguments)
         )
     return {}
 
@@ -159,16 +167,22 @@ def read_strings(adapter: TypeAdapter[Any], lists: Collection[str] = ()) -> Read
     convert = read_typed(adapter)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
-        wrong = [
+        wrong = _first(
             Problem(to_pointer([name]), f"must be a string, not {show(value)}")
             for name, value in arguments.items()
             if type(value) is not str and name not in lists
-        ]
+        )
         if wrong:
-            raise ArgumentErrors(in_order(wrong))
+            raise ArgumentErrors(wrong)
         return convert(arguments)
 
     return read
+
+
+def _first(problems: Iterator[Problem]) -> list[Problem]:
+    """Return the first problems in order: a client decides how many there are."""
+    found = list(islice(problems, MAX_PROBLEMS + 1))
+    return in_order(found[:MAX_PROBLEMS], has_more=len(found) > MAX_PROBLEMS)
 
 
 def read_whole(parameter: str) -> Reader:

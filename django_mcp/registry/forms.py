@@ -13,7 +13,7 @@ from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
 from django_mcp.registry.problems import Problem, RegistrationError
 from django_mcp.registry.reports import describe_conversion
-from django_mcp.registry.validators import Validator, compile_schema
+from django_mcp.registry.validators import TOO_COMPLEX, Validator, compile_schema
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -90,7 +90,9 @@ class _SchemaForm:
         """See `Form.read`."""
         if type(content) is not dict:
             return [Problem("", "must be an object")]
-        return _validator(encode(self.schema)).problems(content) or FormAnswer(content)
+        # Fields of forms are plain values, so a brief check is enough for any honest answer.
+        found = _validator(encode(self.schema)).check_briefly(content)
+        return [TOO_COMPLEX] if found is None else found or FormAnswer(content)
 
 
 class _ClassForm(_SchemaForm):

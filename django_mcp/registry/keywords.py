@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.registry.constants import Constants
 from django_mcp.registry.patterns import compile_pattern
 from django_mcp.registry.walking import REFERENCES
 
@@ -22,13 +23,33 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["MAX_BRANCH_ERRORS", "TooMuchWork", "budget", "validator_class"]
+__all__ = ["MAX_BRANCH_ERRORS", "TooMuchWork", "Work", "spend", "validator_class", "work"]
 
 MAX_BRANCH_ERRORS = 100
 """Errors kept of each alternative of an `anyOf` or `oneOf`. Ours."""
 
-budget: ContextVar[list[int]] = ContextVar("budget")
-"""Holds one number: how many keywords may still be applied in this check."""
+_VALUES_PER_STEP = 8
+"""Items or members that a keyword looks at for the price of one step. Ours, measured."""
+
+
+class Work:
+    """The work of one check.
+
+    Attributes:
+        steps_left: how many keywords may still be applied.
+        constants: the fixed values by which a form of `anyOf` or `oneOf` is ruled out; see
+            `constants.find_constants`.
+    """
+
+    __slots__ = ("constants", "steps_left")
+
+    def __init__(self, steps: int, constants: Constants) -> None:
+        self.steps_left = steps
+        self.constants = constants
+
+
+work: ContextVar[Work] = ContextVar("work")
+"""The check that is running."""
 
 
 _REFERENCE_COST = 10
@@ -37,6 +58,18 @@ _REFERENCE_COST = 10
 
 class TooMuchWork(Exception):
     """The budget is spent: the value is too large, or the schema branches too much for it."""
+
+
+def spend(steps: int) -> None:
+    """Take steps off the budget of the running check.
+
+    Raises:
+        TooMuchWork: there are none left.
+    """
+    running = work.get()
+    running.steps_left -= steps
+    if running.steps_left < 0:
+        raise TooMuchWork
 
 
 @functools.cache
@@ -58,11 +91,17 @@ def _counted(keyword: str, function: Callable[..., Any]) -> Callable[..., Any]:
     cost = _REFERENCE_COST if keyword in REFERENCES else 1
 
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        left = budget.get()
-        left[0] -= cost
-        if left[0] < 0:
-            raise TooMuchWork
+        spend(cost)
         return function(validator, value, instance, schema)
+
+    def apply_to_each(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        looked_at = value if keyword == "enum" else instance
+        size = len(looked_at) if isinstance(looked_at, list | dict) else 0
+        spend(cost + size // _VALUES_PER_STEP)
+        return function(validator, value, instance, schema)
+
+    if keyword in _LOOKING_AT_EACH:
+        return apply_to_each
 
     return apply
 
@@ -110,8 +149,17 @@ def _holds_duplicates(_: Any, wanted: Any, instance: Any) -> bool:
     return len({_frozen(item) for item in instance}) < len(instance)
 
 
+def _is_none_of(_: Any, choices: Any, instance: Any) -> bool:
+    is_container = isinstance(instance, list | dict)
+    if is_container and not any(isinstance(choice, list | dict) for choice in choices):
+        return True  # without a walk through all that it holds
+    return _frozen(instance) not in map(_frozen, choices)
+
+
 def _frozen(value: Any) -> Any:
     """Return something hashable that is equal exactly for equal JSON values."""
+    if isinstance(value, list | dict):
+        spend(len(value) // _VALUES_PER_STEP)
     if isinstance(value, dict):
         return frozenset((key, _frozen(each)) for key, each in value.items())
     if isinstance(value, list):
@@ -182,9 +230,7 @@ def _any_of(
 ) -> Iterator[ValidationError]:
     failures: list[ValidationError] = []
     for index, branch in enumerate(branches):
-        errors = list(
-            islice(validator.descend(instance, branch, schema_path=index), MAX_BRANCH_ERRORS)
-        )
+        errors = _try_branch(validator, branch, instance, index)
         if not errors:
             return
         failures.extend(errors)
@@ -197,13 +243,27 @@ def _one_of(
     failures: list[ValidationError] = []
     fitting = 0
     for index, branch in enumerate(branches):
-        errors = list(
-            islice(validator.descend(instance, branch, schema_path=index), MAX_BRANCH_ERRORS)
-        )
+        errors = _try_branch(validator, branch, instance, index)
         fitting += not errors
         failures.extend(errors)
     if fitting != 1:
         yield _error(context=[] if fitting else failures)
+
+
+def _try_branch(validator: Any, branch: Any, instance: Any, index: int) -> list[ValidationError]:
+    """Return why a value does not fit one alternative; one with a wrong constant is not tried."""
+    constants = work.get().constants.get(id(branch))
+    if constants is not None and isinstance(instance, dict):
+        for name, schema in constants.items():
+            if name in instance and _is_wrong(schema, instance[name]):
+                return list(validator.descend(instance[name], schema, path=name, schema_path=index))
+    found = validator.descend(instance, branch, schema_path=index)
+    return list(islice(found, MAX_BRANCH_ERRORS))
+
+
+def _is_wrong(schema: Any, value: Any) -> bool:
+    choices = [schema["const"]] if "const" in schema else schema["enum"]
+    return _is_none_of(None, choices, value)
 
 
 def _not(validator: Any, excluded: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
@@ -211,13 +271,17 @@ def _not(validator: Any, excluded: Any, instance: Any, _: Any) -> Iterator[Valid
         yield _error()
 
 
+_LOOKING_AT_EACH = frozenset(
+    {"additionalProperties", "enum", "patternProperties", "propertyNames", "uniqueItems"}
+)
+
 _OURS: dict[str, Callable[..., Any]] = {
     "type": _fails_if(_is_not_of),
     "pattern": _fails_if(_breaks_pattern),
     "multipleOf": _fails_if(_is_no_multiple),
     "uniqueItems": _fails_if(_holds_duplicates),
-    "enum": _fails_if(lambda _, choices, value: _frozen(value) not in map(_frozen, choices)),
-    "const": _fails_if(lambda _, constant, value: _frozen(value) != _frozen(constant)),
+    "enum": _fails_if(_is_none_of),
+    "const": _fails_if(lambda _, constant, value: _is_none_of(_, [constant], value)),
     "minLength": _fails_if(lambda _, n, value: isinstance(value, str) and len(value) < n),
     "maxLength": _fails_if(lambda _, n, value: isinstance(value, str) and len(value) > n),
     "minItems": _fails_if(lambda _, n, value: isinstance(value, list) and len(value) < n),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import encode
+from django_mcp.registry.keywords import spend
 from django_mcp.registry.problems import Problem, to_pointer
 
 if TYPE_CHECKING:
@@ -21,10 +22,15 @@ __all__ = ["MAX_PROBLEMS", "describe_conversion", "describe_errors", "in_order",
 MAX_PROBLEMS = 50
 """Problems told at once; of the rest only the number. Ours."""
 
+MAX_CONVERSION_ERRORS = 1000
+"""Errors of pydantic that are put into words. Ours; more than that would take long."""
+
 _MAX_SHOWN_CHARS = 80
 _MAX_MESSAGE_CHARS = 300
 _MAX_QUOTED_CHARS = 200
 _MAX_NAMES = 20
+_COMPARED_PER_STEP = 100
+"""Pairs of characters that are compared for one step of a check. Ours, measured."""
 _ARTICLED = {
     "array": "an array",
     "boolean": "true or false",
@@ -144,6 +150,8 @@ def _describe_unknown(error: ValidationError) -> str:
     if len(name) <= _MAX_SHOWN_CHARS:
         import difflib
 
+        # Comparing two names takes up to the square of their length.
+        spend(min(len(known), 100) * (1 + len(name) ** 2 // _COMPARED_PER_STEP))
         close = difflib.get_close_matches(name, known[:100], n=1)
         if close:
             return f"is unknown; did you mean {show(close[0])}?"
@@ -211,6 +219,9 @@ def _distance(errors: Sequence[ValidationError]) -> tuple[int, int]:
 
 def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
     """Return what an error of pydantic means for the value it was given."""
+    count = error.error_count()
+    if count > MAX_CONVERSION_ERRORS:  # pydantic writes out all of them or none
+        return [Problem("", f"has {count} values that cannot be read; send less at once")]
     found = [
         Problem(to_pointer(_path(each, value)), _clip(_words(each)))
         for each in error.errors(include_url=False, include_context=False, include_input=False)

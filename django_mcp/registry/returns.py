@@ -30,6 +30,7 @@ from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.reading import compile_reading
 from django_mcp.registry.reports import describe_conversion
 from django_mcp.registry.signatures import EMPTY
+from django_mcp.registry.unions import AmbiguousUnion
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -192,6 +193,10 @@ def find_output(annotation: Any, source: str, converter: ResultConverter) -> Out
         return None
     try:
         return Output(data, adapters.adapt(data), source, converter)
+    except AmbiguousUnion as error:
+        raise RegistrationError(
+            f"{source}: its return type: {error} Or say output_schema=None to publish none."
+        ) from error
     except TypeError as error:
         if not _declares_fields(data):
             return None  # a framework's class, for the converter

@@ -67,12 +67,15 @@ class CheckedSchema:
         schema: plain JSON; lazy texts are left empty.
         dialect: which version of JSON Schema it is written in.
         is_recursive: whether it refers to itself, so that a value can be checked without end.
+        is_branching: whether it may apply several schemas to each part of a value: it is recursive,
+            or has alternatives of which more than one look into the value.
         keywords: every keyword that occurs in it.
     """
 
     schema: JSONObject
     dialect: Dialect
     is_recursive: bool
+    is_branching: bool
     keywords: frozenset[str]
 
 
@@ -108,8 +111,25 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
             f"checked in linear time. Use additionalProperties instead."
         )
     return CheckedSchema(
-        schema=plain, dialect=dialect, is_recursive=graph.is_recursive, keywords=keywords
+        schema=plain,
+        dialect=dialect,
+        is_recursive=graph.is_recursive,
+        is_branching=graph.is_recursive or any(map(_is_branching, nodes)),
+        keywords=keywords,
     )
+
+
+def _is_branching(node: JSONObject) -> bool:
+    return any(
+        sum(map(_looks_inside, node[keyword])) > 1
+        for keyword in ("anyOf", "oneOf")
+        if isinstance(node.get(keyword), list)
+    )
+
+
+def _looks_inside(branch: Any) -> bool:
+    is_reference = isinstance(branch, dict) and any(each in branch for each in REFERENCES)
+    return is_reference or any(each.is_applied for each in children(branch))
 
 
 def resolve_texts(value: Any, read: Callable[[Any], str] = str) -> Any:

@@ -10,22 +10,30 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Any
 
-from django_mcp.registry.keywords import TooMuchWork, budget, validator_class
+from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than
+from django_mcp.registry.constants import Constants, find_constants
+from django_mcp.registry.keywords import TooMuchWork, Work, validator_class, work
 from django_mcp.registry.problems import Problem
 from django_mcp.registry.reports import MAX_PROBLEMS, describe_errors, in_order
 from django_mcp.registry.schemas import CheckedSchema, check_schema
 from django_mcp.registry.speedups import find_rust_engine
 
-__all__ = ["MAX_STEPS", "Validator", "compile_schema"]
+__all__ = ["TOO_COMPLEX", "Validator", "compile_schema"]
 
 MAX_STEPS = 100_000
 """Keywords applied to one value before it is refused as too complex. Ours; about a second."""
 
+MAX_BRANCHING_STEPS = 10_000
+"""The same for a schema that is recursive or branches: there a small value may take many. Ours."""
+
 MAX_REPORT_STEPS = 20_000
 """Keywords applied to find further problems of a value that is known to be wrong. Ours."""
 
+BRIEF_STEPS = 1_000
+"""Keywords applied where others wait: on an event loop. Ours; about 10 ms."""
+
 _MAX_ERRORS = 20 * MAX_PROBLEMS
-_TOO_COMPLEX = Problem("", "is too large or too deep to be checked; send less at once")
+TOO_COMPLEX = Problem("", "is too large or too deep to be checked; send less at once")
 
 
 class Validator:
@@ -35,56 +43,77 @@ class Validator:
     value too costly to check counts as invalid.
     """
 
-    __slots__ = ("_checked", "_fast", "_slow")
+    __slots__ = ("_checked", "_constants", "_fast", "_max_steps", "_slow")
 
     def __init__(self, checked: CheckedSchema) -> None:
         self._checked = checked
+        self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
         self._slow: Any = None
-
-    def is_valid(self, value: Any) -> bool:
-        """Tell whether a value is valid."""
-        if self._fast is not None:
-            try:
-                return self._fast(value)
-            except ValueError:  # something it cannot read; the other engine may
-                pass
-        return self._find_errors(value, MAX_STEPS, 1) == []
+        self._constants: Constants = {}
 
     def problems(self, value: Any) -> list[Problem]:
         """Return all that is wrong with a value, by pointer; `[]` when it is valid.
 
-        At most `reports.MAX_PROBLEMS`, and then one that counts the rest.
+        At most `reports.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
+        on an event loop, use `check_briefly`.
         """
-        if self._fast is not None and self.is_valid(value):
-            return []
-        is_known_wrong = self._fast is not None
-        found = self._find_errors(
-            value, MAX_REPORT_STEPS if is_known_wrong else MAX_STEPS, _MAX_ERRORS
-        )
-        # The engines may differ on a corner of the standard; the verdict stands.
-        if not found and is_known_wrong:
-            return [Problem("", "does not match the schema")]
-        return found
+        found = self._check(value, self._max_steps)
+        return [TOO_COMPLEX] if found is None else found
 
-    def _find_errors(self, value: Any, steps: int, limit: int) -> list[Problem]:
+    def check_briefly(self, value: Any) -> list[Problem] | None:
+        """Return what `problems` returns; None when that takes more than `BRIEF_STEPS` steps."""
+        return self._check(value, BRIEF_STEPS)
+
+    def _check(self, value: Any, max_steps: int) -> list[Problem] | None:
+        verdict = None if self._fast is None else self._judge(self._fast, value)
+        if verdict is None:
+            return self._find_errors(value, max_steps, is_all=max_steps > BRIEF_STEPS)
+        if verdict:
+            return []
+        steps = min(max_steps, MAX_REPORT_STEPS)
+        found = self._find_errors(value, steps, is_all=max_steps > BRIEF_STEPS)
+        # The engines may differ on a corner of the standard; the verdict stands.
+        return [Problem("", "does not match the schema")] if found == [] else found
+
+    def _judge(self, judge: Callable[[Any], bool], value: Any) -> bool | None:
+        try:
+            return judge(value)
+        except ValueError:  # something it cannot read; the other engine may
+            return None
+
+    def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
+        """Return the problems found within so many steps; None when the steps did not suffice.
+
+        Args:
+            value: what to check.
+            steps: how many keywords may be applied.
+            is_all: whether nothing further will be tried, so that what was found by then counts.
+        """
+        if self._checked.is_recursive and is_deeper_than(value, MAX_DEPTH):
+            return [TOO_COMPLEX]
         if self._slow is None:
+            self._constants = find_constants(self._checked)
             self._slow = _compile_slow(self._checked)
-        left = [steps]
-        token = budget.set(left)
+        token = work.set(Work(steps, self._constants))
         problems: list[Problem] = []
         has_more = False
         try:
-            for error in islice(self._slow.iter_errors(value), limit):
+            for error in islice(self._slow.iter_errors(value), _MAX_ERRORS):
                 problems.extend(describe_errors([error]))
-            has_more = len(problems) >= limit > 1
+            has_more = len(problems) >= _MAX_ERRORS
         except (TooMuchWork, RecursionError, ValueError):
             # A ValueError: Python writes no number of thousands of digits into a message.
-            if not problems:
-                return [_TOO_COMPLEX]
+            if not (problems and is_all):
+                return None
             has_more = True
+        except BaseException as error:
+            # A schema deep enough for Python's stack to end in code that is written in Rust.
+            if type(error).__name__ != "PanicException":
+                raise
+            return None
         finally:
-            budget.reset(token)
+            work.reset(token)
         return in_order(problems, has_more=has_more)
 
 
@@ -97,13 +126,8 @@ class NullableValidator(Validator):
         super().__init__(checked)
         self._nullable = nullable
 
-    def is_valid(self, value: Any) -> bool:
-        """See `Validator.is_valid`."""
-        return super().is_valid(self._without_nulls(value))
-
-    def problems(self, value: Any) -> list[Problem]:
-        """See `Validator.problems`."""
-        return super().problems(self._without_nulls(value))
+    def _check(self, value: Any, max_steps: int) -> list[Problem] | None:
+        return super()._check(self._without_nulls(value), max_steps)
 
     def _without_nulls(self, value: Any) -> Any:
         if not isinstance(value, dict):

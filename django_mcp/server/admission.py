@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from django_mcp.protocol import meta as keys
+from django_mcp.protocol.client_details import limit_client_details
 from django_mcp.protocol.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -19,7 +20,7 @@ from django_mcp.protocol.errors import (
     Refusal,
 )
 from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
-from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.levels import LOG_LEVELS, find_wished_level
 from django_mcp.protocol.media import admits_event_stream
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import (
@@ -194,10 +195,14 @@ def _admit_handshake(
     if type(capabilities) is not dict:
         return Refusal(code=INVALID_PARAMS, message="capabilities must be an object", status=200)
     client_info = request.params.get("clientInfo")
+    details = limit_client_details(client_info if type(client_info) is dict else None, capabilities)
+    if isinstance(details, Refusal):
+        return details
     return ConnectionState(
         revisions.negotiate(requested),
-        client_info=client_info if type(client_info) is dict else None,
-        client_capabilities=capabilities,
+        client_info=details[0],
+        client_capabilities=details[1],
+        log_level=find_wished_level(details[1]),
     )
 
 

@@ -6,7 +6,6 @@ Both are refused aloud. What is not there for them is not refused but unknown; s
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal
 from django_mcp.registry.access import Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.server.quotas import network_of
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "find_wait_s",
-    "network_of",
     "refuse_rate",
     "refuse_scopes",
     "refuse_tool_rate",
@@ -95,16 +94,3 @@ def too_many(seconds: float) -> Refusal:
         status=429,
         headers=((b"retry-after", b"%d" % wait_s),),
     )
-
-
-def network_of(address: str) -> str:
-    """Return what one caller cannot leave: an IPv4 address, the /64 of an IPv6 one."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return address
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))

@@ -56,16 +56,20 @@ class Advertising:
             raise ValueError("An experimental capability needs a name.")
         self._experimental[name] = _plain(name, settings)
 
-    def extra_capabilities(self, read_chunk_bytes: int | None) -> JSONObject:
+    def extra_capabilities(
+        self, *, serves_ranges: bool, read_chunk_bytes: int | None
+    ) -> JSONObject:
         """Return what was advertised, as it stands among the capabilities.
 
         Args:
+            serves_ranges: whether resources can be read in parts.
             read_chunk_bytes: see `Options`.
         """
         found: JSONObject = {}
         experimental = dict(self._experimental)
-        if read_chunk_bytes is not None:
-            experimental[CAPABILITY] = {"enabled": True, "maxChunkBytes": read_chunk_bytes}
+        if serves_ranges:
+            clamp = {} if read_chunk_bytes is None else {"maxChunkBytes": read_chunk_bytes}
+            experimental[CAPABILITY] = {"enabled": True, **clamp}
         if experimental:
             found["experimental"] = experimental
         if self._extensions:

@@ -30,6 +30,7 @@ from django_mcp.server.admission import admit, refuse_batch
 from django_mcp.server.admitting import refuse_rate
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
+from django_mcp.server.error_handlers import report_error
 from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.handshake import complete_handshake
 from django_mcp.server.interfaces import StoreUnavailable
@@ -67,7 +68,7 @@ def answer(server: MCPServer, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
     if exchange.timers is None:
         return _answer_timed(server, exchange)
-    message = decode_message(exchange.body)
+    message = decode_message(exchange.body, server.options.max_body_values)
     headers = exchange.headers
     if (
         headers is not None
@@ -152,7 +153,7 @@ async def _answer_others(server: MCPServer, message: Message | Batch, exchange: 
 
 async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Reply:
     if isinstance(message, Malformed):
-        return _refuse(message.id, message.refusal, 400)
+        return _refuse(message.id, message.refusal, message.refusal.status or 400)
     if isinstance(message, Request):
         raise TypeError("a request is answered")
     try:
@@ -211,8 +212,9 @@ async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
         outcome = _end_cancelled(ctx)
     except StoreUnavailable:
         outcome = NO_STORE
-    except Exception:
+    except Exception as error:
         logger.exception("Could not answer %s", ctx.method)
+        await report_error(ctx, error, None)
         outcome = FAULT
     finally:
         ctx.finish()

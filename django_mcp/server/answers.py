@@ -8,13 +8,13 @@ from typing import Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.sampling_result import read_sampling_result
 from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import Problem
 
-__all__ = ["Elicited", "Unfit", "find_malformed", "read_answer"]
+__all__ = ["Elicited", "Unfit", "find_malformed", "read_answer", "read_elicited"]
 
 _ACTIONS = ("accept", "decline", "cancel")
-_ROLES = ("user", "assistant")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +67,8 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
         answer: as the client sent it.
 
     Returns:
-        An `Elicited`, the message of the client's model, or a list of roots.
+        An `Elicited`, a `SamplingResult` (the answer itself where the question is raw), or a list
+        of roots.
     """
     if not isinstance(answer, dict):
         return _unfit("it must be an object")
@@ -78,11 +79,11 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
         if isinstance(roots, list) and all(_has_text(root, "uri") for root in roots):
             return roots
         return _unfit("it must have a list of roots, each with its uri")
-    content = answer.get("content")
-    blocks = content if isinstance(content, list) else [content]
-    if answer.get("role") in _ROLES and all(_has_text(block, "type") for block in blocks):
-        return answer
-    return _unfit("it must have a role and content blocks")
+    try:
+        result = read_sampling_result(answer)
+    except ValueError as error:
+        return _unfit(str(error))
+    return answer if ask.is_raw else result
 
 
 def _has_text(value: object, key: str) -> bool:
@@ -97,14 +98,28 @@ def find_malformed(responses: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _read_elicited(form: Form | None, answer: JSONObject) -> Elicited | Unfit:
-    action = answer.get("action")
+def read_elicited(answer: JSONObject) -> Elicited:
+    """Return what the user did with a question; the content is not checked against a form.
+
+    Raises:
+        ValueError: it is not an answer to such a question.
+    """
+    action, content = answer.get("action"), answer.get("content")
     if action not in _ACTIONS:
-        return _unfit(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
-    if action != "accept" or form is None:
-        return Elicited(action=action)
+        raise ValueError(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
+    has_content = action == "accept" and isinstance(content, dict)
+    return Elicited(action=action, content=content if has_content else None)
+
+
+def _read_elicited(form: Form | None, answer: JSONObject) -> Elicited | Unfit:
+    try:
+        elicited = read_elicited(answer)
+    except ValueError as error:
+        return _unfit(str(error))
+    if not elicited.is_accepted or form is None:
+        return Elicited(action=elicited.action)
     content = answer.get("content", {})
     read = form.read(content)
     if isinstance(read, list):
         return Unfit(read)
-    return Elicited(action=action, content=content, data=read.data)
+    return Elicited(action=elicited.action, content=content, data=read.data)

@@ -10,22 +10,24 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, cast
 
 from django_mcp.protocol.asks import (
     Ask,
     ask_form,
     ask_roots,
     ask_sampling,
+    ask_sampling_raw,
     ask_url,
     holds_link,
 )
 from django_mcp.protocol.json import JSONObject, decode, encode
-from django_mcp.registry.forms import Form, convert
-from django_mcp.registry.problems import ArgumentErrors
-from django_mcp.registry.reports import describe_conversion
+from django_mcp.protocol.sampling import SamplingMessage, SamplingOptions
+from django_mcp.protocol.sampling_result import SamplingResult
+from django_mcp.registry.forms import Form
 from django_mcp.server.answers import Elicited, Unfit, read_answer
 from django_mcp.server.capabilities import covers
+from django_mcp.server.input_responses import InputResponses
 from django_mcp.server.rounds import Answers, Asked, AskFailed, CannotAsk, OnceDue
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ MAX_UNFIT_UNREAD = 2
 """The same where it is not a person who answers. Ours."""
 
 
-class Asking:
+class Asking(InputResponses):
     """The part of a context that asks the client. Each method has an `a` twin for async handlers."""
 
     __slots__ = ()
@@ -144,46 +146,63 @@ class Asking:
 
     def sample(
         self,
-        messages: str | Sequence[JSONObject],
+        messages: str | Sequence[SamplingMessage],
         *,
         max_tokens: int,
         key: str | None = None,
         request_id: str | None = None,
-        **options: Any,
-    ) -> JSONObject:
-        """Have the client's model write something, and return its message.
+        **options: Unpack[SamplingOptions],
+    ) -> SamplingResult:
+        """Have the client's model write something, and return what it wrote.
 
         Args:
-            messages: a text of the user's, or messages as the protocol has them.
+            messages: a text of the user's, or messages, oldest first.
             max_tokens: the most that the model may write.
             key: see `elicit`.
             request_id: names the request that carries the question, for `cancel_request`; see
                 `ask_sampling`. Where results carry questions, it is the key.
-            options: see `ask_sampling`.
+            options: see `SamplingOptions`.
 
-        Returns:
-            `{"role": str, "content": block or blocks, "model": str, "stopReason"?: str}`.
+        Raises:
+            CannotAsk: the client has no model to ask; uncaught, the caller is told so.
+            AskFailed: the client refused, or did not answer in time.
+            TypeError, ValueError: an argument cannot be what it is.
         """
-        key = key or request_id or self.answers.next_key()
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
         question = ask_sampling(messages, max_tokens=max_tokens, request_id=request_id, **options)
-        message: JSONObject = self.ask({key: question})[key]
-        return message
+        result: SamplingResult = self._ask_one(question, key or request_id)
+        return result
 
     async def asample(
         self,
-        messages: str | Sequence[JSONObject],
+        messages: str | Sequence[SamplingMessage],
         *,
         max_tokens: int,
         key: str | None = None,
         request_id: str | None = None,
-        **options: Any,
-    ) -> JSONObject:
+        **options: Unpack[SamplingOptions],
+    ) -> SamplingResult:
         """Do as `sample` does."""
         return self.sample(
             messages, max_tokens=max_tokens, key=key, request_id=request_id, **options
         )
+
+    def sample_raw(
+        self, params: JSONObject, *, key: str | None = None, request_id: str | None = None
+    ) -> JSONObject:
+        """Do as `sample` does, with the params and the result of `sampling/createMessage`."""
+        question = ask_sampling_raw(params, request_id=request_id)
+        result: JSONObject = self._ask_one(question, key or request_id)
+        return result
+
+    async def asample_raw(
+        self, params: JSONObject, *, key: str | None = None, request_id: str | None = None
+    ) -> JSONObject:
+        """Do as `sample_raw` does."""
+        return self.sample_raw(params, key=key, request_id=request_id)
+
+    def _ask_one(self, question: Ask, key: str | None) -> Any:
+        key = key or self.answers.next_key()
+        return self.ask({key: question})[key]
 
     def list_roots(self, *, key: str | None = None) -> list[JSONObject]:
         """Return the folders the client works in: `{"uri": str, "name"?: str}` each.
@@ -224,48 +243,6 @@ class Asking:
                 await self.run.keep(self.answers)
         result: T = self.answers.kept[key]
         return result
-
-    @property
-    def input_responses(self) -> JSONObject:
-        """The client's answers by key, unchecked, for handlers that return `InputRequired`."""
-        return self.answers.known
-
-    def has_input_response(self, key: str) -> bool:
-        """Tell whether the client answered a question of an `InputRequired`."""
-        return key in self.answers.known
-
-    def input_response_as(self, cls: type[T], key: str) -> T | None:
-        """Return an answer as an instance of a class: of a form its fields, of others all of it.
-
-        Args:
-            cls: a dataclass, TypedDict, pydantic model or other type that pydantic reads.
-            key: of the question.
-
-        Returns:
-            None when there is no answer, or the user said no.
-
-        Raises:
-            ArgumentErrors: the answer does not fit; uncaught, the caller is told so.
-        """
-        answer = self.answers.known.get(key)
-        if isinstance(answer, dict) and "action" in answer:
-            answer = answer.get("content", {}) if answer["action"] == "accept" else None
-        return None if answer is None else _convert(cls, answer)
-
-    def request_state_as(self, cls: type[T]) -> T | None:
-        """Return `request_state` as an instance of a class; None on the first round."""
-        state = self.answers.state
-        return None if state is None else _convert(cls, state)
-
-    @property
-    def request_state(self) -> Any:
-        """What the last round's `InputRequired` held as its state; None on the first."""
-        return self.answers.state
-
-    @property
-    def is_resubmit(self) -> bool:
-        """Whether this call answers the questions of an earlier one."""
-        return self.answers.is_resubmit
 
     def complete_asks(self, asks: Mapping[str, Ask]) -> dict[str, Ask]:
         """Return questions with the schemas of their forms, ready to be sent."""
@@ -375,13 +352,3 @@ def _to_json(key: str, value: Any) -> Any:
         raise TypeError(
             f"What runs once as {key!r} returned what has no form in JSON: {error}"
         ) from error
-
-
-def _convert(cls: type[T], value: Any) -> T:
-    from pydantic import ValidationError
-
-    try:
-        found: T = convert(cls, value)
-    except ValidationError as error:
-        raise ArgumentErrors(describe_conversion(error, value)) from None
-    return found

@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import Exchange, Sink
+from django_mcp.server.exchange import Exchange, ServerRequest, Sink
 from django_mcp.server.readiness import await_initialized
 from django_mcp.server.replay import CallStream
 from django_mcp.server.rounds import AskFailed
@@ -107,19 +108,33 @@ async def request_client(
     timeout_s: float,
     request_id: str | None = None,
 ) -> JSONObject:
-    """Send the client a request on the stream of an exchange, and return its answer.
+    """Send the client a request on the way that an exchange has to it, and return its answer.
 
     Raises:
         NoAnswer: none came in time, or the request was withdrawn; the client was told that it is
             waited for no longer. Or another request with this id is not answered yet.
         BrokenRules: in strict mode, what is asked does not keep to the rules.
     """
+    if server.options.strict and connection.revision is not None:
+        check_question(method, params, connection.revision)
+    if exchange.server_request is not None:
+        return await _request_by_function(exchange.server_request, method, params, timeout_s)
     sink = exchange.sink
     if sink is None:
         raise NoAnswer("Nothing leads back to the client")
-    if server.options.strict and connection.revision is not None:
-        check_question(method, params, connection.revision)
     ask_id = request_id or to_ask_id(method, uuid.uuid4().hex)
+    message = encode_request(ask_id, method, params)
+    return await _request_on_stream(server, sink, connection, ask_id, message, timeout_s)
+
+
+async def _request_on_stream(
+    server: MCPServer,
+    sink: Sink,
+    connection: ConnectionState,
+    ask_id: str,
+    message: bytes,
+    timeout_s: float,
+) -> JSONObject:
     if ask_id in connection.asked:
         raise NoAnswer(_IN_USE)
     waiting: asyncio.Future[JSONObject] = asyncio.get_running_loop().create_future()
@@ -133,13 +148,13 @@ async def request_client(
             is_ours = await server.answers.expect(session, ask_id, timeout_s)
             if not is_ours:
                 raise NoAnswer(_IN_USE)
-        await _send(sink, encode_request(ask_id, method, params))
+        await _send(sink, message)
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await _wait(server, session, ask_id, waiting)
         except TimeoutError:
             await _tell_cancelled(sink, ask_id, "No longer waited for")
-            raise NoAnswer("The client was asked and did not answer in time") from None
+            raise NoAnswer(_TOO_LATE) from None
         except asyncio.CancelledError:
             await _tell_cancelled(sink, ask_id, "No longer waited for")
             raise
@@ -153,6 +168,19 @@ async def request_client(
             await server.answers.forget(session, ask_id)
 
 
+async def _request_by_function(
+    request: ServerRequest, method: str, params: JSONObject | None, timeout_s: float
+) -> JSONObject:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return {"result": await request(method, params)}
+    except TimeoutError:
+        raise NoAnswer(_TOO_LATE) from None
+    except ProtocolError as error:
+        return {"error": {"code": error.code, "message": error.message}}
+
+
+_TOO_LATE = "The client was asked and did not answer in time"
 _IN_USE = "The client was asked under this id already and has not answered yet"
 
 

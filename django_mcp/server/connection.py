@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
+from django_mcp.protocol.client_details import limit_client_details
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
+from django_mcp.server.send_rate import LogRate
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
     from django_mcp.server.push import PushStream
-    from django_mcp.server.send_rate import LogRate
     from django_mcp.server.session_data import SessionData
 
 
@@ -46,3 +48,30 @@ class ConnectionState(Record):
     asked: dict[RequestId, asyncio.Future[JSONObject]] = field(default_factory=dict)
     stream: PushStream | None = None
     data: SessionData | None = None
+
+    def may_log(self, rate: int) -> bool:
+        """Return whether the client may be sent one more log message now, and count that one.
+
+        Args:
+            rate: log messages per second; 0: any number.
+        """
+        if not rate:
+            return True
+        if self.log_rate is None:
+            self.log_rate = LogRate(rate)
+        return self.log_rate.take()
+
+
+def limit_kept_details(connection: ConnectionState) -> Refusal | None:
+    """Prepare the connection of one request to be kept for longer, as by a stream or a task.
+
+    Returns the refusal of client details that are too large. Sessions and pipes are limited by
+    their handshake.
+    """
+    if not connection.is_transient:
+        return None
+    details = limit_client_details(connection.client_info, connection.client_capabilities)
+    if isinstance(details, Refusal):
+        return details
+    connection.client_info, connection.client_capabilities = details
+    return None

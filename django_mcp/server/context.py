@@ -127,12 +127,17 @@ class Context(Asking, Telling, Record, Generic[P]):
         """Let go of what came with the request, for one that stays open for long."""
         self.message.params = {}
         self._meta = {}
-        self.exchange.body = b""
+        self.exchange.forget_body()
 
     @property
     def revision(self) -> str:
         """The protocol revision in effect, such as `"2025-11-25"`: for logs, not for branches."""
         return self.rules.name
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the revision has no handshake, so that questions travel in results."""
+        return self.rules.is_stateless
 
     @property
     def principal(self) -> P:
@@ -233,14 +238,15 @@ class Context(Asking, Telling, Record, Generic[P]):
     def has_back_channel(self) -> bool:
         """Whether a request of ours reaches the client while this one is answered."""
         exchange = self.exchange
-        return (
-            exchange.connection is not None
-            and exchange.connection is self.connection
-            and exchange.sink is not None
-            and exchange.can_stream
-            and not exchange.is_buffered
-            and not self._is_finished
-        )
+        if (
+            exchange.connection is None
+            or exchange.connection is not self.connection
+            or self._is_finished
+        ):
+            return False
+        if exchange.server_request is not None:
+            return True
+        return exchange.sink is not None and exchange.can_stream and not exchange.is_buffered
 
     async def aping_client(self, timeout_s: float = 10.0) -> float | None:
         """Ping the client on the stream of this request; return the seconds until it answered.

@@ -31,6 +31,7 @@ class Derived:
         "features_over_http",
         "has_lazy_identity",
         "has_lazy_texts",
+        "keeps_sessions",
         "lists",
         "options",
         "rates",
@@ -46,6 +47,7 @@ class Derived:
         self.revisions = RevisionSet(
             options.revisions, has_stateless=options.mode is not Mode.STATEFUL
         )
+        self.keeps_sessions = options.mode is not Mode.STATELESS and bool(self.revisions.handshake)
         self.features = offered_features(registry, can_stream=False)
         self.features_if_streaming = offered_features(registry, can_stream=True)
         self.features_if_listening = self.features_if_streaming | {"listen"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import field
 
 from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.interrupt import Shield, TaskTimers
@@ -48,6 +49,10 @@ class Anonymous:
 ANONYMOUS = Anonymous()
 
 
+ServerRequest: TypeAlias = Callable[[str, JSONObject | None], Awaitable[JSONObject]]
+"""Sends the client a request, by method and params, and returns its result."""
+
+
 class Exchange(Record, kw_only=True):
     """What a transport knows of one request: its bytes, its surroundings, and the way back.
 
@@ -63,6 +68,8 @@ class Exchange(Record, kw_only=True):
     can_stream: bool = False
     build_request: Callable[[], Any] | None = None
     sink: Sink | None = None
+    server_request: ServerRequest | None = None
+    """Asks the client, where the caller does that itself."""
     url_kwargs: Mapping[str, Any] = field(default_factory=dict)
     connection: ConnectionState | None = None
     """The state of a connection that lives longer than this exchange; None: there is none."""
@@ -80,8 +87,17 @@ class Exchange(Record, kw_only=True):
     is_disconnected: bool = False
     shield: Shield | None = None
     """Made when a handler first asks not to be interrupted by its client."""
+    waits_for_thread: bool = False
+    """Whether the call waits for a thread, and so for other calls."""
     is_buffered: bool = False
     """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
+
+    def forget_body(self) -> None:
+        """Let go of the body, for a request that stays open for long."""
+        self.body = b""
+        forget = getattr(self.build_request, "forget_body", None)
+        if forget is not None:
+            forget()
 
     def disconnected(self) -> None:
         """Note that the client is gone. The transport calls it, once, before it cancels."""

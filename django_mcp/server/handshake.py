@@ -58,6 +58,7 @@ async def _settle(ctx: Context[Any], kept: ConnectionState) -> None:
     kept.revision = settled.revision
     kept.client_info = settled.client_info
     kept.client_capabilities = settled.client_capabilities
+    kept.log_level = settled.log_level
     if isinstance(kept, Session):
         # It was opened by its stream, before anything was known of the client.
         for stream in ctx.server.hub.streams_of(kept.key):

@@ -117,8 +117,7 @@ async def _tell_if_readable(
     ctx = _make_context(server, stream, exchange, uri)
     await server.refresh_offer(ctx.exchange)
     if await refuse_reading(ctx, uri) is None:
-        change = Change(server=server.name, uri=uri)
-        stream.offer(stream.encode(*change.notification()))
+        stream.tell(Change(server=server.name, uri=uri))
 
 
 def _make_context(server: MCPServer, stream: PushStream, given: Exchange, uri: str) -> Context[Any]:

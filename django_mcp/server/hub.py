@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification_head, encode_request
 from django_mcp.server.following import Followers
-from django_mcp.server.hearing import may_hear
 from django_mcp.server.memory_state import LocalBus
+from django_mcp.server.messenger import Messenger
 from django_mcp.server.push import Change, Ending, PushStream, StreamKind, read_change
-from django_mcp.server.upkeep import close_old_streams, ping_streams, wants_level
+from django_mcp.server.quotas import QuotaCounter
+from django_mcp.server.stream_index import StreamIndex
+from django_mcp.server.upkeep import close_old_streams, find_judge, tell_all
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -32,45 +34,44 @@ TICK_S = 1.5
 """How often streams are looked at. What a process believes is not older than 2 s with the time it takes."""
 
 
-class Hub:
+class Hub(Messenger):
     """Fan changes out to the open streams of this process, and pass word between processes.
 
     Attributes:
-        bus: leads to the hubs of other processes.
         streams: what is open here, by id.
+        quotas: counts the streams that are open here, by quota key.
         sessions: those that this process holds objects of, by key.
         servers: those whose clients it knows, by name.
         calls: what runs here, apart from what runs in sessions.
         on_start: called when it begins to live on an event loop.
         on_tick: called every `TICK_S`.
+        on_stop: awaited when the process is about to end.
         is_closing: no further stream is opened, since the process is about to end.
-        loop: the event loop it lives on; None until first used.
         followers: of streams that were resumed.
+        index: finds the streams that hear of something.
     """
 
     def __init__(self, bus: Bus | None = None) -> None:
-        self.bus: Bus = bus or LocalBus()
+        super().__init__(bus or LocalBus())
         self.streams: dict[str, PushStream] = {}
+        self.quotas = QuotaCounter()
         self.sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self.servers: WeakValueDictionary[str, MCPServer] = WeakValueDictionary()
         self.calls: set[Context[Any]] = set()
         self.on_start: list[Callable[[Hub], Any]] = []
-        self.on_tick: list[Callable[[Hub], Any]] = [close_old_streams, ping_streams]
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self.on_tick: list[Callable[[Hub], Any]] = [close_old_streams]
+        self.on_stop: list[Callable[[Hub], Awaitable[None]]] = []
         self.is_closing = False
-        self._handlers: dict[str, Callable[[JSONObject], None]] = {
-            "change": self._take_change,
-            "session": self._take_session,
-            "close": self._take_close,
-            "request": self._take_request,
-            "pong": self._take_pong,
-        }
+        self.on("change", self._take_change)
+        self.on("missed", self._take_missed)
+        self.on("session", self._take_session)
+        self.on("close", self._take_close)
+        self.on("request", self._take_request)
+        self.on("pong", self._take_pong)
         self.followers = Followers(self)
-        self._by_list: dict[tuple[str, str], dict[PushStream, None]] = {}
-        self._by_uri: dict[tuple[str, str], dict[PushStream, None]] = {}
+        self.index = StreamIndex()
         self._by_session: dict[str, list[PushStream]] = {}
         self._ticker: asyncio.Task[None] | None = None
-        self._sending: set[asyncio.Task[None]] = set()
 
     # -- its life
 
@@ -87,11 +88,6 @@ class Hub:
             function(self)
 
     @property
-    def is_running(self) -> bool:
-        """Whether it lives on an event loop that runs."""
-        return self.loop is not None and self.loop.is_running()
-
-    @property
     def is_busy(self) -> bool:
         """Whether anything here could have use for word from another process."""
         return bool(
@@ -102,23 +98,31 @@ class Hub:
 
     def reset(self) -> None:
         """Forget what belongs to another event loop, or to the process this one was forked from."""
-        self.loop = None
         self.is_closing = False
         self.streams.clear()
+        self.quotas = QuotaCounter()
         self.calls.clear()
-        self._by_list.clear()
-        self._by_uri.clear()
+        self.index = StreamIndex()
         self._by_session.clear()
         self._ticker = None
-        self._sending = set()
+        self.forget_messages()
 
     async def stop(self) -> None:
         """End every stream politely, and listen to the bus no longer."""
         self.end_streams(Ending.SHUTDOWN)
         if self._ticker is not None:
             self._ticker.cancel()
+        await self.prepare_to_stop()
         await self.bus.stop()
         self.loop = None
+
+    async def prepare_to_stop(self) -> None:
+        """Have those who asked for it finish what must be written before the process ends."""
+        for function in self.on_stop:
+            try:
+                await function(self)
+            except Exception:
+                logger.exception("Could not finish before the process ends")
 
     def end_streams(self, reason: Ending) -> None:
         """End every stream of this process."""
@@ -136,48 +140,6 @@ class Hub:
                 except Exception:
                     logger.exception("Could not look after the open streams")
 
-    # -- the bus
-
-    def on(self, kind: str, handler: Callable[[JSONObject], None]) -> None:
-        """Have `handler` called with each message of a kind from another process."""
-        self._handlers[kind] = handler
-
-    def receive(self, message: JSONObject) -> None:
-        """Take a message of another process."""
-        handler = self._handlers.get(message.get("kind", ""))
-        if handler is None:
-            return
-        try:
-            handler(message)
-        except Exception:
-            logger.exception("Could not take a message of another process")
-
-    def tell(self, kind: str, **message: Any) -> None:
-        """Send word to the other processes, without waiting for it to go out."""
-        loop = asyncio.get_running_loop()
-        if self.loop is not loop:
-            # Under WSGI a loop lasts for one request, and a task of it no longer.
-            self.bus.send_now({"kind": kind, **message})
-            return
-        if not self.bus.is_shared:
-            return
-        task = loop.create_task(self.send({"kind": kind, **message}))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
-
-    async def flush(self) -> None:
-        """Wait until what was told on this event loop has gone out, for a second at most."""
-        if self.loop is asyncio.get_running_loop():
-            await asyncio.wait({*self._sending, asyncio.create_task(asyncio.sleep(0))}, timeout=1.0)
-
-    async def send(self, message: JSONObject) -> None:
-        """Send word to the other processes, and wait until it has gone out, or cannot."""
-        try:
-            await self.bus.send(message)
-        except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
-            # The store is the truth: whoever misses this finds it there within seconds.
-            logger.warning("Could not reach the other processes: %r", error)
-
     # -- streams
 
     def attach(self, stream: PushStream) -> None:
@@ -187,26 +149,28 @@ class Hub:
         if server is not None and server.options.strict:
             stream.hold_strictly()
         self.streams[stream.id] = stream
+        self.quotas.add(stream.quota_key)
         if stream.session is not None:
             others = self._by_session.setdefault(stream.session.key, [])
             for other in others:
-                self._deactivate(other)
+                self.index.discard(other)
             others.append(stream)
             self._claim(stream.session.key, stream)
-        self._activate(stream)
+        self.index.add(stream)
 
     def detach(self, stream: PushStream) -> None:
         """Forget a stream; an older one of its session hears of changes again."""
         if self.streams.pop(stream.id, None) is None:
             return
-        self._deactivate(stream)
+        self.quotas.discard(stream.quota_key)
+        self.index.discard(stream)
         if stream.session is None:
             return
         others = self._by_session.get(stream.session.key, [])
         if stream in others:
             others.remove(stream)
         if others:
-            self._activate(others[-1])
+            self.index.add(others[-1])
         else:
             self._by_session.pop(stream.session.key, None)
             self.tell("session", key=stream.session.key, event="stream-gone")
@@ -219,29 +183,11 @@ class Hub:
         """Return the open streams of a session in this process, oldest first."""
         return list(self._by_session.get(session_key, ()))
 
-    def _activate(self, stream: PushStream) -> None:
-        if stream.is_active:
-            return
-        stream.is_active = True
-        for name in stream.lists:
-            self._by_list.setdefault((stream.server_name, name), {})[stream] = None
-        for uri in stream.uris:
-            self._by_uri.setdefault((stream.server_name, uri), {})[stream] = None
-
-    def _deactivate(self, stream: PushStream) -> None:
-        if not stream.is_active:
-            return
-        stream.is_active = False
-        for name in stream.lists:
-            _discard(self._by_list, (stream.server_name, name), stream)
-        for uri in stream.uris:
-            _discard(self._by_uri, (stream.server_name, uri), stream)
-
     def set_subscriptions(self, session: Session, uris: Iterable[str]) -> None:
         """Have a session's streams hear of these resources, and no others."""
         active = [each for each in self._by_session.get(session.key, ()) if each.is_active]
         for stream in active:
-            self._deactivate(stream)
+            self.index.discard(stream)
         if session.subscriptions is None:
             session.subscriptions = set()
         # The set is shared with the streams.
@@ -250,69 +196,73 @@ class Hub:
         for stream in self._by_session.get(session.key, ()):
             stream.uris = session.subscriptions
         for stream in active:
-            self._activate(stream)
+            self.index.add(stream)
 
     def set_uris(self, stream: PushStream, uris: Iterable[str]) -> None:
         """Have a stream without a session hear of these resources, and no others."""
         is_active = stream.is_active
-        self._deactivate(stream)
+        self.index.discard(stream)
         stream.uris = set(uris)
         if is_active:
-            self._activate(stream)
+            self.index.add(stream)
 
     # -- changes
 
     def publish(self, change: Change) -> int:
         """Offer a change to the streams of this process; return how many will be sent it."""
         method, params = change.notification()
-        judge = self._find_judge(change)
+        server = self.servers.get(change.server)
+        judge = None if server is None else find_judge(server, change)
+        topic = change.topic
         shared, head, reached = b"", b"", 0
         for stream in self._audience(change):
             if judge is not None and not judge(stream):
                 continue
             if stream.tail:
                 head = head or encode_notification_head(method, params)
-                reached += stream.offer(head + stream.tail)
+                reached += stream.offer(head + stream.tail, topic)
             else:
                 shared = shared or stream.encode(method, params)
-                reached += stream.offer(shared)
+                reached += stream.offer(shared, topic)
         return reached
 
     def announce(self, change: Change) -> int:
         """Publish a change here and in every other process; return how many were reached here."""
-        self.tell("change", change=change.to_wire())
+        if change.method is not None or self.loop is not asyncio.get_running_loop():
+            self.tell("change", change=change.to_wire())
+        elif self.bus.is_shared:
+            self._outbox.put_notice(change.server, change.list, change.uri)
         return self.publish(change)
-
-    def _find_judge(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """Return what tells whether a stream may hear of a change; None: whoever wants to."""
-        server = self.servers.get(change.server)
-        if server is None:
-            return None
-        if change.uri is not None:
-            return may_hear(server, change)
-        return None if change.level is None else wants_level(server, change.level)
 
     def _audience(self, change: Change) -> list[PushStream]:
         if change.list is not None:
-            found = self._by_list.get((change.server, change.list), {})
+            found = self.index.of_list(change.server, change.list)
         elif change.uri is not None:
-            found = self._by_uri.get((change.server, change.uri), {})
+            found = self.index.of_uri(change.server, change.uri)
         else:
-            # A site's own notifications are for sessions: a listener did not ask for them.
-            found = {
-                streams[-1]: None
-                for streams in self._by_session.values()
-                if streams[-1].is_active and streams[-1].server_name == change.server
-            }
-            for stream in self.streams.values():
-                if stream.kind is StreamKind.STDIO and stream.server_name == change.server:
-                    found[stream] = None
-        if change.session is None:
-            return list(found)
-        return [each for each in found if each.session_key == change.session]
+            found = self._find_sessions(change)
+        return list(found)
+
+    def _find_sessions(self, change: Change) -> list[PushStream]:
+        """Return the streams for a notification of the site's own: a listener did not ask for it."""
+        if change.session is not None:
+            own = [self.streams.get(change.session), self.find_active(change.session)]
+            found = [each for each in own if each is not None and each.session_key]
+        else:
+            found = [each[-1] for each in self._by_session.values() if each[-1].is_active]
+            found += [each for each in self.streams.values() if each.kind is StreamKind.STDIO]
+        return [each for each in found if each.server_name == change.server]
 
     def _take_change(self, message: JSONObject) -> None:
         self.publish(read_change(message["change"]))
+
+    def _take_missed(self, message: JSONObject) -> None:
+        tell_all(self, message.get("server"))
+        # Word that a newer stream elsewhere has gone may be among what was missed.
+        for key, (*_, newest) in list(self._by_session.items()):
+            if not newest.is_active:
+                self.index.add(newest)
+                self._claim(key, newest)
 
     # -- single streams and sessions
 
@@ -367,20 +317,24 @@ class Hub:
         for stream in self.streams_of(key):
             stream.end(Ending.SESSION)
 
+    def _take_claim(self, key: str, opened_at: float) -> None:
+        """Leave a session to a newer stream of another process: each message goes to one stream."""
+        for stream in self._by_session.get(key, ()):
+            if stream.opened_at < opened_at:
+                self.index.discard(stream)
+            elif stream.is_active and stream.opened_at > opened_at:
+                self._claim(key, stream)
+
     def _take_session(self, message: JSONObject) -> None:
         key, event = message["key"], message["event"]
         session = self.sessions.get(key)
         if event == "ended":
             self.forget_session(key)
         elif event == "stream":
-            # Another process may have the newer stream: each message goes to one stream only.
-            for stream in self._by_session.get(key, ()):
-                if stream.opened_at < message["at"]:
-                    self._deactivate(stream)
+            self._take_claim(key, message["at"])
         elif event == "stream-gone":
-            if key in self._by_session:
-                stream = self._by_session[key][-1]
-                self._activate(stream)
+            for stream in self._by_session.get(key, ())[-1:]:
+                self.index.add(stream)
                 self._claim(key, stream)
         elif event == "subscriptions" and session is not None:
             self.set_subscriptions(session, message["uris"])
@@ -388,13 +342,3 @@ class Hub:
             running = session.in_flight.get(message["id"])
             if running is not None:
                 running.cancel("client")
-
-
-def _discard(
-    index: dict[tuple[str, str], dict[PushStream, None]], key: tuple[str, str], stream: PushStream
-) -> None:
-    found = index.get(key)
-    if found is not None:
-        found.pop(stream, None)
-        if not found:
-            del index[key]

@@ -33,6 +33,7 @@ class HandlerScope(Protocol):
 
         What it wrote to a database is kept only if it returned and `ctx.is_cancelled` is false by
         then. When the awaiting task is cancelled the function runs on to its end, unheard.
+        While it waits for others to end, `ctx.exchange.waits_for_thread` is true.
         """
         ...
 
@@ -161,20 +162,41 @@ class StateStore(Protocol):
     Every process that serves the site has the same one. Times are by the server's clock.
     """
 
-    async def keep(self, owner: str | None, value: bytes, until_s: float) -> str:
-        """Keep a value for one principal, and return the reference that leads to it."""
+    async def keep(self, owner: str | None, value: bytes, until_s: float, quota_key: str) -> str:
+        """Keep a value for one principal, and return the reference that leads to it.
+
+        Raises:
+            StateStoreFull: the caller, or all callers together, have too much stored already.
+        """
         ...
 
     async def find(self, owner: str | None, reference: str) -> bytes | None:
         """Return what a principal's reference leads to; None when it is not kept, or not theirs."""
         ...
 
-    async def use(self, token: str, until_s: float) -> bool:
+    async def take(self, owner: str | None, reference: str) -> bytes | None:
+        """Return what a principal's reference leads to, and keep it no longer."""
+        ...
+
+    async def use(self, token: str, until_s: float, quota_key: str) -> bool:
         """Note that something is used; False when it was used before, in whichever process.
 
         Who uses it after `until_s` is refused elsewhere, so the note need not be kept for longer.
+
+        Raises:
+            StateStoreFull: the caller, or all callers together, have too much stored already.
         """
         ...
+
+
+class StateStoreFull(Exception):
+    """The limits of a `StateStore` are reached; its text names the limit and the remedy."""
+
+
+STATE_STORE_FULL = (
+    "Too many questions wait for an answer: answer some of them, or try again when they have "
+    "expired (STATE_TTL_S)"
+)
 
 
 class Language(Protocol):
@@ -315,8 +337,11 @@ class Bus(Protocol):
         """Whether it reaches other processes."""
         ...
 
-    async def send(self, message: JSONObject) -> None:
-        """Send a message to the hub of every other process. May lose it, never twice."""
+    async def send(self, *messages: JSONObject) -> None:
+        """Send messages to the hub of every other process, together. May lose one, never twice.
+
+        What it raises, it has logged.
+        """
         ...
 
     def send_now(self, message: JSONObject) -> None:
@@ -324,7 +349,10 @@ class Bus(Protocol):
         ...
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
-        """Call `receive` on the running event loop with each message from other processes."""
+        """Call `receive` on the running event loop with each message from other processes.
+
+        Where messages may have been lost, it is called with one of the kind `missed`.
+        """
         ...
 
     async def ready(self) -> None:
@@ -353,5 +381,6 @@ class ConnectionObserver(Protocol):
     def stream_closed(self, stream: PushStream, reason: str) -> None: ...
 
     def client_notification(
-        self, connection: ConnectionState, method: str, params: JSONObject
-    ) -> None: ...
+        self, connection: ConnectionState | None, method: str, params: JSONObject
+    ) -> None:
+        """Hear of a notification of a client; `connection` is None outside of a connection."""

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.exchange import ANONYMOUS
-from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.interfaces import (
+    STATE_STORE_FULL,
+    Failure,
+    FailureKind,
+    StateStoreFull,
+)
 from django_mcp.server.offers import WHOLE, Offer, Requirements
 
 if TYPE_CHECKING:
@@ -33,8 +38,14 @@ class ThreadScope:
 
     async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
         """See `HandlerScope.run`."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, contextvars.copy_context().run, function)
+        loop, exchange = asyncio.get_running_loop(), ctx.exchange
+
+        def work() -> T:
+            exchange.waits_for_thread = False
+            return function()
+
+        exchange.waits_for_thread = True
+        return await loop.run_in_executor(self._pool, contextvars.copy_context().run, work)
 
 
 class OpenAccess:
@@ -120,26 +131,41 @@ class ProcessSealer:
 
 
 class ProcessStates:
-    """Keep states in the process, `limit` of them at most; the oldest are forgotten first."""
+    """Keep states in the process, `limit` of them at most; the oldest are forgotten first.
 
-    def __init__(self, limit: int = 1000) -> None:
+    One caller has at most a quarter of them, and of their bytes.
+    """
+
+    def __init__(self, limit: int = 1000, limit_bytes: int = 64 * 1024 * 1024) -> None:
         self._limit = limit
-        self._kept: dict[tuple[str | None, str], bytes] = {}
+        self._limit_bytes = limit_bytes
+        self._kept: dict[tuple[str | None, str], tuple[str, bytes]] = {}
         self._used: dict[str, None] = {}
 
-    async def keep(self, owner: str | None, value: bytes, until_s: float) -> str:
+    async def keep(self, owner: str | None, value: bytes, until_s: float, quota_key: str) -> str:
         """See `StateStore.keep`."""
+        own = [len(each) for key, each in self._kept.values() if key == quota_key]
+        if len(own) >= self._limit // 4 or sum(own) + len(value) > self._limit_bytes // 4:
+            raise StateStoreFull(STATE_STORE_FULL)
         reference = secrets.token_urlsafe(16)
-        self._kept[owner, reference] = value
-        if len(self._kept) > self._limit:
-            del self._kept[next(iter(self._kept))]
+        self._kept[owner, reference] = (quota_key, value)
+        size = sum(len(each) for _, each in self._kept.values())
+        while len(self._kept) > self._limit or size > self._limit_bytes:
+            _, forgotten = self._kept.pop(next(iter(self._kept)))
+            size -= len(forgotten)
         return reference
 
     async def find(self, owner: str | None, reference: str) -> bytes | None:
         """See `StateStore.find`."""
-        return self._kept.get((owner, reference))
+        found = self._kept.get((owner, reference))
+        return None if found is None else found[1]
 
-    async def use(self, token: str, until_s: float) -> bool:
+    async def take(self, owner: str | None, reference: str) -> bytes | None:
+        """See `StateStore.take`."""
+        found = self._kept.pop((owner, reference), None)
+        return None if found is None else found[1]
+
+    async def use(self, token: str, until_s: float, quota_key: str) -> bool:
         """See `StateStore.use`."""
         if token in self._used:
             return False

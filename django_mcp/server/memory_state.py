@@ -14,8 +14,10 @@ from weakref import WeakMethod
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.interfaces import Event, Replay
+from django_mcp.server.quotas import is_anonymous_quota, quota_key_of, share_of
 from django_mcp.server.session_data import MemoryData
-from django_mcp.server.sessions import Closing, Session
+from django_mcp.server.sessions import SESSIONS_FULL, Closing, Session
+from django_mcp.server.subscription_limits import check_uris
 from django_mcp.server.upkeep import while_there
 
 if TYPE_CHECKING:
@@ -71,23 +73,36 @@ class MemorySessions:
         self._drop_expired(self._hub)
         if self._on_tick not in self._hub.on_tick:
             self._hub.on_tick.append(self._on_tick)
-        own = [
-            digest
-            for digest, kept in self._by_digest.items()
-            if kept.session.principal_key == session.principal_key is not None
-        ]
-        if len(own) >= options.max_sessions_each:
-            self._drop(own[0], Closing.EVICTED)
-        while len(self._by_digest) >= options.max_sessions:
-            self._drop(next(iter(self._by_digest)), Closing.EVICTED)
+        quota_key = quota_key_of(session.principal_key, exchange.address)
+        if not self._make_room(quota_key, options):
+            return SESSIONS_FULL
         token = new_token()
         digest = digest_of(token)
         now = self._clock()
         session.subscriptions = set()
-        self._by_digest[digest] = _Kept(session, now)
+        self._by_digest[digest] = _Kept(session, quota_key, now)
         self._digests[session.key] = digest
         self._hub.sessions[session.key] = session
         return token
+
+    def _make_room(self, quota_key: str, options: Options) -> bool:
+        """Evict sessions until there is room for one more; return whether there is."""
+        own = [digest for digest, kept in self._by_digest.items() if kept.quota_key == quota_key]
+        if len(own) >= options.max_sessions_per_principal:
+            self._drop(own[0], Closing.EVICTED)
+        anonymous = [
+            digest for digest, kept in self._by_digest.items() if is_anonymous_quota(kept.quota_key)
+        ]
+        is_anonymous = is_anonymous_quota(quota_key)
+        share = share_of(options.max_sessions, options.anonymous_share)
+        while anonymous and (
+            len(self._by_digest) >= options.max_sessions
+            or (is_anonymous and len(anonymous) >= share)
+        ):
+            self._drop(anonymous.pop(0), Closing.EVICTED)
+        while len(self._by_digest) >= options.max_sessions and not is_anonymous:
+            self._drop(next(iter(self._by_digest)), Closing.EVICTED)
+        return len(self._by_digest) < options.max_sessions
 
     def peek(self, token: str) -> Session | None:
         """See `SessionStore.peek`."""
@@ -133,8 +148,11 @@ class MemorySessions:
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         """See `SessionStore.subscribe`."""
-        self._hub.set_subscriptions(session, {*(session.subscriptions or ()), uri})
-        return None
+        uris = {*(session.subscriptions or ()), uri}
+        refusal = check_uris(uris)
+        if refusal is None:
+            self._hub.set_subscriptions(session, uris)
+        return refusal
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
         """See `SessionStore.unsubscribe`."""
@@ -177,10 +195,11 @@ class MemorySessions:
 
 
 class _Kept:
-    __slots__ = ("data", "opened_s", "seen_s", "session")
+    __slots__ = ("data", "opened_s", "quota_key", "seen_s", "session")
 
-    def __init__(self, session: Session, now: float) -> None:
+    def __init__(self, session: Session, quota_key: str, now: float) -> None:
         self.session = session
+        self.quota_key = quota_key
         self.opened_s = self.seen_s = now
         self.data: dict[str, bytes] = {}
 
@@ -266,7 +285,7 @@ class LocalBus:
 
     is_shared = False
 
-    async def send(self, message: JSONObject) -> None:
+    async def send(self, *messages: JSONObject) -> None:
         """See `Bus.send`."""
 
     def send_now(self, message: JSONObject) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.server.push import LISTS, Change
+from django_mcp.server.push import ELICITATION_COMPLETE, LISTS, Change
 
 if TYPE_CHECKING:
     from django_mcp.registry.registry import Kind
@@ -122,10 +122,15 @@ class Notifying:
     ) -> int | None:
         """Tell a client that what it was asked to do on a page is done.
 
+        A client whose revision has no such questions is not told, and not counted.
+
         Args:
             session: the public key of its session, or a context of a request in it.
             elicitation_id: which question it was.
             using: see the class.
+
+        Raises:
+            ValueError: the id is empty, or the context is of no session.
 
         Source: 2025-11-25 client/elicitation "Completion Notifications".
         """
@@ -147,6 +152,8 @@ class Notifying:
         using: str | None = None,
     ) -> int | None:
         """Send a log message to one session, or all, that want to hear of its level.
+
+        It counts for the rate of log messages of each, as those of handlers do (`LOG_RATE`).
 
         Raises:
             ValueError: an unknown level, or too much data; see `notify`.
@@ -215,9 +222,11 @@ class Notifying:
         )
 
     def _elicited(self, session: Any, elicitation_id: str) -> Change:
+        if type(elicitation_id) is not str or not elicitation_id:
+            raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
         key = session if isinstance(session, str) else _key_of(session.connection)
         params = {"elicitationId": elicitation_id}
-        return self._custom("notifications/elicitation/complete", params, key)
+        return self._custom(ELICITATION_COMPLETE, params, key)
 
     def _log(self, level: str, data: Any, logger: str | None, session: str | None) -> Change:
         if level not in LOG_LEVELS:
@@ -260,10 +269,13 @@ async def aannounce(hub: Hub, change: Change) -> int | None:
     """Do as `announce` does, on an event loop."""
     loop = hub.loop
     if loop is None or not loop.is_running():
-        await hub.bus.send({"kind": "change", "change": change.to_wire()})
+        await hub.send({"kind": "change", "change": change.to_wire()})
         return None if hub.bus.is_shared else 0
     if _running_loop() is loop:
-        return hub.announce(change)
+        reached = hub.announce(change)
+        # A burst that never waits would leave streams no time to be written to.
+        await asyncio.sleep(0)
+        return reached
     return await asyncio.wrap_future(_announce_there(hub, loop, change))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.levels import LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
 
@@ -41,31 +42,34 @@ class Options:
         max_result_bytes: encoded size of one result.
         max_body_bytes, body_timeout_s: size of a request body, and seconds until it is complete.
         keepalive_s: seconds of silence after which a stream is kept alive.
+        max_body_values: values in one message, of which an object counts as six and a list as two.
         log_level: lowest level sent to a client that did not choose one itself.
         list_cache: caching hints by list method, where the revision has them.
         state_ttl_s: seconds a client has to answer questions that travel with the request.
-        inline_state_bytes: what a call knows between two rounds travels with the questions up to
+        state_inline_bytes: what a call knows between two rounds travels with the questions up to
             this size; more is kept here.
-        single_use_state: a state that came back is refused when it comes again.
+        state_single_use: a state that came back is refused when it comes again.
         strict: hold every message against the rules of its revision, in and out; for development.
         read_chunk_bytes: the most that is sent of a text that is read in parts, told to clients; None:
-            any, and they are not told that they can.
+            any.
         has_server_info: name the server in every result, where the revision has it.
         session_idle_s: seconds without a request after which a session ends.
         session_max_age_s: seconds after which a session ends, however busy.
-        max_sessions, max_sessions_each: sessions in all, and of one principal; the one that was
+        max_sessions, max_sessions_per_principal: sessions in all, and of one principal; the one that was
             idle for longest makes room.
         require_initialized: refuse requests until the client has sent `initialized`.
         ask_timeout_s: seconds a client has to answer a question that it is asked on a stream.
         stream_max_age_s: seconds after which a stream is closed; the client opens another.
-        max_streams, max_streams_each: open streams of this process, and of one principal in it.
+        max_streams, max_streams_per_principal: open streams of this process, and of one principal in it.
         legacy_sse: serve HTTP+SSE of 2024-11-05 as well, at `sse` and `messages`.
         task_ttl_s: seconds after its making that a task is kept, at most where the client wishes.
         task_timeout_s: seconds that one run of a task may take unless its tool says otherwise; None:
             any.
         task_after_s: seconds after which a call of a tool with `task="auto"` becomes one.
         task_poll_s: how often clients are told to look.
-        max_tasks, max_tasks_each: tasks that have not ended, in all and of one principal.
+        max_tasks, max_tasks_per_principal: tasks that have not ended, in all and of one principal.
+        anonymous_share: the share of `max_sessions`, `max_streams` and `max_tasks` that anonymous
+            callers may use together.
         permission, scopes: what entries need that say nothing of it themselves.
         throttle: requests by `principal` and by `address`, and `failures` to authenticate by
             address, such as `"600/m"`.
@@ -73,7 +77,7 @@ class Options:
         progress_rate: progress messages per second of one request at most; 0: any number.
         ping_interval_s: how often the clients of standing streams are pinged; None: never.
         ping_failures: pings in a row that a client may leave unanswered until its stream is closed.
-        tells_lists_at_start: whether the first standing stream of a session begins with the
+        tell_lists_at_start: whether the first standing stream of a session begins with the
             notices that the lists have changed.
     """
 
@@ -93,12 +97,13 @@ class Options:
     max_batch: int = 20
     max_result_bytes: int = 4 * 1024 * 1024
     max_body_bytes: int = 4 * 1024 * 1024
+    max_body_values: int = 115_000
     body_timeout_s: float = 30.0
     keepalive_s: float = 15.0
-    log_level: str = "info"
+    log_level: LogLevel = "info"
     state_ttl_s: float = 600.0
-    inline_state_bytes: int = 32 * 1024
-    single_use_state: bool = False
+    state_inline_bytes: int = 32 * 1024
+    state_single_use: bool = False
     list_cache: dict[str, CacheHint] = field(default_factory=dict)
     strict: bool = False
     read_chunk_bytes: int | None = None
@@ -106,12 +111,12 @@ class Options:
     session_idle_s: float = 3600.0
     session_max_age_s: float = 7 * 86400.0
     max_sessions: int = 100_000
-    max_sessions_each: int = 1000
+    max_sessions_per_principal: int = 1000
     require_initialized: bool = False
     ask_timeout_s: float = 300.0
     stream_max_age_s: float = 3600.0
     max_streams: int = 10_000
-    max_streams_each: int = 1000
+    max_streams_per_principal: int = 1000
     legacy_sse: bool = False
     log_rate: int = DEFAULT_LOG_RATE
     progress_rate: int = 100
@@ -120,13 +125,14 @@ class Options:
     task_after_s: float = 1.0
     task_poll_s: float = 2.0
     max_tasks: int = 10_000
-    max_tasks_each: int = 100
+    max_tasks_per_principal: int = 100
+    anonymous_share: float = 0.5
     permission: Permission = None
     scopes: str | Sequence[str] | None = None
     throttle: Mapping[str, str] | None = None
     ping_interval_s: float | None = None
     ping_failures: int = 3
-    tells_lists_at_start: bool = False
+    tell_lists_at_start: bool = False
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""
@@ -141,13 +147,17 @@ class Options:
             found["icons"] = [icon.to_wire() for icon in self.icons]
         return found
 
-    def limits(self) -> JSONObject:
-        """Return what a client with a session is told of pings and of limits that the site set."""
+    def limits(self, *, can_ping: bool) -> JSONObject:
+        """Return what a client that shakes hands is told of pings and of limits that the site set.
+
+        Args:
+            can_ping: whether pings reach it.
+        """
         found: JSONObject = {}
-        if self.ping_interval_s is not None:
+        if can_ping and self.ping_interval_s is not None:
             found["keepalive"] = {
                 "enabled": True,
-                "intervalMs": int(self.ping_interval_s * 1000),
+                "intervalMs": max(1, round(self.ping_interval_s * 1000)),
                 "failureThreshold": self.ping_failures,
             }
         if self.log_rate not in (0, DEFAULT_LOG_RATE):

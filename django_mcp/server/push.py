@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import (
@@ -29,9 +29,16 @@ logger = logging.getLogger("django_mcp")
 
 MAX_QUEUED_EVENTS = 256
 MAX_QUEUED_BYTES = 256 * 1024
-"""What waits for a reader that is slow. One that has more waiting is cut off. Ours."""
+"""What may wait for a slow reader. Change notices beyond it wait as the names of what changed; any other
+message beyond it closes the stream. Ours."""
 
 LISTS = ("tools", "prompts", "resources")
+
+ELICITATION_COMPLETE = "notifications/elicitation/complete"
+"""Only for revisions in which a client can be asked to visit a page."""
+
+Topic: TypeAlias = tuple[str | None, str | None]
+"""The name of a list, or the URI of a resource."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +75,14 @@ class Change:
         """Return it as the bus carries it."""
         found = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def topic(self) -> Topic | None:
+        """What a client reads again because of it; None: it is no change notice.
+
+        Change notices of one topic that wait for the same reader are one.
+        """
+        return None if self.method is not None else (self.list, self.uri)
 
     def notification(self) -> tuple[str, JSONObject | None]:
         """Return the method and the params that tell a client of it."""
@@ -116,6 +131,7 @@ class PushStream:
         ping_id: of the ping that is not answered yet.
         ping_failures: how often in a row that came to nothing.
         exchange: of the request that opened it.
+        quota_key: under which it is counted, see `quotas`; empty for a pipe.
         context: the context variables of that request, such as its tenant.
         rights: what there was for its principal when that was last looked into; None: not yet.
     """
@@ -124,6 +140,7 @@ class PushStream:
         "__weakref__",
         "_ended",
         "_flusher",
+        "_late",
         "_queue",
         "_sink",
         "client_info",
@@ -141,6 +158,7 @@ class PushStream:
         "pinged_s",
         "principal",
         "queued_bytes",
+        "quota_key",
         "revision_name",
         "rights",
         "server_name",
@@ -178,6 +196,7 @@ class PushStream:
         self.opened_s = loop.time()
         self.opened_at = time.time()
         self.exchange: Exchange | None = None
+        self.quota_key = ""
         self.context = contextvars.copy_context()
         self.rights: Offer | None = None
         self.closes_s = 0.0
@@ -187,7 +206,8 @@ class PushStream:
         self.queued_bytes = 0
         self.is_active = False
         self._sink = sink
-        self._queue: dict[bytes, None] = {}
+        self._queue: dict[Topic | object, bytes] = {}
+        self._late: dict[Topic, None] = {}
         self._flusher: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self.tail = b""
@@ -197,7 +217,7 @@ class PushStream:
     @property
     def queued_events(self) -> int:
         """How many messages wait for its reader."""
-        return len(self._queue)
+        return len(self._queue) + len(self._late)
 
     @property
     def is_open(self) -> bool:
@@ -211,37 +231,38 @@ class PushStream:
             return self.id
         return None if self.session is None else self.session.key
 
-    @property
-    def log_level(self) -> str | None:
-        """The lowest level of log messages that its client chose to hear of, if it chose one."""
-        if self.session is not None:
-            return self.session.log_level
-        connection = None if self.exchange is None else self.exchange.connection
-        return None if connection is None else connection.log_level
-
     def encode(self, method: str, params: JSONObject | None) -> bytes:
         """Return a notification as this stream has to write it."""
         if self.tail:
             return encode_notification_head(method, params) + self.tail
         return encode_notification(method, params)
 
-    def offer(self, message: bytes) -> bool:
-        """Queue a message for the reader; tell whether it will be sent.
+    def tell(self, change: Change) -> bool:
+        """Queue the notification of a change; see `offer`."""
+        return self.offer(self.encode(*change.notification()), change.topic)
 
-        What waits already is not queued again: a change says "read again" however often.
+    def offer(self, message: bytes, topic: Topic | None = None) -> bool:
+        """Queue a message for the reader; return whether it will be sent.
+
+        A change notice is merged with one of the same topic that waits, since it says "read again".
+        When the queue is full, only its topic waits. Any other message then closes the stream.
         """
         if not self.is_open:
             return False
-        if message in self._queue:
+        if topic is not None and (topic in self._queue or topic in self._late):
             return True
-        self.queued_bytes += len(message)
-        # One message on an empty queue tells nothing of its reader, whatever its size.
-        is_over = len(self._queue) >= MAX_QUEUED_EVENTS or self.queued_bytes > MAX_QUEUED_BYTES
+        size_bytes = self.queued_bytes + len(message)
+        # One message on an empty queue says nothing about its reader, whatever its size.
+        is_over = len(self._queue) >= MAX_QUEUED_EVENTS or size_bytes > MAX_QUEUED_BYTES
         if is_over and self._queue:
-            logger.warning("Closed stream %s: %s", self.id, Ending.SLOW.value)
-            self.end(Ending.SLOW)
-            return False
-        self._queue[message] = None
+            if topic is None:
+                logger.warning("Closed stream %s: %s", self.id, Ending.SLOW.value)
+                self.end(Ending.SLOW)
+                return False
+            self._late[topic] = None
+            return True
+        self.queued_bytes = size_bytes
+        self._queue[object() if topic is None else topic] = message
         if self._flusher is None:
             self._flusher = asyncio.get_running_loop().create_task(self._flush())
         return True
@@ -254,12 +275,11 @@ class PushStream:
             self._sink = StrictSink(self, self._sink)
 
     async def _flush(self) -> None:
-        queue = self._queue
         try:
-            while queue and self.is_open:
-                # Taken out first: the same change, coming now, is news again.
-                message = next(iter(queue))
-                del queue[message]
+            while self.is_open:
+                message = self._take_next()
+                if message is None:
+                    break
                 await self._sink.send(message)
                 self.queued_bytes -= len(message)
         except Exception:
@@ -267,6 +287,19 @@ class PushStream:
             self.end(Ending.CLIENT)
         finally:
             self._flusher = None
+
+    def _take_next(self) -> bytes | None:
+        """Return the message to be sent next. The same change, coming from now on, is news again."""
+        if self._queue:
+            return self._queue.pop(next(iter(self._queue)))
+        if not self._late:
+            return None
+        topic = next(iter(self._late))
+        del self._late[topic]
+        changed = Change(server=self.server_name, list=topic[0], uri=topic[1])
+        message = self.encode(*changed.notification())
+        self.queued_bytes += len(message)
+        return message
 
     async def drain(self) -> None:
         """Wait until nothing waits for the reader any more, or the stream has ended."""

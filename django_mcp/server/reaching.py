@@ -29,6 +29,9 @@ T = TypeVar("T")
 
 PING_TIMEOUT_S = 10.0
 
+PINGS_AT_ONCE = 32
+"""Clients that are asked at once whether any of them is there. Ours."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionHandle:
@@ -149,6 +152,30 @@ class Reaching:
         """Return this server's open streams in other processes, with their sessions."""
         return []
 
+    async def ais_subscribed(self, uri: str) -> bool:
+        """Return whether a client is subscribed to a resource now.
+
+        That is a session, in whichever process, or a listening stream (`subscriptions/listen`) of
+        this process. Listening streams of other processes are not known.
+        """
+        return self.has_subscriber(uri) or await self.is_subscribed_elsewhere(uri)
+
+    def has_subscriber(self, uri: str) -> bool:
+        """Return whether a stream or a session that this process knows is subscribed to a resource."""
+        return bool(self.hub.index.of_uri(self.name, uri)) or any(
+            uri in (each.subscriptions or ())
+            for each in list(self.hub.sessions.values())
+            if each.server_name == self.name and not each.is_ended
+        )
+
+    async def is_subscribed_elsewhere(self, uri: str) -> bool:
+        """Return whether a session that is kept for all processes is subscribed to a resource."""
+        return False
+
+    def is_subscribed(self, uri: str) -> bool:
+        """Return whether a client is subscribed to a resource; see `ais_subscribed`."""
+        return self.has_subscriber(uri)
+
     async def aclose_stream(self, stream_id: str) -> None:
         """Close a stream, in whichever process it is. Its client may open another."""
         await self._on_hub(self._close_stream, stream_id)
@@ -174,16 +201,49 @@ class Reaching:
         return True
 
     async def aping_client(
-        self, session_key: str, timeout_s: float = PING_TIMEOUT_S
+        self, session_key: str | None = None, timeout_s: float = PING_TIMEOUT_S
     ) -> float | None:
-        """Ping a client on its session's standing stream.
+        """Ping a client on its session's standing stream, or the clients of all standing streams.
 
-        Returns the seconds until it answered; None when it has not in time, has no stream to ask on
-        or no session.
+        Args:
+            session_key: the public key of the session; None: all that have a standing stream.
+            timeout_s: how long to wait for an answer.
+
+        Returns:
+            The seconds until it, or the first of them, answered. None when none did in time, or
+            there is no session with a stream to ask on.
 
         Source: 2025-11-25 basic/utilities/ping.
         """
-        return await self._on_hub(self._ping_client, session_key, timeout_s)
+        if session_key is not None:
+            return await self._on_hub(self._ping_client, session_key, timeout_s)
+        keys = [each.key for each in await self.aconnected_sessions()]
+        return await self._on_hub(self._ping_any, keys, timeout_s)
+
+    async def _ping_any(self, keys: list[str], timeout_s: float) -> float | None:
+        """Ping several clients, a few at a time; return the seconds until the first one answered."""
+        loop = asyncio.get_running_loop()
+        begun_s, left = loop.time(), iter(keys)
+
+        async def ping_in_turn() -> bool:
+            for key in left:
+                if await self._ping_client(key, timeout_s) is not None:
+                    return True
+            return False
+
+        pinging = {loop.create_task(ping_in_turn()) for _ in range(min(len(keys), PINGS_AT_ONCE))}
+        try:
+            while pinging and (left_s := begun_s + timeout_s - loop.time()) > 0:
+                done, pinging = await asyncio.wait(
+                    pinging, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if any(each.result() for each in done):
+                    return loop.time() - begun_s
+            return None
+        finally:
+            for each in pinging:
+                each.cancel()
+            await asyncio.gather(*pinging, return_exceptions=True)
 
     async def _ping_client(self, session_key: str, timeout_s: float) -> float | None:
         from django_mcp.server.back_channel import POLL_S, take_answered

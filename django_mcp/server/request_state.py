@@ -13,9 +13,11 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, Refusal
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
 from django_mcp.server.answers import find_malformed
+from django_mcp.server.interfaces import StateStoreFull
+from django_mcp.server.quotas import quota_key_of
 from django_mcp.server.rounds import Answers
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ async def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], stat
 
     Raises:
         StateTooLarge: it is more than `MAX_KEPT_BYTES`.
+        StateStoreFull: too much is stored already.
     """
     server = ctx.server
     until_s = server.clock() + ctx.options.state_ttl_s
@@ -53,10 +56,12 @@ async def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], stat
     }
     known = {"known": answers.known, "kept": answers.kept, "state": state}
     encoded = encode(known)
-    if len(encoded) <= ctx.options.inline_state_bytes:
+    if len(encoded) <= ctx.options.state_inline_bytes:
         sealed.update(known)
     elif len(encoded) <= MAX_KEPT_BYTES:
-        sealed["reference"] = await server.states.keep(_owner(ctx), encoded, until_s)
+        sealed["reference"] = await server.states.keep(
+            _owner(ctx), encoded, until_s, _quota_key(ctx)
+        )
     else:
         raise StateTooLarge(
             f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
@@ -75,23 +80,31 @@ async def open_answers(ctx: Context[Any]) -> Answers | Refusal:
     responses = ctx.params.get("inputResponses", {})
     if type(responses) is not dict:
         return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
-    if "requestState" in ctx.params:
-        clock = asyncio.get_running_loop().time
-        begun_s = clock()
+    if "requestState" not in ctx.params:
+        # Every question of ours comes with a state, so nothing was asked: these answer nothing.
+        return answers
+    clock = asyncio.get_running_loop().time
+    begun_s = clock()
+    try:
         opened = await _open(ctx, ctx.params["requestState"])
-        if isinstance(opened, str):
-            logger.info("requestState refused: %s", opened)
-            await asyncio.sleep(REFUSAL_S - (clock() - begun_s))
-            return Refusal(code=INVALID_PARAMS, message="Invalid requestState")
-        answers.known, answers.kept = opened["known"], opened["kept"]
-        answers.state = opened["state"]
-        responses = {key: value for key, value in responses.items() if key in opened["asked"]}
+    except StateStoreFull as error:
+        return Refusal(code=INVALID_REQUEST, message=str(error), status=503, headers=_RETRY_LATER)
+    if isinstance(opened, str):
+        logger.info("requestState refused: %s", opened)
+        await asyncio.sleep(REFUSAL_S - (clock() - begun_s))
+        return Refusal(code=INVALID_PARAMS, message="Invalid requestState")
+    answers.known, answers.kept = opened["known"], opened["kept"]
+    answers.state = opened["state"]
+    responses = {key: value for key, value in responses.items() if key in opened["asked"]}
     malformed = find_malformed(responses)
     if malformed is not None:
         return Refusal(code=INVALID_PARAMS, message=malformed)
     answers.known.update(responses)
-    answers.is_resubmit = bool(responses) or "requestState" in ctx.params
+    answers.is_resubmit = True
     return answers
+
+
+_RETRY_LATER = ((b"retry-after", b"10"),)
 
 
 async def _open(ctx: Context[Any], text: Any) -> JSONObject | str:
@@ -105,8 +118,8 @@ async def _open(ctx: Context[Any], text: Any) -> JSONObject | str:
         if encoded is None:
             return "kept no longer"
         opened.update(decode(encoded))
-    if ctx.options.single_use_state and not await server.states.use(
-        opened["salt"], opened["until"]
+    if ctx.options.state_single_use and not await server.states.use(
+        opened["salt"], opened["until"], _quota_key(ctx)
     ):
         return "used before"
     return opened
@@ -133,6 +146,10 @@ def _unseal(ctx: Context[Any], text: Any) -> JSONObject | str:
 
 def _owner(ctx: Context[Any]) -> str | None:
     return ctx.server.access.identify(ctx.principal)
+
+
+def _quota_key(ctx: Context[Any]) -> str:
+    return quota_key_of(_owner(ctx), ctx.exchange.address)
 
 
 def _binding(ctx: Context[Any]) -> list[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
     MISSING_CLIENT_CAPABILITY,
     ProtocolError,
     Refusal,
@@ -20,10 +21,17 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
-from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.registry.problems import ArgumentErrors
+from django_mcp.server.argument_checks import (
+    HandlerTimeout,
+    bind_in_thread,
+    describe_problems,
+    is_large,
+)
 from django_mcp.server.back_channel import ask_client, ask_params
 from django_mcp.server.capabilities import covers
-from django_mcp.server.interfaces import Failure, FailureKind
+from django_mcp.server.error_handlers import report_error
+from django_mcp.server.interfaces import Failure, FailureKind, StateStoreFull
 from django_mcp.server.interrupt import TaskTimers
 from django_mcp.server.request_state import StateTooLarge, open_answers, seal_state
 from django_mcp.server.rounds import (
@@ -47,8 +55,20 @@ _MORE = (InputRequired, OnceDue, Waiting, Asked)
 """What a handler ends its round with when it needs something before it can go on."""
 
 
-class HandlerTimeout(Exception):
-    """A handler took longer than it may."""
+_NO_THREAD = Refusal(
+    code=INTERNAL_ERROR,
+    message="The server is busy with other calls, and this one was not begun: try again",
+    status=503,
+    headers=((b"retry-after", b"2"),),
+)
+
+
+class NoThread(Exception):
+    """A call waited for a thread for as long as it may take, and had none."""
+
+    def to_refusal(self) -> Refusal:
+        """Return what tells the client to try again."""
+        return _NO_THREAD
 
 
 async def run_handler(
@@ -97,10 +117,10 @@ async def run_handler(
         return await _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
-    except ProtocolError as error:
+    except (ProtocolError, NoThread) as error:
         return error.to_refusal()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - what a site's code raises ends here
-        return note(ctx, _describe(ctx, error, what))
+        return note(ctx, await _describe(ctx, error, what))
     finally:
         if detach_trace is not None:
             detach_trace()
@@ -146,13 +166,16 @@ async def _run(
     timeout_s: float | None,
 ) -> bytes | Refusal | InputRequired:
     server = ctx.server
-    kwargs = handler.bind(arguments, ctx)
     if timeout_s is None:
         options = ctx.options
         timeout_s = options.call_timeout_s if ctx.run is None else options.task_timeout_s
     timers = ctx.exchange.timers or TaskTimers()
     deadline = timers.limit(timeout_s)
     try:
+        if is_large(ctx):
+            kwargs = await bind_in_thread(ctx, handler, arguments)
+        else:
+            kwargs = handler.bind(arguments, ctx)
         if handler.is_async:
             if handler.check is not None:
                 await _demand(ctx, handler.check, kwargs)
@@ -174,9 +197,20 @@ async def _run(
         ctx.abandon()
         if not deadline.is_ours():
             raise
-        raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
+        raise _time_out(ctx, handler, timeout_s) from None
     finally:
         deadline.cancel()
+
+
+def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:
+    text = f"No result within {timeout_s:g} s"
+    if not ctx.exchange.waits_for_thread:
+        return HandlerTimeout(text)
+    if handler.is_async or ctx.answers.kept:
+        # It may have done something already, so the client must not be told to send it again.
+        return HandlerTimeout(f"{text}: the server is busy with other calls")
+    logger.warning("%s was not run: it had no thread within %g s", ctx.method, timeout_s)
+    return NoThread()
 
 
 async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
@@ -215,7 +249,7 @@ async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes 
     try:
         sealed = await seal_state(ctx, ctx.answers, list(asks), state)
     except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
-        return note(ctx, _describe(ctx, error, f"asking in {ctx.method}"))
+        return note(ctx, await _describe(ctx, error, f"asking in {ctx.method}"))
     ctx.has_asked = True
     result: JSONObject = {"requestState": sealed}
     if asks:
@@ -271,15 +305,15 @@ def note(ctx: Context[Any], failure: Failure) -> Failure:
     return failure
 
 
-def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
     """Return what may be told of an exception; what was not foreseen is logged.
 
     The text of an unforeseen failure holds a reference that the log record holds too, and
     nothing of the exception.
     """
     if isinstance(error, Forbidden):
-        return _forbid(ctx, error, what)
-    if isinstance(error, ToolError | Unavailable | StateTooLarge):
+        return await _forbid(ctx, error, what)
+    if isinstance(error, ToolError | Unavailable | StateTooLarge | StateStoreFull):
         return Failure(kind=FailureKind.TOLD, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
@@ -296,22 +330,18 @@ def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Fa
         return failure
     reference = secrets.token_hex(6)
     logger.error("%s failed, reference %s", what, reference, exc_info=error)
+    await report_error(ctx, error, reference)
     message = f"Internal error (reference {reference})"
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
 
 
-def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
+async def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
     exceptions, cause = ctx.server.exceptions, error.__cause__
     is_expected = cause is None or isinstance(cause, ToolError)
     if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):
         logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
+        await report_error(ctx, cause or error, None)
     return exceptions.missing()
-
-
-def describe_problems(problems: Sequence[Problem]) -> str:
-    """Return what is wrong with arguments, a line each, for a model that may try again."""
-    lines = [f"- {problem.pointer or '(arguments)'}: {problem.message}" for problem in problems]
-    return "Invalid arguments:\n" + "\n".join(lines)
 
 
 def short(text: str) -> str:

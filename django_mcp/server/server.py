@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Container, Coroutine
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.results import CacheHint
-from django_mcp.protocol.revisions import Revision, RevisionSet, lower
+from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.forms import FormMaker, make_form
@@ -22,12 +23,14 @@ from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
 from django_mcp.server.advertising import Advertising
+from django_mcp.server.argument_checks import Turns
 from django_mcp.server.cache import BoundedCache
 from django_mcp.server.capabilities import to_capabilities
-from django_mcp.server.connection import ConnectionState
 from django_mcp.server.context import Context
 from django_mcp.server.derived import Derived, ResultFields
-from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply, Sink
+from django_mcp.server.embedding import Embedding
+from django_mcp.server.error_handlers import ErrorHandlers
+from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.hub import Hub
 from django_mcp.server.memory import (
     NoKnownExceptions,
@@ -46,9 +49,10 @@ from django_mcp.server.memory_state import (
 )
 from django_mcp.server.notifying import Notifying
 from django_mcp.server.offers import Offer
-from django_mcp.server.options import Mode, Options
+from django_mcp.server.options import Options
 from django_mcp.server.reaching import Reaching
 from django_mcp.server.tasks.memory import LoopRunner, MemoryTasks
+from django_mcp.server.tasks.sweeping import TaskSweep
 
 if TYPE_CHECKING:
     from django_mcp.registry.returns import ResultConverter
@@ -72,16 +76,15 @@ if TYPE_CHECKING:
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
-class MCPServer(Registration, Advertising, Notifying, Reaching):
+class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, Reaching):
     """A Model Context Protocol server for any transport, free of any framework.
 
     Args:
         name: who this server is to clients; further texts are options.
         options: see `Options` for all of them.
 
-    The attributes `scope`, `access`, `counter`, `exceptions`, `sealer`, `states`, `language`,
-    `converter` and `make_form` are what it needs of its surroundings (`server.interfaces`); each
-    starts as a plain implementation. `observer`, if there is one, hears of each call.
+    Attributes such as `scope`, `access` and `states` implement `server.interfaces`; each starts as
+    a plain implementation. `observer`, if there is one, hears of each call.
     """
 
     context_class: type[Context[Any]] = Context
@@ -101,6 +104,7 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         self.observer: Observer | None = None
         self.connection_observer: ConnectionObserver = NoObserver()
         self.make_form: FormMaker = make_form
+        self.turns = Turns()
         self.hub = self.make_hub()
         self._changed_lists: set[str] = set()
         self.registry.on_change(self._registry_changed)
@@ -111,6 +115,7 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         self.events: EventLog = MemoryEvents()
         self._tasks: TaskStore | None = None
         self._runner: TaskRunner | None = None
+        self._task_sweep = TaskSweep(self)
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
 
@@ -129,6 +134,7 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
             hub.start()
         if hub.servers.get(options.name) is not self:
             hub.servers[options.name] = self
+            self._task_sweep.join(hub)
         return hub
 
     def _now(self) -> float:
@@ -185,50 +191,6 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
         """Whether everybody is served, so that answers alike for all may be shared."""
         return True
 
-    # -- in process, without a transport
-
-    async def handle(
-        self, message: JSONObject, exchange: Exchange | None = None
-    ) -> JSONObject | None:
-        """Answer one parsed message; None when there is nothing to answer.
-
-        Args:
-            message: a JSON-RPC message.
-            exchange: its surroundings; without one it comes from nobody and cannot be streamed to.
-        """
-        exchange = exchange or Exchange()
-        exchange.body = encode(message)
-        reply = await self.answer(exchange)
-        answer: JSONObject | None = None if reply.body is None else decode(reply.body)
-        return answer
-
-    async def handle_raw(
-        self,
-        text: str | bytes,
-        *,
-        connection: ConnectionState | None = None,
-        sink: Sink | None = None,
-        principal: Any = ANONYMOUS,
-    ) -> str:
-        """Answer one message or batch given as text; `""` when there is nothing to answer.
-
-        Args:
-            text: a message, or a batch where the connection's revision has them.
-            connection: the state of a connection that outlives this call; `initialize` settles
-                its revision. Without one each message speaks for itself.
-            sink: takes messages ahead of the answer, such as progress.
-            principal: on whose behalf.
-        """
-        exchange = Exchange(
-            body=text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"),
-            connection=connection,
-            sink=sink,
-            can_stream=sink is not None,
-            principal=principal,
-        )
-        reply = await self.answer(exchange)
-        return "" if reply.body is None else reply.body.decode()
-
     # -- what methods and streams need
 
     async def refresh_offer(self, exchange: Exchange) -> Offer:
@@ -248,25 +210,56 @@ class MCPServer(Registration, Advertising, Notifying, Reaching):
     @property
     def keeps_sessions(self) -> bool:
         """Whether clients of the revisions with a handshake get a session over HTTP."""
-        return self.options.mode is not Mode.STATELESS
+        return self.derived.keeps_sessions
 
-    @property
-    def verbs(self) -> bytes:
-        """The HTTP methods of the endpoint, as the header `Allow` lists them."""
-        return b"GET, POST, DELETE, OPTIONS" if self.keeps_sessions else b"POST, OPTIONS"
+    def allowed_methods(self, headers: Headers | None, *, can_push: bool = True) -> bytes:
+        """Return the HTTP methods that the endpoint serves, as the header `Allow` lists them.
+
+        Args:
+            headers: of the request, which may name a revision without sessions.
+            can_push: whether a response can stay open, as a standing stream needs.
+
+        Source: RFC 9110 section 10.2.1.
+        """
+        named = headers.get(PROTOCOL_VERSION) if headers is not None else None
+        revision = find_revision(named)
+        if not self.keeps_sessions or (revision is not None and revision.is_stateless):
+            return b"POST, OPTIONS"
+        return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
 
     def features(self, exchange: Exchange) -> Container[str]:
         """Return what is offered on the way that an exchange came."""
         return self.derived.features_for(exchange)
 
-    def capabilities(self, revision: Revision, exchange: Exchange) -> JSONObject:
+    def capabilities(self, revision: str | None = None) -> JSONObject:
+        """Return the capabilities that anonymous clients are told of on a transport that streams.
+
+        They follow from what is registered, and from `advertise_extension` and
+        `advertise_experimental`.
+
+        Args:
+            revision: in the form of this one, such as `"2025-11-25"`; None: the newest spoken here.
+
+        Raises:
+            ValueError: the server does not speak that revision.
+        """
+        names = self.revisions.names()
+        found = self.revisions.find(names[-1] if revision is None else revision)
+        if found is None:
+            raise ValueError(f"This server does not speak {revision!r}: use {', '.join(names)}.")
+        return self.capabilities_for(found, Exchange(can_stream=True))
+
+    def capabilities_for(self, revision: Revision, exchange: Exchange) -> JSONObject:
         """Return the capabilities advertised at a revision, on the way that an exchange came."""
         features = self.features(exchange)
         hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        chunk_bytes = self.options.read_chunk_bytes if "resources" in features else None
-        extra = self.extra_capabilities(chunk_bytes)
+        extra = self.extra_capabilities(
+            serves_ranges="resources" in features, read_chunk_bytes=self.options.read_chunk_bytes
+        )
         found = {**to_capabilities(features, hears=hears), **extra}
-        limits = self.options.limits()
+        # Pings go to the standing streams of sessions, which a pipe and WSGI do not have.
+        can_ping = exchange.headers is not None and hears and self.keeps_sessions
+        limits = self.options.limits(can_ping=can_ping)
         if limits and not revision.is_stateless:
             found["experimental"] = {**limits, **found.get("experimental", {})}
         if "tasks" in features:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
+from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import REVISIONS, has_handshake
 from django_mcp.server.admission import is_stateless
@@ -79,6 +80,18 @@ class Session(ConnectionState, weakref=True, kw_only=True):
             principal_key=principal_key,
             transport=transport,
         )
+
+
+BASE_BYTES = 2048
+VALUE_BYTES = 64
+"""Estimated memory of a session without its client details, and of each JSON value in those."""
+
+
+def memory_size(session: Session) -> int:
+    """Return about how many bytes of memory a session takes, without its subscriptions."""
+    details = encode([session.client_info, session.client_capabilities])
+    values = details.count(b",") + details.count(b"{") + details.count(b"[")
+    return BASE_BYTES + len(details) + VALUE_BYTES * values
 
 
 def may_have_session(headers: Headers) -> bool:
@@ -204,6 +217,12 @@ NO_STORE = Refusal(
     message="The server cannot look this up now: try again",
     status=503,
     headers=((b"retry-after", b"2"),),
+)
+SESSIONS_FULL = Refusal(
+    code=INTERNAL_ERROR,
+    message="The server has as many sessions as MAX_SESSIONS allows: try again later",
+    status=503,
+    headers=((b"retry-after", b"10"),),
 )
 ALREADY_INITIALIZED = Refusal(
     code=INVALID_REQUEST, message="This connection is initialized already", status=400

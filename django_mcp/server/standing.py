@@ -13,6 +13,7 @@ from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.offers import NOTHING, Offer
 from django_mcp.server.push import Ending, PushStream, StreamKind
+from django_mcp.server.quotas import is_anonymous_quota, quota_key_of, share_of
 from django_mcp.server.replay import resume
 from django_mcp.server.sessions import (
     NO_SESSION_ID,
@@ -22,7 +23,7 @@ from django_mcp.server.sessions import (
     Session,
     find_session,
 )
-from django_mcp.server.upkeep import tell_lists
+from django_mcp.server.upkeep import ping_later, tell_lists
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -58,7 +59,7 @@ async def _open_stream(server: MCPServer, exchange: Exchange) -> Reply:
             return reply
     sink, revision = exchange.sink, session.revision
     if sink is None or revision is None:
-        return not_allowed(server)
+        return not_allowed(server, exchange)
     stream = PushStream(
         kind=StreamKind.STANDALONE,
         server_name=server.name,
@@ -69,10 +70,10 @@ async def _open_stream(server: MCPServer, exchange: Exchange) -> Reply:
         client_info=session.client_info,
         revision_name=revision.name,
     )
+    await server.join_hub().bus.ready()
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
         return Reply(refusal.status or 503, encode_error(None, refusal), refusal.headers)
-    await server.join_hub().bus.ready()
     # What is sent first opens the stream: a client waits for that before it goes on.
     await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
     reason = await run_stream(server, exchange, stream)
@@ -85,9 +86,12 @@ async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) 
     """Keep a stream open until its end, and return why it ended."""
     exchange.cancels_on_disconnect = True
     stream.exchange = exchange
+    stream.quota_key = _quota_key_of(exchange)
     stream.rights = _find_rights(server, exchange)
-    server.join_hub().attach(stream)
-    if server.options.tells_lists_at_start and stream.session is not None:
+    hub = server.join_hub()
+    hub.attach(stream)
+    ping_later(hub, stream)
+    if server.options.tell_lists_at_start and stream.session is not None:
         tell_lists(server, stream, stream.session)
     server.connection_observer.stream_opened(stream)
     reason = Ending.CLIENT
@@ -108,21 +112,32 @@ def _find_rights(server: MCPServer, exchange: Exchange) -> Offer | None:
 
 def refuse_stream(server: MCPServer, exchange: Exchange) -> Refusal | None:
     """Return why no further stream can be opened; None when one can."""
-    streams, options = server.hub.streams, server.options
-    key = getattr(exchange.principal, "key", None)
-    own = 0
-    if key is not None and len(streams) >= options.max_streams_each:
-        own = sum(getattr(each.principal, "key", None) == key for each in streams.values())
+    hub, options = server.hub, server.options
+    quota_key = _quota_key_of(exchange)
+    if hub.quotas.of(quota_key) >= options.max_streams_per_principal:
+        return _refuse_stream(
+            "You have as many streams open as MAX_STREAMS_PER_PRINCIPAL allows: close one first",
+            429,
+        )
+    share = share_of(options.max_streams, options.anonymous_share)
     if (
-        not server.hub.is_closing
-        and len(streams) < options.max_streams
-        and own < options.max_streams_each
+        hub.is_closing
+        or len(hub.streams) >= options.max_streams
+        or (is_anonymous_quota(quota_key) and hub.quotas.anonymous >= share)
     ):
-        return None
+        return _refuse_stream("No further stream can be opened here now: try again later", 503)
+    return None
+
+
+def _quota_key_of(exchange: Exchange) -> str:
+    return quota_key_of(getattr(exchange.principal, "key", None), exchange.address)
+
+
+def _refuse_stream(message: str, status: int) -> Refusal:
     return Refusal(
         code=INVALID_REQUEST,
-        message="No further stream can be opened here now",
-        status=503 if own < options.max_streams_each else 429,
+        message=message,
+        status=status,
         headers=((b"retry-after", b"10"),),
     )
 
@@ -155,10 +170,10 @@ async def _join(server: MCPServer, exchange: Exchange, *, needs_stream: bool) ->
     headers = exchange.headers
     can_stream = exchange.can_stream and not exchange.is_buffered
     if headers is None or not server.keeps_sessions or (needs_stream and not can_stream):
-        return not_allowed(server)
+        return not_allowed(server, exchange)
     revision = find_revision(headers.get(PROTOCOL_VERSION))
     if revision is not None and revision.is_stateless:
-        return not_allowed(server)
+        return not_allowed(server, exchange)
     refusal = refuse_version(headers, server.revisions)
     token = headers.get(SESSION_ID)
     if refusal is None and token is None:
@@ -172,7 +187,8 @@ async def _join(server: MCPServer, exchange: Exchange, *, needs_stream: bool) ->
     return session
 
 
-def not_allowed(server: MCPServer) -> Reply:
+def not_allowed(server: MCPServer, exchange: Exchange) -> Reply:
     """Return the answer to a verb that a server does not have, here or at that revision."""
     refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed: use POST")
-    return Reply(405, encode_error(None, refusal), ((b"allow", server.verbs),))
+    allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
+    return Reply(405, encode_error(None, refusal), ((b"allow", allowed),))

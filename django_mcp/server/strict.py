@@ -139,7 +139,12 @@ class StrictSink:
         revision = session.revision if session is not None else None
         revision = revision or find_revision(self._stream.revision_name)
         wire = decode(message)
-        if revision is None or is_sound(wire["method"], wire.get("params", {}), revision):
+        # An answer on the stream of HTTP+SSE has no method; `check_outcome` has checked it.
+        if (
+            revision is None
+            or "method" not in wire
+            or is_sound(wire["method"], wire.get("params", {}), revision)
+        ):
             await self._sink.send(message, event_id)
 
     async def prime(self, event_id: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Notification, Response, is_request_id
 from django_mcp.server.admission import refuse_version
 from django_mcp.server.back_channel import pass_on
@@ -19,6 +19,9 @@ from django_mcp.server.upkeep import take_pong
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
+
+MAX_ANSWER_BYTES = 1024 * 1024
+"""Of the answer to one question of ours, which may have to be stored: sampling may return an image. Ours."""
 
 logger = logging.getLogger("django_mcp")
 
@@ -66,12 +69,13 @@ async def _take_response(
     connection = exchange.connection
     if connection is None or response.id is None:
         return None
-    answer, refusal = to_answer(response), None
-    if server.options.strict and connection.revision is not None:
+    answer = to_answer(response)
+    refusal = _refuse_large(exchange, answer)
+    if refusal is None and server.options.strict and connection.revision is not None:
         refusal = check_response(response, connection.revision)
-        if refusal is not None:
-            # Whoever asked waits no longer.
-            answer = {"error": {"code": refusal.code, "message": refusal.message}}
+    if refusal is not None:
+        # The handler that asked does not wait any longer: it gets `AskFailed`.
+        answer = {"error": {"code": refusal.code, "message": refusal.message}}
     waiting = connection.asked.get(response.id)
     if waiting is not None:
         if not waiting.done():
@@ -81,6 +85,15 @@ async def _take_response(
             return refusal
         await pass_on(server, connection, response.id, answer)
     return refusal
+
+
+def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
+    """Return the refusal of an answer that is larger than one may be; None when it is not."""
+    # A batch may be larger than each answer in it.
+    if len(exchange.body) <= MAX_ANSWER_BYTES or len(encode(answer)) <= MAX_ANSWER_BYTES:
+        return None
+    message = "The answer is larger than 1 MiB: send a smaller one"
+    return Refusal(code=INVALID_REQUEST, message=message, status=413)
 
 
 def to_answer(response: Response) -> JSONObject:
@@ -93,8 +106,9 @@ def to_answer(response: Response) -> JSONObject:
 async def _take_notification(server: MCPServer, message: Notification, exchange: Exchange) -> None:
     connection = exchange.connection
     if connection is None:
-        return
-    if message.method == "notifications/initialized":
+        # It changes nothing that is kept, and whoever observes notifications may want it.
+        pass
+    elif message.method == "notifications/initialized":
         if not connection.is_initialized:
             connection.is_initialized = True
             if isinstance(connection, Session):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self, overload
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.server.send_rate import LogRate, SendRate
+from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
+from django_mcp.server.send_rate import SendRate
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
@@ -16,6 +17,48 @@ if TYPE_CHECKING:
     from django_mcp.server.options import Options
 
 __all__ = ["Telling"]
+
+
+class _Log(Protocol):
+    def __call__(self, data: Any, *, logger: str | None = None) -> None: ...
+
+
+class _AsyncLog(Protocol):
+    async def __call__(self, data: Any, *, logger: str | None = None) -> None: ...
+
+
+class _Shortcut:
+    """A method that logs at one level: `ctx.warning(data, logger=...)`."""
+
+    def __init__(self, level: LogLevel) -> None:
+        self._level = level
+        self.__doc__ = f"Do as `log` does, at the level {level}."
+
+    @overload
+    def __get__(self, ctx: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, ctx: Telling, owner: type) -> _Log: ...
+
+    def __get__(self, ctx: Telling | None, owner: type) -> Self | _Log:
+        return self if ctx is None else partial(ctx.log, self._level)
+
+
+class _AsyncShortcut:
+    """A method that logs at one level, for asynchronous handlers."""
+
+    def __init__(self, level: LogLevel) -> None:
+        self._level = level
+        self.__doc__ = f"Do as `alog` does, at the level {level}."
+
+    @overload
+    def __get__(self, ctx: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, ctx: Telling, owner: type) -> _AsyncLog: ...
+
+    def __get__(self, ctx: Telling | None, owner: type) -> Self | _AsyncLog:
+        return self if ctx is None else partial(ctx.alog, self._level)
 
 
 class Telling:
@@ -87,7 +130,7 @@ class Telling:
 
     # -- log messages
 
-    async def alog(self, level: str, data: Any, *, logger: str | None = None) -> None:
+    async def alog(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants to hear of that level.
 
         Args:
@@ -99,48 +142,33 @@ class Telling:
         Raises:
             ValueError: an unknown level.
         """
-        if self._wants(level) and self._is_within_log_rate():
+        if self._wants(level) and self.connection.may_log(self.options.log_rate):
             params: JSONObject = {"level": level, "data": data}
             if logger is not None:
                 params["logger"] = logger
             await self._notify("notifications/message", params)
 
-    def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
+    def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Do as `alog` does, from a synchronous handler."""
         if self._wants(level):
             self._from_thread(self.alog(level, data, logger=logger), "alog")
 
-    def debug(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level debug."""
-        self.log("debug", data, logger=logger)
-
-    def info(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level info."""
-        self.log("info", data, logger=logger)
-
-    def warning(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level warning."""
-        self.log("warning", data, logger=logger)
-
-    def error(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level error."""
-        self.log("error", data, logger=logger)
-
-    async def adebug(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level debug."""
-        await self.alog("debug", data, logger=logger)
-
-    async def ainfo(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level info."""
-        await self.alog("info", data, logger=logger)
-
-    async def awarning(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level warning."""
-        await self.alog("warning", data, logger=logger)
-
-    async def aerror(self, data: Any, *, logger: str | None = None) -> None:
-        """Log at level error."""
-        await self.alog("error", data, logger=logger)
+    debug = _Shortcut("debug")
+    info = _Shortcut("info")
+    notice = _Shortcut("notice")
+    warning = _Shortcut("warning")
+    error = _Shortcut("error")
+    critical = _Shortcut("critical")
+    alert = _Shortcut("alert")
+    emergency = _Shortcut("emergency")
+    adebug = _AsyncShortcut("debug")
+    ainfo = _AsyncShortcut("info")
+    anotice = _AsyncShortcut("notice")
+    awarning = _AsyncShortcut("warning")
+    aerror = _AsyncShortcut("error")
+    acritical = _AsyncShortcut("critical")
+    aalert = _AsyncShortcut("alert")
+    aemergency = _AsyncShortcut("emergency")
 
     def _wants(self, level: str) -> bool:
         if level not in LOG_LEVELS:
@@ -153,12 +181,3 @@ class Telling:
                 return False
             threshold = self.options.log_level
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
-
-    def _is_within_log_rate(self) -> bool:
-        rate = self.options.log_rate
-        if not rate:
-            return True
-        found = self.connection.log_rate
-        if found is None:
-            found = self.connection.log_rate = LogRate(rate)
-        return found.take()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import uuid
@@ -11,9 +12,12 @@ from weakref import WeakMethod
 
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import encode_request
-from django_mcp.server.push import LISTS, Change, Ending, PushStream
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.server.hearing import may_hear
+from django_mcp.server.push import ELICITATION_COMPLETE, LISTS, Change, Ending, PushStream
 
 if TYPE_CHECKING:
+    from django_mcp.server.connection import ConnectionState
     from django_mcp.server.hub import Hub
     from django_mcp.server.server import MCPServer
     from django_mcp.server.sessions import Session
@@ -22,15 +26,49 @@ logger = logging.getLogger("django_mcp")
 
 PING_PREFIX = "ping-"
 
+SLICE = 64
+"""Resources that are told of at once, before other work of the event loop has its turn."""
 
-def wants_level(server: MCPServer, level: str) -> Callable[[PushStream], bool]:
-    """Return what tells whether a stream's client wants log messages of a level."""
-    rank, usual = LOG_LEVELS[level], server.options.log_level
+_telling: set[asyncio.Task[None]] = set()
+
+
+def find_judge(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
+    """Return a function that says whether a stream may hear of a change; None: all may that want to."""
+    if change.uri is not None:
+        return may_hear(server, change)
+    if change.method == ELICITATION_COMPLETE:
+        return _can_visit_pages
+    return None if change.level is None else _wants_level(server, change.level)
+
+
+def _wants_level(server: MCPServer, level: str) -> Callable[[PushStream], bool]:
+    """Return a function that says whether a stream is sent a log message of a level now.
+
+    Its client wants to hear of that level, and has not had too many. A message it allows counts.
+    """
+    rank, options = LOG_LEVELS[level], server.options
 
     def judge(stream: PushStream) -> bool:
-        return rank >= LOG_LEVELS[stream.log_level or usual]
+        connection = _connection_of(stream)
+        if connection is None:
+            return rank >= LOG_LEVELS[options.log_level]
+        is_wanted = rank >= LOG_LEVELS[connection.log_level or options.log_level]
+        return is_wanted and connection.may_log(options.log_rate)
 
     return judge
+
+
+def _connection_of(stream: PushStream) -> ConnectionState | None:
+    """Return the connection of a stream's client that lasts longer than a request, if there is one."""
+    if stream.session is not None:
+        return stream.session
+    return None if stream.exchange is None else stream.exchange.connection
+
+
+def _can_visit_pages(stream: PushStream) -> bool:
+    """Return whether the client of a stream can be asked to visit a page, by its revision."""
+    revision = find_revision(stream.revision_name)
+    return revision is not None and "url" in revision.asks
 
 
 def tell_lists(server: MCPServer, stream: PushStream, session: Session) -> None:
@@ -41,7 +79,33 @@ def tell_lists(server: MCPServer, stream: PushStream, session: Session) -> None:
     features = server.derived.features
     for name in LISTS:
         if name in features:
-            stream.offer(stream.encode(*Change(server=server.name, list=name).notification()))
+            stream.tell(Change(server=server.name, list=name))
+
+
+def tell_all(hub: Hub, server_name: str | None) -> None:
+    """Have all streams read again what they hear of, since changes of it were lost.
+
+    Args:
+        hub: whose streams.
+        server_name: the server whose resources may have changed; None: lists and resources of any.
+    """
+    if server_name is not None and server_name not in hub.servers:
+        return
+    task = asyncio.get_running_loop().create_task(_tell_all(hub, server_name))
+    _telling.add(task)
+    task.add_done_callback(_telling.discard)
+
+
+async def _tell_all(hub: Hub, server_name: str | None) -> None:
+    names = list(hub.servers.keys()) if server_name is None else [server_name]
+    for name in names:
+        for list_name in LISTS if server_name is None else ("resources",):
+            hub.publish(Change(server=name, list=list_name))
+    for number, (name, uri) in enumerate(hub.index.uris()):
+        if name in names:
+            hub.publish(Change(server=name, uri=uri))
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
 
 
 def while_there(method: WeakMethod[Any]) -> Callable[[Hub], Any]:
@@ -72,34 +136,38 @@ def close_old_streams(hub: Hub) -> None:
             stream.end(Ending.AGE)
 
 
-def ping_streams(hub: Hub) -> None:
-    """Ping the clients of standing streams, and give up those that are not there any more.
+def ping_later(hub: Hub, stream: PushStream) -> None:
+    """Ping the client of a standing stream at the interval that it was told, if there is one."""
+    server = hub.servers.get(stream.server_name)
+    every_s = server.options.ping_interval_s if server is not None else None
+    if hub.loop is not None and every_s is not None and stream.session is not None:
+        stream.pinged_s = max(stream.pinged_s + every_s, hub.loop.time())
+        hub.loop.call_at(stream.pinged_s, _ping_on_time, hub, stream.id)
+
+
+def _ping_on_time(hub: Hub, stream_id: str) -> None:
+    stream = hub.streams.get(stream_id)
+    if stream is not None and stream.is_open:
+        ping_stream(hub, stream)
+        ping_later(hub, stream)
+
+
+def ping_stream(hub: Hub, stream: PushStream) -> None:
+    """Ping the client of a stream, or give it up when it is not there any more.
 
     A failure is a ping without an answer, or a queue that was not drained meanwhile.
     """
-    if hub.loop is None:
+    server = hub.servers.get(stream.server_name)
+    if server is None or not stream.is_active:
         return
-    now = hub.loop.time()
-    for stream in list(hub.streams.values()):
-        server = hub.servers.get(stream.server_name)
-        every_s = server.options.ping_interval_s if server is not None else None
-        if (
-            server is None
-            or every_s is None
-            or stream.session is None
-            or not stream.is_active
-            or now - stream.pinged_s < every_s
-        ):
-            continue
-        if stream.ping_id is not None or stream.queued_events:
-            stream.ping_failures += 1
-            if stream.ping_failures >= server.options.ping_failures:
-                logger.warning("Closed stream %s: %s", stream.id, Ending.SILENT.value)
-                stream.end(Ending.SILENT)
-                continue
-        stream.pinged_s = now
-        stream.ping_id = f"{PING_PREFIX}{uuid.uuid4().hex}"
-        stream.offer(encode_request(stream.ping_id, "ping"))
+    if stream.ping_id is not None or stream.queued_events:
+        stream.ping_failures += 1
+        if stream.ping_failures >= server.options.ping_failures:
+            logger.warning("Closed stream %s: %s", stream.id, Ending.SILENT.value)
+            stream.end(Ending.SILENT)
+            return
+    stream.ping_id = f"{PING_PREFIX}{uuid.uuid4().hex}"
+    stream.offer(encode_request(stream.ping_id, "ping"))
 
 
 def take_pong(hub: Hub, session_key: str, ping_id: str) -> bool:

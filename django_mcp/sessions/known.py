@@ -15,12 +15,23 @@ NOTE_EVERY_S = 60.0
 class Known:
     """What the store knows of a session; times in seconds since the epoch."""
 
-    __slots__ = ("digest", "expires_s", "mark", "noted_s", "read_s", "seen_s", "user_id")
+    __slots__ = (
+        "cached_bytes",
+        "digest",
+        "expires_s",
+        "mark",
+        "noted_s",
+        "read_s",
+        "seen_s",
+        "user_id",
+    )
 
     def __init__(self, digest: str, user_id: Any) -> None:
         self.digest = digest
         self.user_id = user_id
         self.read_s = self.seen_s = self.noted_s = self.expires_s = 0.0
+        self.cached_bytes = 0
+        """What the cache counts for this session."""
         self.mark: tuple[Any, ...] | None = None
         """Tells whether the subscriptions are still those that were read."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -13,10 +14,16 @@ from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.rows import moment
 
-__all__ = ["AT_ONCE", "expired_sessions", "lost_sessions", "prune_sessions", "prune_some"]
+__all__ = ["AT_ONCE", "expired_sessions", "lost_sessions", "prune_all", "prune_sessions"]
 
 AT_ONCE = 500
 """Rows of a kind deleted at a time, so that nobody waits for long."""
+
+PAUSE_S = 0.02
+"""Between two batches, so that other queries get their turn. Ours."""
+
+MAX_S = 50.0
+"""How long one pruning lasts: it ends before the next one begins. Ours."""
 
 SLACK_S = 60.0
 """How much later than it was seen a session may have been in use: that is written now and then."""
@@ -60,9 +67,20 @@ def prune_sessions(
     return len(close_sessions(keys, reason, closed)) if keys else 0
 
 
-def prune_some(server: str, now_s: float, idle_s: float, closed: Closed = tell_closed) -> None:
-    """Delete a little of everything that is over. For every process that keeps sessions."""
-    prune_sessions(expired_sessions(now_s, idle_s, server=server), closed)
-    prune_sessions(lost_sessions(now_s, server=server), closed, Closing.STREAM)
-    prune_answers(limit=AT_ONCE)
-    prune_events(limit=AT_ONCE)
+def prune_all(server: str, now_s: float, idle_s: float, closed: Closed = tell_closed) -> None:
+    """Delete everything that is over, in batches. Every process that keeps sessions calls this."""
+    until_s = time.monotonic() + MAX_S
+    expired, lost = (
+        expired_sessions(now_s, idle_s, server=server),
+        lost_sessions(now_s, server=server),
+    )
+    _repeat(lambda: prune_sessions(expired, closed), until_s)
+    _repeat(lambda: prune_sessions(lost, closed, Closing.STREAM), until_s)
+    _repeat(lambda: prune_answers(limit=AT_ONCE), until_s)
+    _repeat(lambda: prune_events(limit=AT_ONCE), until_s)
+
+
+def _repeat(prune: Callable[[], int], until_s: float) -> None:
+    """Prune until a batch is not full, or it is `until_s`: the next pruning goes on from there."""
+    while prune() >= AT_ONCE and time.monotonic() < until_s:
+        time.sleep(PAUSE_S)

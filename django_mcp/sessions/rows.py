@@ -12,19 +12,21 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections
-from django.db.models import BooleanField, Count, Max, QuerySet
+from django.db.models import BooleanField, Count, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 
+from django_mcp.handlers.quotas import digest_of_quota
 from django_mcp.models.sessions import Session, Stream, Subscription
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.texts import name_and_version
-from django_mcp.server.sessions import Closing
+from django_mcp.server.sessions import SESSIONS_FULL, Closing
 from django_mcp.server.sessions import Session as CoreSession
+from django_mcp.server.subscription_limits import check_uris
 from django_mcp.sessions.closing import Closed, close_sessions
 
 __all__ = [
-    "MAX_SUBSCRIPTIONS",
-    "MAX_URI_LENGTH",
     "Row",
+    "SessionLimits",
     "Tally",
     "add_subscription",
     "find_row",
@@ -37,10 +39,6 @@ __all__ = [
     "remove_subscription",
     "write_settled",
 ]
-
-MAX_SUBSCRIPTIONS = 1000
-MAX_URI_LENGTH = 4096
-"""Bounds on what one session is subscribed to. Ours."""
 
 YOUNG_S = 10.0
 """How long after its beginning a session may have a stream that no row tells of. Ours."""
@@ -97,6 +95,7 @@ def new_row(
     server: str,
     digest: str,
     user_id: Any,
+    quota_key: str,
     opened_s: float,
     expires_s: float,
 ) -> Session:
@@ -107,6 +106,7 @@ def new_row(
         server=server,
         principal_key=session.principal_key or "",
         user_id=user_id,
+        quota_key=digest_of_quota(quota_key),
         transport=session.transport,
         **_settled(session),
         is_initialized=session.is_initialized,
@@ -119,7 +119,8 @@ def new_row(
 
 def write_settled(session: CoreSession) -> None:
     """Write down what a handshake settled, of a session whose row is there."""
-    Session.objects.filter(pk=UUID(session.key)).update(**_settled(session))
+    values = {**_settled(session), "log_level": session.log_level or ""}
+    Session.objects.filter(pk=UUID(session.key)).update(**values)
 
 
 def _settled(session: CoreSession) -> dict[str, Any]:
@@ -162,67 +163,101 @@ def has_live_stream(key: str, now_s: float) -> bool:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionLimits:
+    """How many sessions a server keeps: of one quota, of anonymous callers together, and in all."""
+
+    each: int
+    anonymous: int
+    total: int
+
+
 class Tally:
     """How many sessions a server has, near enough: counted now and then, and kept up meanwhile."""
 
     def __init__(self) -> None:
         self.making_room = threading.Lock()
         """Held by the thread that deletes sessions for others to come."""
-        self._count = 0
+        self.total = 0
+        self.anonymous = 0
         self._recount_s = 0.0
 
-    def find_surplus(self, server: str, limit: int) -> int:
-        """Return how many sessions have to go before another one comes."""
+    def count(self, server: str) -> None:
+        """Count the sessions of a server again, unless that was done a moment ago."""
         now_s = time.monotonic()
         if now_s >= self._recount_s:
-            self._count = Session.objects.filter(server=server).count()
+            rows = Session.objects.filter(server=server).order_by()
+            self.total, self.anonymous = rows.aggregate(
+                total=Count("pk"), anonymous=Count("pk", filter=Q(principal_key=""))
+            ).values()
             self._recount_s = now_s + RECOUNT_S
-        return max(0, self._count - limit + 1)
 
-    def add(self, change: int) -> None:
+    def add(self, change: int, *, anonymous: int = 0) -> None:
         """Take note of sessions that came, or went."""
-        self._count += change
+        self.total += change
+        self.anonymous += anonymous
 
 
 def insert_session(
-    row: Session, tally: Tally, max_each: int, max_all: int, closed: Closed
-) -> list[str]:
-    """Insert a session, after those idle for longest have made room; return the keys of these."""
+    row: Session, tally: Tally, limits: SessionLimits, closed: Closed
+) -> list[str] | Refusal:
+    """Insert a session, after those idle for longest have made room; return the keys of these.
+
+    Anonymous sessions make room first. An anonymous session never replaces another caller's: it is
+    refused when nothing else is left.
+    """
     ended: list[UUID] = []
     # Others that come meanwhile would find the same ones in the way. What is then too many goes next.
     if tally.making_room.acquire(blocking=False):
         try:
-            ended = _make_room(row, tally, max_each, max_all, closed)
+            tally.count(row.server)
+            doomed, anonymous, has_room = _find_surplus(row, tally, limits)
+            if not has_room:
+                return SESSIONS_FULL
+            if doomed:
+                # What another process is busy with has made room already, or is in use.
+                ended = close_sessions(doomed, Closing.EVICTED, closed, is_waiting=False)
+                tally.add(-len(ended), anonymous=-min(anonymous, len(ended)))
         finally:
             tally.making_room.release()
     row.save(force_insert=True)
-    tally.add(1 - len(ended))
+    tally.add(1, anonymous=0 if row.principal_key else 1)
     return [key.hex for key in ended]
 
 
-def _make_room(
-    row: Session, tally: Tally, max_each: int, max_all: int, closed: Closed
-) -> list[UUID]:
-    doomed = _find_surplus(row, max_each) if row.principal_key else []
-    surplus = min(tally.find_surplus(row.server, max_all) - len(doomed), AT_ONCE)
+def _find_surplus(
+    row: Session, tally: Tally, limits: SessionLimits
+) -> tuple[list[UUID], int, bool]:
+    """Return which sessions make room for another, how many are anonymous, and if that suffices."""
+    is_anonymous = not row.principal_key
+    doomed = _find_own_surplus(row, limits.each)
+    anonymous = len(doomed) if is_anonymous else 0
+    oldest = Session.objects.filter(server=row.server).order_by("last_seen_at", "pk")
+    surplus = tally.total - len(doomed) - limits.total + 1
+    if is_anonymous:
+        surplus = max(surplus, tally.anonymous - anonymous - limits.anonymous + 1)
+    surplus = min(surplus, AT_ONCE)
     if surplus > 0:
-        oldest = Session.objects.filter(server=row.server).order_by("last_seen_at", "pk")
+        rows = oldest.filter(principal_key="").exclude(pk__in=doomed)
+        found = list(rows.values_list("pk", flat=True)[:surplus])
+        doomed += found
+        anonymous += len(found)
+        surplus -= len(found)
+    if surplus > 0 and not is_anonymous:
         doomed += oldest.exclude(pk__in=doomed).values_list("pk", flat=True)[:surplus]
-    if not doomed:
-        return []
-    # What another process is busy with has made room already, or is in use.
-    return close_sessions(doomed, Closing.EVICTED, closed, is_waiting=False)
+        surplus = 0
+    return doomed, anonymous, surplus <= 0
 
 
-def _find_surplus(row: Session, max_each: int) -> list[UUID]:
-    """Return which sessions of a principal make room for another: none, or a few at a time.
+def _find_own_surplus(row: Session, max_each: int) -> list[UUID]:
+    """Return which sessions of a quota make room for another: none, or a few at a time.
 
     To delete one takes ten statements, whoever it is, and as many for ten.
     """
     spare = max_each // SPARE
     first = max(0, max_each - 1 - spare)
     rows = (
-        Session.objects.filter(server=row.server, principal_key=row.principal_key)
+        Session.objects.filter(server=row.server, quota_key=row.quota_key)
         .order_by("-last_seen_at", "-pk")
         .values_list("pk", flat=True)
     )
@@ -230,25 +265,27 @@ def _find_surplus(row: Session, max_each: int) -> list[UUID]:
     return found if len(found) > max_each - 1 - first else []
 
 
-def add_subscription(key: str, uri: str, *, read_all: bool) -> set[str] | None:
-    """Add a URI to a session's and return all of them if wanted.
-
-    Raises:
-        ValueError: it has as many as it can have.
-    """
+def add_subscription(key: str, uri: str) -> set[str] | Refusal:
+    """Subscribe a session to a URI; return all of its URIs, or why it cannot have this one."""
     session = UUID(key)
-    digest = _digest(uri)
-    rows = Subscription.objects.filter(session_id=session)
-    if rows.exclude(uri_digest=digest).count() >= MAX_SUBSCRIPTIONS:
-        raise ValueError("too many")
-    row = Subscription(session_id=session, uri=uri, uri_digest=digest)
+    found = {*read_uris(key).get(key, ()), uri}
+    refusal = check_uris(found)
+    if refusal is not None:
+        return refusal
+    row = Subscription(session_id=session, uri=uri, uri_digest=_digest(uri))
     Subscription.objects.bulk_create([row], ignore_conflicts=True)
-    return read_uris(key).get(key) if read_all else None
+    return found
 
 
 def remove_subscription(key: str, uri: str) -> None:
     """Take a URI from a session's, if it is there."""
     Subscription.objects.filter(session_id=UUID(key), uri_digest=_digest(uri)).delete()
+
+
+def is_any_subscribed(server: str, uri: str) -> bool:
+    """Return whether a session of a server is subscribed to a URI, and has not reached its full age."""
+    rows = Subscription.objects.filter(uri_digest=_digest(uri), session__server=server)
+    return rows.filter(session__expires_at__gt=moment(time.time())).exists()
 
 
 def read_uris(*keys: str) -> dict[str, set[str]]:

@@ -21,16 +21,17 @@ from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.interfaces import StoreUnavailable
 from django_mcp.server.memory_state import digest_of, new_token
-from django_mcp.server.sessions import Closing, Session
+from django_mcp.server.quotas import quota_key_of, share_of
+from django_mcp.server.sessions import Closing, Session, memory_size
 from django_mcp.server.upkeep import while_there
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.database import ask_database
 from django_mcp.sessions.known import Known
-from django_mcp.sessions.pruning import prune_some
+from django_mcp.sessions.pruning import prune_all
 from django_mcp.sessions.rows import (
-    MAX_URI_LENGTH,
     Row,
+    SessionLimits,
     Tally,
     add_subscription,
     find_row,
@@ -58,7 +59,8 @@ FRESH_S = 2.0
 """How old what a process believes of a session may be."""
 
 MAX_CACHED = 2000
-"""Sessions that a process keeps although nothing of theirs runs in it. Ours."""
+MAX_CACHED_BYTES = 16 * 1024 * 1024
+"""Sessions that a process keeps although nothing of theirs runs in it, and their size. Ours."""
 
 PRUNE_EVERY_S = 60.0
 
@@ -95,6 +97,7 @@ class DatabaseSessions:
         # Under WSGI requests are answered in several threads. Least recently used first.
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()
+        self._cached_bytes = 0
         self._finding: Sharing[Session | None] = Sharing()
         self._on_tick = while_there(WeakMethod(self.recheck))
 
@@ -113,18 +116,25 @@ class DatabaseSessions:
             server=self._server(),
             digest=known.digest,
             user_id=user_id,
+            quota_key=quota_key_of(session.principal_key, exchange.address),
             opened_s=now_s,
             expires_s=known.expires_s,
         )
 
-        def write() -> list[str]:
+        limits = SessionLimits(
+            each=options.max_sessions_per_principal,
+            anonymous=share_of(options.max_sessions, options.anonymous_share),
+            total=options.max_sessions,
+        )
+
+        def write() -> list[str] | Refusal:
             write_if_alone()
             self._prune_sometimes(now_s)
-            return insert_session(
-                row, self._tally, options.max_sessions_each, options.max_sessions, self._closed
-            )
+            return insert_session(row, self._tally, limits, self._closed)
 
         ended = await ask_database(write)
+        if isinstance(ended, Refusal):
+            return ended
         hub = self._hub()
         for key in ended:
             hub.end_session(key)
@@ -144,7 +154,9 @@ class DatabaseSessions:
 
         was_open = await ask_database(write)
         if was_open:
-            self._tally.add(-1)
+            session = self._hub().sessions.get(key)
+            is_anonymous = session is not None and session.principal_key is None
+            self._tally.add(-1, anonymous=-1 if is_anonymous else 0)
         self._forget(key)
         return was_open
 
@@ -156,7 +168,7 @@ class DatabaseSessions:
         hub.forget_session(key)
         session.is_ended = True
         with self._lock:
-            self._cache.pop(session.state.digest, None)
+            self._uncache(session.state.digest)
 
     # -- finding
 
@@ -223,15 +235,23 @@ class DatabaseSessions:
         return session
 
     def _remember(self, session: Session, known: Known) -> None:
+        size = memory_size(session)
         with self._lock:
+            self._uncache(known.digest)
             self._cache[known.digest] = session
-            self._cache.move_to_end(known.digest)
-            while len(self._cache) > MAX_CACHED:
-                self._cache.popitem(last=False)
+            self._cached_bytes += size
+            known.cached_bytes = size
+            while len(self._cache) > MAX_CACHED or self._cached_bytes > MAX_CACHED_BYTES:
+                self._uncache(next(iter(self._cache)))
         hub = self._hub()
         hub.sessions[session.key] = session
         if self._on_tick not in hub.on_tick:
             hub.on_tick.append(self._on_tick)
+
+    def _uncache(self, digest: str) -> None:
+        session = self._cache.pop(digest, None)
+        if session is not None:
+            self._cached_bytes -= session.state.cached_bytes
 
     async def has_stream(self, session: Session) -> bool:
         """See `SessionStore.has_stream`."""
@@ -252,19 +272,16 @@ class DatabaseSessions:
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         """See `SessionStore.subscribe`."""
-        if len(uri) > MAX_URI_LENGTH or "\0" in uri:
+        if "\0" in uri:
             return _BAD_URI
-        needs_all = session.subscriptions is None
         try:
-            found = await ask_database(
-                lambda: add_subscription(session.key, uri, read_all=needs_all)
-            )
-        except ValueError:
-            return _TOO_MANY
+            found = await ask_database(lambda: add_subscription(session.key, uri))
         except IntegrityError:
-            # It ended meanwhile, so that nobody hears the answer.
-            return _TOO_MANY
-        self._hub().set_subscriptions(session, found or {*(session.subscriptions or ()), uri})
+            # The session ended meanwhile, so nobody receives the answer.
+            return _ENDED
+        if isinstance(found, Refusal):
+            return found
+        self._hub().set_subscriptions(session, found)
         return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
@@ -345,7 +362,7 @@ class DatabaseSessions:
             return
         self._next_prune_s = now_s + PRUNE_EVERY_S
         idle_s = self._options().session_idle_s
-        run_later(lambda: prune_some(self._server(), now_s, idle_s, self._closed))
+        run_later(lambda: prune_all(self._server(), now_s, idle_s, self._closed))
 
 
 def _unless_ended(session: Session | None) -> Session | None:
@@ -373,4 +390,4 @@ def _to_session(row: Row, server: str) -> Session | None:
 
 
 _BAD_URI = Refusal(code=INVALID_PARAMS, message="The URI cannot be subscribed to")
-_TOO_MANY = Refusal(code=INVALID_PARAMS, message="Too many resources are subscribed to")
+_ENDED = Refusal(code=INVALID_PARAMS, message="The session has ended")

@@ -25,7 +25,7 @@ class CeleryRunner(InProcessRunner):
 
     is_here = False
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
         """See `TaskRunner.start`."""
         name = task.server
         await run_in_pool(lambda: run_queued_task.delay(name, task.id))

@@ -38,7 +38,7 @@ class DjangoTasksRunner(InProcessRunner):
 
     is_here = False
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
         """See `TaskRunner.start`."""
         name = task.server
         await run_in_pool(lambda: run_queued_task.enqueue(name, task.id))

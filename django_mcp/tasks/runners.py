@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.utils.module_loading import import_string
 
+from django_mcp.handlers.threads import lease_for_task
 from django_mcp.server.tasks.memory import LoopRunner
 from django_mcp.server.tasks.running import execute
 
@@ -35,12 +36,18 @@ class InProcessRunner(LoopRunner):
     `idempotent` or `read_only` is begun again by another, and any other fails.
     """
 
-    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange) -> Spawned[T]:
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
         """See `TaskRunner.spawn`."""
-        if not exchange.is_buffered:
+        work = _with_lease(work, exchange)
+        if exchange is None or not exchange.is_buffered:
             return super().spawn(work, exchange)
         # The event loop of this request ends with it.
         return self._keep(asyncio.run_coroutine_threadsafe(work, _loop_beside()))
+
+
+async def _with_lease(work: Coroutine[Any, Any, T], exchange: Exchange | None) -> T:
+    with lease_for_task(exchange):
+        return await work
 
 
 @cache
@@ -74,7 +81,7 @@ def run_task(server_name: str, task_id: str) -> None:
     server = find_server(server_name) if find_server is not None else None
     if server is None:
         raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
-    asyncio.run(_execute(server, task_id))
+    asyncio.run(_with_lease(_execute(server, task_id), None))
 
 
 async def _execute(server: MCPServer, task_id: str) -> None:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.handlers.threads import run_in_pool
-from django_mcp.protocol.tasks import FINAL
+from django_mcp.handlers.quotas import ANONYMOUS, digest_of_quota
+from django_mcp.handlers.threads import run_in_pool, run_later
+from django_mcp.protocol.tasks import FINAL, WORKING
+from django_mcp.server.tasks.interfaces import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 from django_mcp.server.tasks.task import Task
 
 if TYPE_CHECKING:
+    from django_mcp.handlers.breaker import Breaker
     from django_mcp.models.tasks import Task as Row
+    from django_mcp.server.tasks.interfaces import TaskLimits
+
+T = TypeVar("T")
 
 __all__ = ["DatabaseTasks", "prune_tasks"]
 
-PRUNE_EVERY_S = 60.0
+PRUNE_EVERY_S = 10.0
 """Whoever makes a task also removes what has expired, this often in each process."""
+
+MAX_KEPT_BYTES = 1024 * 1024 * 1024
+"""Bytes of all tasks, finished ones included. Our own limit."""
+
+TIMEOUT_S = 5.0
+"""How long a request waits for the database. Our own choice."""
 
 PRUNED_AT_ONCE = 1000
 
@@ -31,6 +44,7 @@ _CHANGING = (
     "run",
     "leased_until",
     "version",
+    "size",
 )
 
 
@@ -40,7 +54,7 @@ class DatabaseTasks:
     def __init__(self) -> None:
         self._next_pruning_s = 0.0
 
-    async def insert(self, task: Task, limit: int, limit_each: int) -> bool:
+    async def insert(self, task: Task, limits: TaskLimits) -> bool:
         """See `TaskStore.insert`."""
         now_s = time.monotonic()
         is_due = now_s >= self._next_pruning_s
@@ -51,21 +65,43 @@ class DatabaseTasks:
             from django_mcp.models.tasks import Task as Row
 
             if is_due:
-                prune_tasks()
-            running = Row.objects.filter(expires_at__gt=_now()).exclude(status__in=FINAL)
-            own = None
-            if task.owner is not None:
-                own = running.filter(server=task.server, principal_key=task.owner)
-            elif task.session is not None:
-                own = running.filter(session=task.session)
-            if own is not None and own.count() >= limit_each:
+                run_later(_prune_all)
+            columns = _to_columns(task)
+            if not _has_room(columns, limits):
                 return False
-            if running.count() >= limit:
-                return False
-            Row(**_to_columns(task)).save(force_insert=True)
+            Row(**columns).save(force_insert=True)
+            _drop_finished(columns["quota_key"])
             return True
 
-        return await run_in_pool(write)
+        return await self._ask(write)
+
+    async def find_lapsed(self, server: str, limit: int) -> list[Task]:
+        """See `TaskStore.find_lapsed`."""
+
+        def read() -> list[Task]:
+            from django_mcp.models.tasks import Task as Row
+
+            now = _now()
+            rows = Row.objects.filter(
+                server=server, status=WORKING, leased_until__lt=now, expires_at__gt=now
+            )
+            return [_to_task(row) for row in rows.order_by("-leased_until")[:limit]]
+
+        return await self._ask(read)
+
+    async def _ask(self, function: Callable[[], T]) -> T:
+        return await self._breaker.run(function, run_in_pool)
+
+    @cached_property
+    def _breaker(self) -> Breaker:
+        # Loads the machinery of databases, which importing a server must not.
+        from django.db import ProgrammingError
+
+        from django_mcp.handlers.breaker import DOWN, Breaker
+
+        return Breaker(
+            "The database of the tasks", timeout_s=TIMEOUT_S, errors=(*DOWN, ProgrammingError)
+        )
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         """See `TaskStore.find`."""
@@ -76,7 +112,7 @@ class DatabaseTasks:
             rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=_now())
             return {row.pk: _to_task(row) for row in rows}
 
-        return await run_in_pool(read)
+        return await self._ask(read)
 
     async def replace(self, task: Task) -> bool:
         """See `TaskStore.replace`."""
@@ -90,7 +126,7 @@ class DatabaseTasks:
             # What has ended stays as it ended, whatever a worker believes.
             return known.exclude(status__in=FINAL).update(**changes) == 1
 
-        return await run_in_pool(write)
+        return await self._ask(write)
 
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
@@ -109,7 +145,75 @@ class DatabaseTasks:
             rows = rows.order_by("created_at", "pk").defer("result")[:limit]
             return [_to_task(row, has_result=False) for row in rows]
 
-        return await run_in_pool(read)
+        return await self._ask(read)
+
+
+def _has_room(columns: dict[str, Any], limits: TaskLimits) -> bool:
+    from django.db.models import Count, Q, Sum
+
+    from django_mcp.models.tasks import Task as Row
+
+    now, quota = _now(), columns["quota_key"]
+    # A lapsed lease is that of a worker that has gone: its task must not lock anybody out.
+    unfinished = (
+        Row.objects.filter(expires_at__gt=now)
+        .exclude(status__in=FINAL)
+        .exclude(leased_until__lt=now)
+        .order_by()
+    )
+    own = unfinished.filter(server=columns["server"], quota_key=quota)
+    found = own.aggregate(count=Count("pk"), bytes=Sum("size"))
+    if found["count"] >= limits.each:
+        return False
+    if (found["bytes"] or 0) + columns["size"] > MAX_KEPT_BYTES_EACH:
+        return False
+    is_anonymous = quota.startswith(ANONYMOUS)
+    counts = unfinished.aggregate(
+        total=Count("pk"), anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS))
+    )
+    if is_anonymous and counts["anonymous"] >= limits.anonymous:
+        return False
+    return bool(counts["total"] < limits.total)
+
+
+def _drop_finished(quota: str) -> None:
+    """Delete finished tasks of one caller, oldest first, that are too many or too large."""
+    from django_mcp.models.tasks import Task as Row
+
+    own = Row.objects.filter(quota_key=quota)
+    size = 0
+    doomed = []
+    rows = own.order_by("-updated_at").values_list("pk", "status", "size")
+    for count, (pk, status, task_bytes) in enumerate(rows, start=1):
+        size += task_bytes
+        if status in FINAL and (count > MAX_KEPT_EACH or size > MAX_KEPT_BYTES_EACH):
+            doomed.append(pk)
+    if doomed:
+        own.filter(pk__in=doomed, status__in=FINAL).delete()
+
+
+def _prune_all() -> None:
+    while prune_tasks():
+        pass
+    while _trim_tasks():
+        pass
+
+
+def _trim_tasks() -> int:
+    """Delete the oldest finished tasks of all callers if all tasks are too large; return how many."""
+    from django.db.models import Sum
+
+    from django_mcp.models.tasks import Task as Row
+
+    surplus = (Row.objects.aggregate(bytes=Sum("size"))["bytes"] or 0) - MAX_KEPT_BYTES
+    doomed = []
+    finished = Row.objects.filter(status__in=FINAL).order_by("updated_at")
+    for pk, size in finished.values_list("pk", "size")[:PRUNED_AT_ONCE]:
+        if surplus <= 0:
+            break
+        surplus -= size
+        doomed.append(pk)
+    return Row.objects.filter(pk__in=doomed).delete()[0] if doomed else 0
 
 
 def prune_tasks() -> int:
@@ -128,6 +232,8 @@ def _to_columns(task: Task) -> dict[str, Any]:
         "tool": task.tool,
         "principal_key": task.owner or "",
         "user_id": described.get("user"),
+        "quota_key": digest_of_quota(task.quota_key),
+        "size": task.size,
         "session": task.session or "",
         "revision": task.revision,
         "call": task.call,

@@ -220,6 +220,7 @@ def test_what_is_in_flight_is_added_up_over_the_workers_that_live(admin: Client)
             ["django-mcp", "api-key:1:x", str(user.pk), R4.name, "desktop", "1", 2],
             ["django-mcp", "", "", R4.name, SCRIPT, "", 1],
         ],
+        "threads": [32, 32, 5],
     }
     for lease_s in (60, 60, -1):
         worker = make_worker(lease_s)
@@ -230,6 +231,8 @@ def test_what_is_in_flight_is_added_up_over_the_workers_that_live(admin: Client)
     callers = {each["user"]: (each["running"], each["calls"]) for each in found["callers"]}
     assert callers == {"boss": (4, 0), "-": (2, 0)}
     assert sorted(str(each["running"]) for each in found["workers"]) == ["", "3", "3"]
+    threads = sorted(str(each["threads"]) for each in found["workers"])
+    assert threads == ["", "32/32, 5 waiting", "32/32, 5 waiting"]
 
 
 def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):

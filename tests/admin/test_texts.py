@@ -14,7 +14,7 @@ from django_mcp.models import APIKey, Session, Subscription
 from tests.admin.test_live import make_session, make_stream, make_worker
 from tests.admin.test_pages import client_of, url
 
-HOSTILE = "a\u202eEVIL\u2066\x07\x1b"
+HOSTILE = "a\u202eEVIL\u2066\x07\x1b\u3164"
 
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -48,6 +48,7 @@ def make_key() -> APIKey:
 
 def assert_harmless(page: str) -> None:
     assert {char for char in page if not char.isprintable()} <= set("\n\t\r\xa0")
+    assert "\u3164" not in page
     assert "EVIL" in page
     assert "u" * 1000 not in page
     assert "y" * 5000 not in page
@@ -101,3 +102,12 @@ def test_the_name_of_a_key_that_was_just_made_and_on_the_connect_page(admin: Cli
 
     assert_harmless(made.content.decode())
     assert_harmless(admin.get(url("connect")).content.decode())
+
+
+def test_a_key_with_a_name_that_cannot_be_seen_is_refused(admin: Client):
+    values = {"name": "\u3164\u2800", "user": get_user_model().objects.get().pk}
+
+    page = admin.post(reverse("admin:django_mcp_apikey_add"), values).content.decode()
+
+    assert "Nothing of this name can be seen" in page
+    assert not APIKey.objects.exists()

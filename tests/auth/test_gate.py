@@ -70,19 +70,38 @@ def server_with(*authenticators: Any, **options: Any) -> MCPServer:
 def test_a_server_that_says_nothing_lets_nobody_in():
     """R89, SEC-05"""
     for headers in ({}, bearer("good")):
-        reply = refuse(MCPServer("silent"), headers)
-
-        assert reply.status == 403
-        assert reply.body is not None
-        assert "public=True" in json.loads(reply.body)["error"]["message"]
+        assert refuse(MCPServer("silent"), headers).status == 403
 
 
-@override_settings(DJANGO_MCP={})
-def test_the_default_server_names_its_settings():
+@pytest.mark.parametrize("name", [None, "silent"])
+def test_a_closed_server_tells_strangers_nothing_about_settings(
+    name: str | None, settings: Any, caplog: pytest.LogCaptureFixture
+):
+    settings.DJANGO_MCP = {}
+    server = default_server if name is None else MCPServer(name)
+    remedy = "DJANGO_MCP['PUBLIC']" if name is None else "public=True"
+
+    message = json.loads(refuse(server).body or b"")["error"]["message"]
+
+    assert message == "This server is closed."
+    assert remedy in caplog.text
+
+
+@override_settings(DJANGO_MCP={}, DEBUG=True)
+def test_a_closed_server_tells_a_developer_how_to_open_it():
     reply = refuse(default_server)
 
     assert reply.status == 403
     assert b"DJANGO_MCP['PUBLIC']" in (reply.body or b"")
+
+
+def test_a_closed_server_logs_its_remedy_once_in_a_while(caplog: pytest.LogCaptureFixture):
+    server = MCPServer("silent")
+
+    for _ in range(5):
+        refuse(server)
+
+    assert caplog.text.count("public=True") == 1
 
 
 def test_a_public_server_asks_nothing():

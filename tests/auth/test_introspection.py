@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from django_mcp import MCPServer
-from django_mcp.auth import IntrospectionAuthenticator, Principal
+from django_mcp.auth import IntrospectionAuthenticator, JWTAuthenticator, Principal
 from django_mcp.auth.recheck import recheck
 from tests.auth.asking import (
+    LIMIT_S,
     admit,
     arecheck_until,
     bearer,
     challenges_of,
+    exchange_with,
     recheck_until,
     refuse,
 )
@@ -237,3 +240,144 @@ def test_without_asking_again_what_stays_open_ends_when_the_token_says(
     assert async_to_sync(recheck)(principals.values()) == {principals["opaque"]}
     assert len(issuer.forms) == asked
     assert refuse(server, bearer("endless")).status == 401
+
+
+# -- many junk tokens
+
+
+def admit_all(server: MCPServer, tokens: Iterable[str], address: str) -> list[asyncio.Task[Any]]:
+    """Present tokens at the same time, from one address."""
+    found = []
+    for token in tokens:
+        exchange = exchange_with(bearer(token))
+        exchange.address = address
+        authenticate: Any = server.authenticate
+        found.append(asyncio.create_task(authenticate(exchange)))
+    return found
+
+
+async def present(server: MCPServer, token: str, address: str = "192.0.2.1") -> Any:
+    (task,) = admit_all(server, [token], address)
+    async with asyncio.timeout(LIMIT_S):
+        return await task
+
+
+def junk(number: int, name: str = "junk") -> list[str]:
+    return [f"{name}-{each}" for each in range(number)]
+
+
+def test_junk_tokens_of_one_address_do_not_delay_a_client_at_another(issuer: Issuer):
+    issuer.tokens["good"] = GOOD
+    issuer.held = set(junk(48))
+    issuer.go.clear()
+    server = server_for(issuer)
+
+    @async_to_sync
+    async def run() -> None:
+        tasks = admit_all(server, junk(48), "198.51.100.1")
+        assert await present(server, "good") is None
+        assert not any(task.done() for task in tasks)
+        issuer.go.set()
+        replies = await asyncio.gather(*tasks)
+        assert {reply.status for reply in replies} <= {401, 503}
+
+    run()
+
+
+def test_junk_tokens_of_many_addresses_do_not_delay_a_client_that_was_known(issuer: Issuer):
+    issuer.tokens["good"] = GOOD
+    issuer.held = set(junk(100))
+    server = server_for(issuer)
+
+    @async_to_sync
+    async def run() -> None:
+        assert await present(server, "good") is None
+        issuer.go.clear()
+        tasks = []
+        for number, token in enumerate(junk(100)):
+            tasks += admit_all(server, [token], f"198.51.100.{number}")
+        assert await present(server, "good") is None
+        assert not any(task.done() for task in tasks)
+        issuer.go.set()
+        await asyncio.gather(*tasks)
+
+    run()
+
+
+def test_too_many_junk_tokens_are_refused_at_once_with_when_to_come_back(issuer: Issuer):
+    issuer.go.clear()
+    server = server_for(issuer)
+
+    @async_to_sync
+    async def run() -> None:
+        tasks = admit_all(server, junk(60), "198.51.100.1")
+        done, waiting = await asyncio.wait(
+            tasks, timeout=LIMIT_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        assert {task.result().status for task in done} == {503}
+        assert {dict(task.result().headers)[b"retry-after"] for task in done} == {b"2"}
+        assert b"try again" in next(iter(done)).result().body
+        issuer.go.set()
+        await asyncio.gather(*waiting)
+
+    run()
+
+
+def test_the_keys_of_an_issuer_are_had_while_junk_tokens_wait(issuer: Issuer):
+    issuer.held = set(junk(20))
+    issuer.go.clear()
+    server = server_for(issuer)
+    with running_issuer() as other:
+        keys = JWTAuthenticator(issuer=other.url, audience=AUDIENCE)
+        signed = MCPServer("signed", authenticators=[keys])
+
+        @async_to_sync
+        async def run() -> None:
+            tasks = []
+            for number, token in enumerate(junk(20)):
+                tasks += admit_all(server, [token], f"198.51.100.{number}")
+            assert await present(signed, other.sign()) is None
+            assert not any(task.done() for task in tasks)
+            issuer.go.set()
+            await asyncio.gather(*tasks)
+
+        run()
+
+
+def test_a_token_is_asked_about_once_at_a_time(issuer: Issuer):
+    issuer.tokens["good"] = GOOD
+    issuer.go.clear()
+    server = server_for(issuer)
+
+    @async_to_sync
+    async def run() -> None:
+        tasks = admit_all(server, ["good"] * 20, "192.0.2.1")
+        await asyncio.to_thread(issuer.came.wait, LIMIT_S)
+        tasks[0].cancel()
+        issuer.go.set()
+        assert await asyncio.gather(*tasks[1:]) == [None] * 19
+
+    run()
+    assert issuer.asked == {"/introspect": 1}
+
+
+def test_an_inactive_token_is_not_asked_about_again_for_a_while(issuer: Issuer):
+    server = server_for(issuer)
+
+    for _ in range(5):
+        assert refuse(server, bearer("junk")).status == 401
+    assert issuer.asked["/introspect"] == 1
+    fresh = server_for(issuer, inactive_cache_s=0)
+    for _ in range(5):
+        assert refuse(fresh, bearer("junk")).status == 401
+    assert issuer.asked["/introspect"] == 6
+
+
+def test_an_issuer_that_does_not_answer_makes_no_token_inactive(issuer: Issuer):
+    issuer.tokens["good"] = GOOD
+    server = server_for(issuer)
+    issuer.status = 500
+    assert refuse(server, bearer("good")).status == 503
+    issuer.status = 200
+
+    assert admit(server, bearer("good"))

@@ -212,7 +212,9 @@ def test_a_key_for_encryption_signs_nothing(issuer: Issuer):
 
 
 def test_a_token_without_key_id_is_tried_with_every_key(issuer: Issuer):
-    token = jwt.encode(issuer.claims(), PRIVATE["rsa"], algorithm="RS256")
+    token = jwt.encode(
+        issuer.claims(), PRIVATE["rsa"], algorithm="RS256", headers={"typ": "at+jwt"}
+    )
 
     assert admit(server_for(issuer), bearer(token))
 
@@ -246,6 +248,96 @@ def test_tokens_of_several_issuers_are_told_apart():
         )
 
         assert admit(server, bearer(one.sign())).key != admit(server, bearer(two.sign())).key
+
+
+# -- the type of a token
+
+ABSENT: Any = {"typ": None}
+
+
+@pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "Application/At+Jwt"])
+def test_an_access_token_may_name_its_type_in_every_form_of_rfc_9068(issuer: Issuer, typ: str):
+    token = issuer.sign(headers={"typ": typ})
+
+    assert admit(server_for(issuer), bearer(token))
+    assert admit(server_for(issuer, token_types=["at+jwt"]), bearer(token))
+
+
+def test_a_token_without_a_type_is_accepted_unless_the_types_say_otherwise(issuer: Issuer):
+    token = issuer.sign(headers=ABSENT)
+
+    assert "typ" not in jwt.get_unverified_header(token)
+    assert admit(server_for(issuer), bearer(token))
+    assert refuse(server_for(issuer, token_types=["at+jwt"]), bearer(token)).status == 401
+
+
+@pytest.mark.parametrize(
+    "typ",
+    ["JWT", "dpop+jwt", "logout+jwt", "at+jwt ", "at", "application/", "", 7, ["at+jwt"], {}, True],
+    ids=str,
+)
+def test_a_token_of_another_type_is_not_taken_for_an_access_token(issuer: Issuer, typ: Any):
+    claims = issuer.claims()
+    token = with_header(issuer, {"alg": "RS256", "kid": "rsa", "typ": typ}, claims)
+
+    reply = refuse(server_for(issuer), bearer(token))
+
+    assert reply.status == 401
+    assert 'error="invalid_token"' in challenges_of(reply)[0]
+
+
+def test_the_types_of_an_issuer_that_differs_can_be_set(issuer: Issuer):
+    token = issuer.sign(headers={"typ": "JWT"})
+
+    for types in (["JWT"], ["at+jwt", "jwt"], ["application/jwt"]):
+        assert admit(server_for(issuer, token_types=types), bearer(token))
+    access_token = issuer.sign(headers={"typ": "at+jwt"})
+    assert refuse(server_for(issuer, token_types=["JWT"]), bearer(access_token)).status == 401
+
+
+def test_the_log_says_how_to_accept_a_type_and_the_client_is_not_told(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+):
+    server = server_for(issuer)
+
+    token = issuer.sign(headers={"typ": "JWT" + "x" * 500})
+
+    replies = [refuse(server, bearer(token)) for _ in range(3)]
+
+    assert all(b"token_types" not in (reply.body or b"") for reply in replies)
+    assert caplog.text.count("token_types") == 1
+    assert "x" * 100 not in caplog.text
+
+
+def test_a_stranger_cannot_suggest_a_type_in_the_log(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture
+):
+    refuse(server_for(issuer), bearer(issuer.sign("stranger", headers={"typ": "evil"})))
+
+    assert "evil" not in caplog.text
+
+
+@pytest.mark.parametrize("crit", [[], [""], None, "", 0, {}, ["exp"]], ids=str)
+def test_a_token_with_critical_extensions_is_refused_however_they_are_written(
+    issuer: Issuer, crit: Any
+):
+    header = {"alg": "RS256", "kid": "rsa", "typ": "at+jwt", "crit": crit}
+    token = with_header(issuer, header, issuer.claims())
+
+    assert refuse(server_for(issuer), bearer(token)).status == 401
+
+
+@pytest.mark.parametrize("types", [[], "JWT", [7], [""]], ids=str)
+def test_the_types_are_a_list_of_names(types: Any):
+    with pytest.raises((TypeError, ValueError), match="token_types must"):
+        JWTAuthenticator(issuer="https://i.example", audience="a", token_types=types)
+
+
+def with_header(issuer: Issuer, header: dict[str, Any], claims: dict[str, Any]) -> str:
+    """Return a token with a valid signature over a header that PyJWT would not write."""
+    head = unsigned(header, claims).rsplit(".", 1)[0]
+    signature = jwt.get_algorithm_by_name("RS256").sign(head.encode(), PRIVATE["rsa"])
+    return f"{head}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
 
 
 # -- keys are fetched once

@@ -187,9 +187,10 @@ class Heard(LocalBus):
     def __init__(self, told: asyncio.Queue[Any]) -> None:
         self._told = told
 
-    async def send(self, message: Any) -> None:
-        if message["kind"] == "keys":
-            await self._told.put(message)
+    async def send(self, *messages: Any) -> None:
+        for message in messages:
+            if message["kind"] == "keys":
+                await self._told.put(message)
 
 
 async def test_one_of_a_users_credentials_ends_alone() -> None:
@@ -403,7 +404,9 @@ async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
 
 @REVISIONS
 async def test_streams_are_counted_by_principal(revision: str) -> None:
-    server = MCPServer("capped", authenticators=[APIKeyAuthenticator()], max_streams_each=1)
+    server = MCPServer(
+        "capped", authenticators=[APIKeyAuthenticator()], max_streams_per_principal=1
+    )
     server.tool(name="t")(lambda: "")
     _, _, anns = await issue("ann")
     _, _, bobs = await issue("bob")
@@ -421,7 +424,7 @@ async def test_streams_are_counted_by_principal(revision: str) -> None:
 
 
 async def test_sessions_are_counted_by_principal() -> None:
-    server = MCPServer("capped", public=True, max_sessions_each=1)
+    server = MCPServer("capped", public=True, max_sessions_per_principal=1)
     server.tool(name="t")(lambda: "")
     ann, bob = (Principal(key=f"named:{name}", user=User(username=name)) for name in "ab")
     first, second, other = (WireClient(server, R4, principal=each) for each in (ann, ann, bob))

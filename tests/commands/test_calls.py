@@ -50,7 +50,7 @@ def server() -> MCPServer:
         """Ask for a yes, a visit, the model and the roots."""
         found = [ctx.elicit("Go on?", {"type": "object"}).action]
         found.append(ctx.elicit_url("Please pay.", "https://example.com/pay").action)
-        found.append(str(ctx.sample("Say hi", max_tokens=5)["content"]["text"]))
+        found.append(ctx.sample("Say hi", max_tokens=5).text)
         found.append(str(ctx.list_roots()[0]["uri"]))
         return " ".join(found)
 

@@ -23,6 +23,7 @@ from django_mcp.models import (
     Stream,
     StreamEvent,
     Subscription,
+    Task,
     UsedState,
     Worker,
 )
@@ -46,6 +47,7 @@ MODELS = (
     Stream,
     StreamEvent,
     PendingAnswer,
+    Task,
 )
 
 

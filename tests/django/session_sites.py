@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import ANONYMOUS, Exchange
@@ -61,13 +62,21 @@ class Site:
             if done is not None:
                 await done
 
-    async def open(self, principal: Any = ANONYMOUS, **settled: Any) -> tuple[str, Session]:
+    async def open(
+        self, principal: Any = ANONYMOUS, *, address: str | None = None, **settled: Any
+    ) -> tuple[str, Session]:
+        token, session = await self.try_to_open(principal, address, **settled)
+        assert isinstance(token, str)
+        return token, session
+
+    async def try_to_open(
+        self, principal: Any = ANONYMOUS, address: str | None = None, **settled: Any
+    ) -> tuple[str | Refusal, Session]:
         session = Session.of(
             new_key(), "shop", principal.key, ConnectionState(revision=R4, **settled)
         )
-        token = await self.store.open(session, Exchange(principal=principal))
-        assert isinstance(token, str)
-        return token, session
+        exchange = Exchange(principal=principal, address=address)
+        return await self.store.open(session, exchange), session
 
 
 class Time:

@@ -96,6 +96,6 @@ def test_a_module_that_cannot_be_imported_stops_the_start(tmp_path: Path, module
 
 
 def test_a_wrong_setting_does_not_keep_the_checks_from_telling(tmp_path: Path):
-    done = start(tmp_path, GOOD, options='{"PAGE_SIZE": 0}')
+    done = start(tmp_path, GOOD, options='{"PAGE_SIZE": -1}')
 
     assert (done.stdout, done.stderr) == ("sell\n", "")

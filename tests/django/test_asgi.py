@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from channels.routing import URLRouter
+from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.http import HttpResponse
@@ -124,11 +124,64 @@ async def test_everything_else_is_the_sites(site: Site, path: str):
 
 @pytest.mark.parametrize("kind", ["lifespan", "websocket"])
 async def test_other_kinds_of_scope_are_the_sites(site: Site, kind: str):
-    scope = {"type": kind, "path": "/mcp"}
+    scope = {"type": kind, "path": "/page"}
 
     await django_mcp_application(site)(scope, None, None)
 
     assert site.scopes == [scope]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/elsewhere"])
+@pytest.mark.parametrize("has_router", [False, True])
+async def test_a_websocket_is_refused_where_the_site_takes_none(path: str, has_router: bool):
+    django: Any = ASGIHandler()
+    application: Any = ProtocolTypeRouter({"http": django}) if has_router else django
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await django_mcp_application(application)({"type": "websocket", "path": path}, receive, send)
+
+    # Before it is accepted: servers answer 403.
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def upgrade(application: Any, path: str) -> list[dict[str, Any]]:
+    """Return what an application sends to a client that asks for a WebSocket."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await application({"type": "websocket", "path": path}, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/page"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: django_mcp_application(ASGIHandler()),
+        lambda: django_mcp_application(ProtocolTypeRouter({"http": ASGIHandler()})),
+        lambda: standalone_application(server),
+    ],
+    ids=["django", "channels", "alone"],
+)
+async def test_a_websocket_that_nobody_serves_is_refused_without_an_error(make: Any, path: str):
+    assert await upgrade(make(), path) == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_a_websocket_to_an_endpoint_is_refused_where_the_site_has_websockets(site: Site):
+    sent = await upgrade(django_mcp_application(site), "/mcp")
+
+    assert (sent, site.scopes) == ([{"type": "websocket.close", "code": 1008}], [])
 
 
 async def test_the_urlconf_is_read_again_when_it_changes(site: Site):

@@ -69,7 +69,7 @@ def test_every_check_stands_in_the_reference():
 @pytest.mark.parametrize(
     ("settings", "id", "hint"),
     [
-        ({"DJANGO_MCP": {"PAGE_SIZE": 0}}, "E001", "above 0"),
+        ({"DJANGO_MCP": {"PAGE_SIZE": -1}}, "E001", "0 or more"),
         ({"DJANGO_MCP": {"NAME": "", "MODE": 1, "MIDDLEWARE": 3}}, "E001", "must be"),
         ({"DJANGO_MCP": []}, "E001", "DJANGO_MCP = {...}"),
         ({"DJANGO_MCP": {"PAGE_SIZES": 1}}, "E002", "PAGE_SIZE"),

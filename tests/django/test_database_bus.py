@@ -10,8 +10,9 @@ from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
-from django_mcp.protocol.json import decode
+from django_mcp.push.bus import unpack
 from django_mcp.push.database_bus import LATE_S, DatabaseBus
+from django_mcp.server.outage import OutageLog
 from tests.django.session_sites import ToFirst
 
 
@@ -26,14 +27,14 @@ class CountingRouter(ToFirst):
 
 def numbers() -> list[int]:
     rows = BusMessage._default_manager.order_by("pk").values_list("body", flat=True)
-    return [decode(body.encode())["number"] for body in rows]
+    return [message["number"] for body in rows for message in unpack(body)]
 
 
 @pytest.mark.usefixtures("databases")
 async def test_what_is_said_at_once_is_written_together_and_in_order():
     router = CountingRouter()
     with override_settings(DATABASE_ROUTERS=[router], DJANGO_MCP={}):
-        bus = DatabaseBus(lambda: False)
+        bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)
 
         await asyncio.gather(*(bus.send({"kind": "x", "number": n}) for n in range(100)))
@@ -50,7 +51,7 @@ async def test_what_is_said_at_once_is_written_together_and_in_order():
 @pytest.mark.usefixtures("databases")
 async def test_one_that_is_cancelled_takes_no_other_along():
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
-        bus = DatabaseBus(lambda: False)
+        bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)
         sending = [asyncio.create_task(bus.send({"kind": "x", "number": n})) for n in range(10)]
         await asyncio.sleep(0)
@@ -67,7 +68,7 @@ async def test_one_that_is_cancelled_takes_no_other_along():
 async def test_who_has_a_loop_of_its_own_is_heard_as_well():
     """As a request has under WSGI, or a queue's worker: beside others, and for one message only."""
     with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
-        bus = DatabaseBus(lambda: False)
+        bus = DatabaseBus(lambda: False, OutageLog("test"))
         bus.start(lambda _message: None)
 
         def say(number: int) -> None:
@@ -103,7 +104,7 @@ async def test_more_than_one_reading_holds_is_read_at_once_and_what_comes_late_o
                 for n in numbers
             )
 
-        bus = DatabaseBus(lambda: True)
+        bus = DatabaseBus(lambda: True, OutageLog("test"))
         bus.start(receive)
         # So that it knows where to begin.
         await run_in_pool(lambda: write(range(1), 100))

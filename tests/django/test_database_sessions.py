@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from django.db import transaction
@@ -13,15 +15,16 @@ from django.test import override_settings
 
 from django_mcp.handlers.connections import run_with_connections
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
 from django_mcp.server.hub import Hub
 from django_mcp.server.interfaces import AnswerBox
 from django_mcp.server.sessions import Closing
+from django_mcp.server.subscription_limits import MAX_URIS
 from django_mcp.sessions.answers import DatabaseAnswers
 from django_mcp.sessions.closing import close_sessions
-from django_mcp.sessions.pruning import prune_some
-from django_mcp.sessions.rows import MAX_SUBSCRIPTIONS
+from django_mcp.sessions.pruning import prune_all
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
 from tests.django.session_sites import R4, Principal, Time, ToFirst, site
@@ -170,7 +173,7 @@ async def test_a_session_is_told_to_be_over_when_that_is_committed_and_not_befor
 async def test_who_is_in_use_elsewhere_is_not_evicted(clock: Time, databases: str):
     if databases == "sqlite":
         pytest.skip("SQLite has one writer at a time, and nothing that is locked by itself")
-    here = site("database", clock, max_sessions_each=1)
+    here = site("database", clock, max_sessions_per_principal=1)
     token, session = await here.open(Principal("user:1"))
     used, done = threading.Event(), threading.Event()
 
@@ -240,13 +243,29 @@ async def test_there_is_one_object_while_anybody_holds_it(
 
 async def test_a_process_keeps_a_bounded_number(clock: Time, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 20)
-    here = site("database", clock, max_sessions=50)
+    here = site("database", clock, max_sessions=50, anonymous_share=1)
 
     for _ in range(120):
         await here.open()
 
     assert len(here.hub.sessions) <= 21
     assert await run_in_pool(Row.objects.count) == 50
+
+
+async def test_a_process_caches_sessions_within_a_number_of_bytes(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED_BYTES", 50_000)
+    here = site("database", clock)
+    large = {"experimental": {"x": "y" * 8000}}
+
+    tokens = [(await here.open(client_capabilities=large))[0] for _ in range(20)]
+
+    assert 1 <= len(here.hub.sessions) <= 5
+    assert here.store.peek(tokens[-1]) is not None
+    for token in tokens:
+        assert await here.store.find(token) is not None
+    assert 1 <= len(here.hub.sessions) <= 5
 
 
 async def test_what_has_expired_is_removed(clock: Time):
@@ -256,10 +275,35 @@ async def test_what_has_expired_is_removed(clock: Time):
     token, _ = await here.open()
     clock.now_s += 111
 
-    await run_in_pool(lambda: prune_some("shop", clock.now_s, 100))
+    await run_in_pool(lambda: prune_all("shop", clock.now_s, 100))
 
     assert await run_in_pool(Row.objects.count) == 1
     assert await here.store.find(token) is None
+
+
+async def test_more_than_one_batch_of_what_has_expired_is_removed(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    """So that the rows that clients cause cannot come faster than they are deleted."""
+    monkeypatch.setattr("django_mcp.sessions.pruning.AT_ONCE", 2)
+    here = site("database", clock, session_idle_s=1000)
+    sessions = [(await here.open())[1] for _ in range(5)]
+    for number in range(5):
+        await DatabaseAnswers().expect(sessions[0], f"ask-{number}", -100)
+    old = datetime.now(UTC) - timedelta(hours=1)
+    stream, session_id = uuid4(), sessions[0].key
+    events = [
+        StreamEvent(stream_id=stream, session_id=session_id, number=number, size=2, created_at=old)
+        for number in range(1, 6)
+    ]
+    await run_in_pool(lambda: StreamEvent.objects.bulk_create(events))
+
+    await run_in_pool(lambda: prune_all("shop", clock.now_s, 1000))
+    assert await run_in_pool(PendingAnswer.objects.count) == 0
+    assert await run_in_pool(StreamEvent.objects.count) == 0
+    await run_in_pool(lambda: prune_all("shop", clock.now_s + 1100, 1000))
+
+    assert await run_in_pool(Row.objects.count) == 0
 
 
 async def test_use_is_written_down_once_a_minute(clock: Time):
@@ -280,17 +324,36 @@ async def test_use_is_written_down_once_a_minute(clock: Time):
     assert await seen_s() == opened_s + 60
 
 
-async def test_so_many_resources_are_subscribed_to(clock: Time, monkeypatch: pytest.MonkeyPatch):
-    assert MAX_SUBSCRIPTIONS == 1000
-    monkeypatch.setattr("django_mcp.sessions.rows.MAX_SUBSCRIPTIONS", 2)
-    here = site("database", clock)
+async def test_so_many_resources_are_subscribed_to(
+    kind: str, clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    assert MAX_URIS == 1000
+    monkeypatch.setattr("django_mcp.server.subscription_limits.MAX_URIS", 2)
+    here = site(kind, clock)
     _, session = await here.open()
     for uri in ("a:1", "a:2", "a:2"):
         assert await here.store.subscribe(session, uri) is None
 
-    for uri in ("a:3", "a:\0", "a:" + "x" * 5000):
+    for uri in ("a:3", "a:" + "x" * 5000):
         assert isinstance(await here.store.subscribe(session, uri), Refusal)
     assert session.subscriptions == {"a:1", "a:2"}
+
+
+async def test_a_session_is_subscribed_to_a_bounded_number_of_bytes(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+    uris = [f"a:{number}:{'x' * 4000}" for number in range(70)]
+
+    refused = [uri for uri in uris if await here.store.subscribe(session, uri) is not None]
+
+    assert refused == uris[-5:]
+
+
+async def test_a_uri_that_no_database_takes_is_refused(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+
+    assert isinstance(await here.store.subscribe(session, "a:\0"), Refusal)
 
 
 # -- answers

@@ -15,6 +15,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import translation
 from django.utils.translation import gettext_lazy
 
+from django_mcp.context import Context
 from django_mcp.handlers.exceptions import DjangoExceptions
 from django_mcp.server.interfaces import FailureKind
 from django_mcp.servers import MCPServer
@@ -100,3 +101,23 @@ async def test_tools_end_in_errors_that_differ():
         "sku: Enter a valid “slug” consisting of letters, numbers, underscores or hyphens.",
         "name: This field cannot be blank.",
     }
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_function_that_is_told_of_an_error_writes_to_the_database():
+    server = MCPServer("failing", public=True)
+
+    @server.tool
+    def fail() -> str:
+        Product.objects.create(sku="half", name="Half", price=1, stock=1)
+        raise ZeroDivisionError
+
+    @server.on_error
+    def note(error: BaseException, ctx: Context, reference: str | None) -> None:
+        Product.objects.create(sku=reference or "", name=repr(error), price=1, stock=1)
+
+    answer = await WireClient(server, R5).result("tools/call", {"name": "fail"})
+
+    (noted,) = [product async for product in Product.objects.all()]
+    assert noted.name == "ZeroDivisionError()"
+    assert noted.sku in answer["content"][0]["text"]

@@ -44,6 +44,9 @@ NAMES = (
 )
 
 
+NONE_SETTLED = "tasks of processes that are gone: 0 settled"
+
+
 def make_session(server: str, seen: timedelta, age: timedelta = timedelta(days=1)) -> Session:
     now = timezone.now()
     session = Session.objects.create(
@@ -101,7 +104,7 @@ def make_all() -> None:
 
 
 def _value(model: Any) -> dict[str, Any]:
-    return {"value": b""} if model is KeptState else {}
+    return {"value": b"", "size": 0} if model is KeptState else {}
 
 
 def prune(*options: str) -> list[str]:
@@ -114,7 +117,7 @@ def prune(*options: str) -> list[str]:
 def test_what_is_over_is_deleted():
     make_all()
 
-    assert prune() == [f"{name}: 2 deleted" for name in NAMES]
+    assert prune() == [*(f"{name}: 2 deleted" for name in NAMES), NONE_SETTLED]
 
     left: tuple[type[Model], ...] = (Session, SessionItem, Subscription, PendingAnswer, StreamEvent)
     left += (
@@ -129,16 +132,43 @@ def test_what_is_over_is_deleted():
         Task,
     )
     assert [model._default_manager.count() for model in left] == [1] * len(left)
-    assert prune() == [f"{name}: 0 deleted" for name in NAMES]
+    assert prune() == [*(f"{name}: 0 deleted" for name in NAMES), NONE_SETTLED]
 
 
 @pytest.mark.django_db
 def test_a_dry_run_says_so_and_deletes_nothing():
     make_all()
 
-    expected = [f"{name}: 2 would be deleted" for name in NAMES]
+    settled = "tasks of processes that are gone: 0 would be settled"
+    expected = [*(f"{name}: 2 would be deleted" for name in NAMES), settled]
     assert prune("--dry-run") == expected
     assert prune("--dry-run") == expected
+
+
+@pytest.mark.django_db
+def test_a_task_of_a_process_that_is_gone_ends():
+    now = timezone.now()
+    Task.objects.create(
+        id="lapsed",
+        server="example-shop",
+        tool="gone",
+        revision="2026-07-28",
+        call={},
+        rounds={},
+        status="working",
+        run="x",
+        leased_until=now - timedelta(minutes=1),
+        created_at=now,
+        updated_at=now,
+        expires_at=now + timedelta(hours=1),
+        ttl_ms=1,
+        poll_ms=1,
+    )
+
+    assert prune("--dry-run")[-1] == "tasks of processes that are gone: 1 would be settled"
+    assert prune()[-1] == "tasks of processes that are gone: 1 settled"
+
+    assert Task.objects.get().status == "failed"
 
 
 @pytest.mark.django_db

@@ -23,14 +23,20 @@ from django_mcp.management.shell.base import find_server
 from django_mcp.protocol.json import decode, encode
 from django_mcp.servers import MCPServer, default_server
 from tests.sites import free_port
-from tests.wire import R5, headers_for, message
+from tests.wire import R1, R5, headers_for, message
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 30.0
 
 
 @contextmanager
-def serving(server: str, folder: Path, *, hides: str = "") -> Iterator[tuple[int, Path]]:
+def serving(
+    server: str,
+    folder: Path,
+    *options: str,
+    hides: str = "",
+    settings: str = "tests.settings",
+) -> Iterator[tuple[int, Path]]:
     """Run the command while the block lasts, without the packages named in `hides`."""
     if hides:
         (folder / "sitecustomize.py").write_text(
@@ -41,6 +47,7 @@ def serving(server: str, folder: Path, *, hides: str = "") -> Iterator[tuple[int
         )
     port = free_port()
     command = [sys.executable, "-m", "django", "mcp_serve", "--server", server, "--port", str(port)]
+    command += options
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -48,7 +55,7 @@ def serving(server: str, folder: Path, *, hides: str = "") -> Iterator[tuple[int
             cwd=ROOT,
             env={
                 **os.environ,
-                "DJANGO_SETTINGS_MODULE": "tests.settings",
+                "DJANGO_SETTINGS_MODULE": settings,
                 "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
             },
             stdout=output,
@@ -74,9 +81,9 @@ def wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path
     pytest.fail(f"nothing listens: {log.read_text()}")
 
 
-def ask(port: int, method: str, path: str) -> tuple[int, bytes]:
+def ask(port: int, method: str, path: str, host: str = "127.0.0.1") -> tuple[int, bytes]:
     request = message("tools/list", revision=R5)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+    connection = http.client.HTTPConnection(host, port, timeout=LIMIT_S)
     body = encode(request) if method == "POST" else None
     connection.request(method, path, body, headers_for(request, R5) if body else {})
     response = connection.getresponse()
@@ -102,6 +109,51 @@ def test_one_server_is_served_alone(tmp_path: Path, hides: str):
     assert health == (200, b'{"status":"ok"}')
     assert others == {404}
     assert f"MCP server 'shop-staff' at http://127.0.0.1:{port}/mcp" in log.read_text()
+
+
+@pytest.mark.parametrize("hides", ["", "uvicorn"], ids=["uvicorn", "daphne"])
+def test_one_server_listens_on_several_addresses(tmp_path: Path, hides: str):
+    hosts = ("127.0.0.1", "127.0.0.2")
+    options = [part for host in hosts for part in ("--host", host)]
+    with serving("shop-staff", tmp_path, *options, hides=hides) as (port, log):
+        found = [ask(port, "GET", "/mcp/health", host)[0] for host in hosts]
+
+    assert found == [200, 200]
+    urls = ", ".join(f"http://{host}:{port}/mcp" for host in hosts)
+    assert f"MCP server 'shop-staff' at {urls}" in log.read_text()
+
+
+def test_an_address_that_is_taken_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"Cannot listen on 127.0.0.1:{port}"):
+            call_command("mcp_serve", port=port)
+
+
+def test_http_sse_is_served_alone_where_it_is_on(tmp_path: Path):
+    (tmp_path / "legacy_settings.py").write_text(
+        "from tests.settings import *\nDJANGO_MCP = {**DJANGO_MCP, 'LEGACY_SSE': True}\n"
+    )
+    with serving("shop-staff", tmp_path, settings="legacy_settings") as (port, _):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        connection.request("GET", "/sse", headers={"accept": "text/event-stream"})
+        stream = connection.getresponse()
+        opened = (stream.readline(), stream.readline())
+        messages = opened[1].removeprefix(b"data: ").strip().decode()
+        stream.readline()
+        posting = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}
+        body = encode(message("initialize", hello, revision=R1))
+        posting.request("POST", messages, body, {"content-type": "application/json"})
+        status = posting.getresponse().status
+        told = next(line for line in stream if line.startswith(b"data: "))
+        posting.close()
+        connection.close()
+
+    assert opened[0].strip() == b"event: endpoint"
+    assert messages.startswith("/messages?")
+    assert status == 202
+    assert decode(told.removeprefix(b"data: "))["result"]["protocolVersion"] == "2024-11-05"
 
 
 def test_the_default_server_needs_no_name():

@@ -60,17 +60,13 @@ def brief_turns() -> Iterator[None]:
 
 
 async def test_threads_that_compute_hold_nobody_up_for_ever(brief_turns: None):
-    """More than that take part whatever the load would not help; one that waits long gets a thread.
-
-    Also when it comes just as the one thread that is not held up, which is one too many, goes.
-    """
-    pool, is_over = LoopPool(pools.FEW + 1, "t"), threading.Event()
+    pool, is_over = LoopPool(7, "t"), threading.Event()
 
     def compute() -> None:
         while not is_over.is_set():
             pass
 
-    computing = [asyncio.ensure_future(run(pool, compute)) for _ in range(pools.FEW)]
+    computing = [asyncio.ensure_future(run(pool, compute)) for _ in range(6)]
     try:
         for number in range(20):
             async with asyncio.timeout(LIMIT_S):

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client, override_settings
 from django.urls import include, path, reverse
 
@@ -89,12 +90,30 @@ def test_an_unknown_option_is_refused_at_once():
 
 @pytest.mark.parametrize(
     "options",
-    [{"page_size": 0}, {"call_timeout_s": "5"}, {"icons": ["x"]}, {"revisions": ["next"]}],
+    [
+        {"page_size": -1},
+        {"mode": "x"},
+        {"call_timeout_s": "5"},
+        {"icons": ["x"]},
+        {"revisions": ["next"]},
+    ],
     ids=str,
 )
 def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]):
     with pytest.raises(ValueError, match="It must be"):
         MCPServer("staff", **options)
+
+
+@override_settings(DJANGO_MCP={"PAGE_SIZE": 0})
+def test_a_setting_of_0_puts_each_list_on_one_page():
+    server = MCPServer("unpaged", public=True)
+    for number in range(1001):
+        server.register_tool(lambda: "", name=f"t{number}", description="A tool.")
+
+    listed: Any = async_to_sync(server.handle)(message("tools/list", revision=R5))
+
+    assert len(listed["result"]["tools"]) == 1001
+    assert "nextCursor" not in listed["result"]
 
 
 # -- seals

@@ -9,6 +9,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.protocol.errors import Refusal
 from django_mcp.server.memory_state import new_key
 from django_mcp.server.sessions import Closing
 from django_mcp.sessions.writer import flush_sessions
@@ -74,7 +75,7 @@ async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
 
 
 async def test_each_end_of_a_session_is_told_of_once(kind: str, clock: Time):
-    here = site(kind, clock, session_idle_s=100, max_sessions_each=1)
+    here = site(kind, clock, session_idle_s=100, max_sessions_per_principal=1)
     ended, evicted, expired = [(await here.open(Principal(name))) for name in "abc"]
     await here.store.end(ended[1].key, Closing.CLIENT)
     await here.store.end(ended[1].key, Closing.SITE)
@@ -161,7 +162,7 @@ async def test_a_session_ends_at_its_age_however_busy(kind: str, clock: Time):
 
 
 async def test_the_one_idle_for_longest_makes_room(kind: str, clock: Time):
-    here = site(kind, clock, max_sessions=3)
+    here = site(kind, clock, max_sessions=3, anonymous_share=1)
     opened = []
     for _ in range(3):
         opened.append((await here.open())[0])
@@ -176,9 +177,9 @@ async def test_the_one_idle_for_longest_makes_room(kind: str, clock: Time):
 
 
 async def test_a_principal_crowds_out_nobody_else(kind: str, clock: Time):
-    here = site(kind, clock, max_sessions_each=2)
+    here = site(kind, clock, max_sessions_per_principal=2)
     other, _ = await here.open(Principal("user:2"))
-    nobodys = [(await here.open())[0] for _ in range(3)]
+    nobodys = [(await here.open(address=f"192.0.2.{at}"))[0] for at in range(3)]
     own = []
     for _ in range(4):
         clock.now_s += 100
@@ -188,6 +189,78 @@ async def test_a_principal_crowds_out_nobody_else(kind: str, clock: Time):
     assert found == [False, False, True, True]
     for token in (other, *nobodys):
         assert await here.store.find(token) is not None
+
+
+async def test_an_anonymous_address_crowds_out_nobody_else(kind: str, clock: Time):
+    here = site(kind, clock, max_sessions_per_principal=2)
+    other, _ = await here.open(address="192.0.2.7")
+    known, _ = await here.open(Principal("user:1"), address="192.0.2.1")
+    own = []
+    # A caller with IPv6 has a whole network of addresses.
+    for address in ("2001:db8::1", "2001:db8::2", "2001:db8::3"):
+        clock.now_s += 100
+        own.append((await here.open(address=address))[0])
+
+    assert [await here.store.find(token) is not None for token in own] == [False, True, True]
+    for token in (other, known):
+        assert await here.store.find(token) is not None
+
+
+async def test_anonymous_sessions_never_replace_those_of_authenticated_users(
+    kind: str, clock: Time
+):
+    here = site(kind, clock, max_sessions=6, anonymous_share=0.5)
+    users = []
+    for at in range(3):
+        users.append((await here.open(Principal(f"user:{at}")))[0])
+        clock.now_s += 100
+    for at in range(20):
+        await here.try_to_open(address=f"192.0.2.{at}")
+        clock.now_s += 100
+
+    for token in users:
+        assert await here.store.find(token) is not None
+
+
+async def test_a_share_of_the_sessions_is_kept_for_authenticated_users(kind: str, clock: Time):
+    here = site(kind, clock, max_sessions=6, anonymous_share=0.5)
+    anonymous = []
+    for at in range(6):
+        anonymous.append((await here.open(address=f"192.0.2.{at}"))[0])
+        clock.now_s += 100
+
+    found = [await here.store.find(token) is not None for token in anonymous]
+    assert found == [False, False, False, True, True, True]
+
+
+async def test_authenticated_users_replace_anonymous_sessions_first(kind: str, clock: Time):
+    here = site(kind, clock, max_sessions=4, anonymous_share=0.5)
+    first, _ = await here.open(Principal("user:0"))
+    clock.now_s += 100
+    anonymous = []
+    for at in range(2):
+        anonymous.append((await here.open(address=f"192.0.2.{at}"))[0])
+        clock.now_s += 100
+    users = [first]
+    for at in range(1, 4):
+        users.append((await here.open(Principal(f"user:{at}")))[0])
+        clock.now_s += 100
+
+    for token in users:
+        assert await here.store.find(token) is not None
+    for token in anonymous:
+        assert await here.store.find(token) is None
+
+
+async def test_an_anonymous_session_is_refused_when_only_users_are_left(kind: str, clock: Time):
+    here = site(kind, clock, max_sessions=3)
+    for at in range(3):
+        await here.open(Principal(f"user:{at}"))
+
+    refusal, _ = await here.try_to_open(address="192.0.2.1")
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.status, "MAX_SESSIONS" in refusal.message) == (503, True)
 
 
 async def test_subscriptions_come_and_go(kind: str, clock: Time):

@@ -19,6 +19,7 @@ from tests.wire import R5, WireClient
 META: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 FORM = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
 YES = {"question-1": {"action": "accept", "content": {"yes": True}}}
+QUOTA = "principal user:1"
 REFUSED = {"code": -32602, "message": "Invalid requestState"}
 
 
@@ -92,17 +93,17 @@ async def test_what_is_large_waits_in_the_database_for_any_worker():
 
 
 async def test_nothing_travels_where_nothing_may():
-    first = await ask(WireClient(make_server(inline_state_bytes=0), R5))
+    first = await ask(WireClient(make_server(state_inline_bytes=0), R5))
 
     assert await run_in_pool(counts) == (1, 0)
-    _, answer = await again(WireClient(make_server(inline_state_bytes=0), R5), first)
+    _, answer = await again(WireClient(make_server(state_inline_bytes=0), R5), first)
     assert answer["result"]["content"][0]["text"] == "10 {'yes': True}"
 
 
 async def test_what_is_kept_is_one_principals():
     """MRT-06: even for somebody who could seal a state of their own with the reference in it."""
-    server = make_server(inline_state_bytes=0)
-    reference = await server.states.keep("user:1", b"secret", server.clock() + 60)
+    server = make_server(state_inline_bytes=0)
+    reference = await server.states.keep("user:1", b"secret", server.clock() + 60, QUOTA)
 
     assert await server.states.find("user:1", reference) == b"secret"
     for owner in ("user:2", "", None):
@@ -112,7 +113,7 @@ async def test_what_is_kept_is_one_principals():
 
 async def test_every_way_in_which_a_state_is_wrong_is_refused_alike():
     """MRT-05, MRT-06, MRT-07"""
-    server = make_server(inline_state_bytes=0, single_use_state=True)
+    server = make_server(state_inline_bytes=0, state_single_use=True)
     client = WireClient(server, R5, principal=Principal("user:1"))
     first, second, third = [await ask(client) for _ in range(3)]
     assert "result" in (await again(client, first))[1]
@@ -135,8 +136,8 @@ async def test_every_way_in_which_a_state_is_wrong_is_refused_alike():
 
 async def test_a_state_is_good_once_however_many_workers_get_it_at_a_time():
     """MRT-07"""
-    first = await ask(WireClient(make_server(single_use_state=True), R5))
-    workers = [WireClient(make_server(single_use_state=True), R5) for _ in range(8)]
+    first = await ask(WireClient(make_server(state_single_use=True), R5))
+    workers = [WireClient(make_server(state_single_use=True), R5) for _ in range(8)]
 
     answers = [body for _, body in await asyncio.gather(*(again(each, first) for each in workers))]
 
@@ -154,7 +155,7 @@ async def test_a_state_may_come_twice_where_nothing_is_said():
 
 async def test_a_hundred_questions_that_nobody_answers_leave_nothing():
     """MRT-08: not in the database, though their states are good once, and no thread."""
-    client = WireClient(make_server(single_use_state=True), R5)
+    client = WireClient(make_server(state_single_use=True), R5)
     await ask(client)
     before = threading.active_count()
 
@@ -166,12 +167,12 @@ async def test_a_hundred_questions_that_nobody_answers_leave_nothing():
 
 
 async def test_what_has_expired_is_found_no_more_and_removed():
-    server = make_server(inline_state_bytes=0)
+    server = make_server(state_inline_bytes=0)
     now = server.clock()
-    gone = await server.states.keep(None, b"1", now - 1)
-    kept = await server.states.keep(None, b"2", now + 60)
-    await server.states.use("gone", now - 1)
-    await server.states.use("kept", now + 60)
+    gone = await server.states.keep(None, b"1", now - 1, QUOTA)
+    kept = await server.states.keep(None, b"2", now + 60, QUOTA)
+    await server.states.use("gone", now - 1, QUOTA)
+    await server.states.use("kept", now + 60, QUOTA)
 
     assert await server.states.find(None, gone) is None
     await run_in_pool(prune_states)
@@ -182,11 +183,87 @@ async def test_what_has_expired_is_found_no_more_and_removed():
 
 async def test_whoever_writes_removes_what_has_expired():
     first, second = make_server(), make_server()
-    await first.states.keep(None, b"1", first.clock() - 1)
+    await first.states.keep(None, b"1", first.clock() - 1, QUOTA)
 
-    await second.states.keep(None, b"2", second.clock() + 60)
+    await second.states.keep(None, b"2", second.clock() + 60, QUOTA)
 
-    assert await run_in_pool(counts) == (1, 0)
+    await until_counted(1)
+
+
+async def test_answers_to_no_question_are_not_stored_and_the_question_is_asked_again():
+    client = WireClient(make_server(state_inline_bytes=0), R5)
+    large = {"action": "accept", "content": {"x": "y" * 100_000}}
+    responses = {"question-1": large, "unasked": large}
+
+    asked = await ask(client, inputResponses=responses)
+
+    assert list(asked["inputRequests"]) == ["question-1"]
+    (size,) = await run_in_pool(lambda: list(KeptState.objects.values_list("size", flat=True)))
+    assert size < 1000
+
+
+async def test_one_caller_has_a_bounded_number_of_stored_states(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.handlers.states.MAX_OWN_ROWS", 2)
+    server = make_server(state_inline_bytes=0)
+    client, other = [WireClient(server, R5, principal=Principal(key)) for key in "ab"]
+    for _ in range(2):
+        assert "requestState" in await ask(client)
+
+    refused = await ask(client)
+
+    assert refused["isError"] is True
+    assert "STATE_TTL_S" in refused["content"][0]["text"]
+    assert "requestState" in await ask(other)
+    assert await run_in_pool(counts) == (3, 0)
+
+
+async def test_one_caller_has_a_bounded_number_of_stored_bytes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.handlers.states.MAX_OWN_BYTES", 250_000)
+    client = WireClient(make_server(), R5)
+    for _ in range(2):
+        assert "requestState" in await ask(client, 100_000)
+
+    assert (await ask(client, 100_000))["isError"] is True
+    assert await run_in_pool(counts) == (2, 0)
+
+
+async def test_anonymous_callers_leave_room_for_the_states_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("django_mcp.handlers.states.MAX_ROWS", 4)
+    server = make_server(state_inline_bytes=0)
+    anonymous, user = WireClient(server, R5), WireClient(server, R5, principal=Principal("a"))
+    assert [("requestState" in await ask(anonymous)) for _ in range(3)] == [True, True, False]
+
+    assert [("requestState" in await ask(user)) for _ in range(3)] == [True, True, False]
+
+
+async def test_one_caller_has_a_bounded_number_of_used_states(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.handlers.states.MAX_OWN_USED", 1)
+    client = WireClient(make_server(state_single_use=True), R5)
+    first, second = [await ask(client) for _ in range(2)]
+    assert "result" in (await again(client, first))[1]
+
+    status, refused = await again(client, second)
+
+    assert (status, "STATE_TTL_S" in refused["error"]["message"]) == (503, True)
+
+
+async def test_all_states_that_have_expired_are_removed_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.handlers.states.PRUNED_AT_ONCE", 2)
+    first, second = make_server(), make_server()
+    await first.states.keep(None, b"1", first.clock() + 60, QUOTA)
+    for _ in range(5):
+        await first.states.keep(None, b"1", first.clock() - 1, QUOTA)
+
+    await second.states.keep(None, b"2", second.clock() + 60, QUOTA)
+    await until_counted(2)
+
+
+async def until_counted(kept: int) -> None:
+    async with asyncio.timeout(10):
+        while await run_in_pool(counts) != (kept, 0):
+            pass
 
 
 async def test_more_than_is_kept_ends_the_call_in_words():

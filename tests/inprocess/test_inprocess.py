@@ -106,7 +106,7 @@ def add_asking_tools(server: MCPServer) -> None:
         """Have a model and the roots asked."""
         roots = await ctx.alist_roots()
         written = await ctx.asample("Say hi", max_tokens=10)
-        return f"{roots[0]['uri']} {written['content']['text']}"
+        return f"{roots[0]['uri']} {written.text}"
 
     @server.tool
     def insist(ctx: Context) -> Any:

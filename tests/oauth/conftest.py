@@ -95,10 +95,10 @@ class Browser:
         return self.client.get(str(response.next_request.url))
 
 
-def post_form(path: str, form: dict[str, str], **options: Any) -> Any:
+def post_form(path: str, form: dict[str, Any], **options: Any) -> Any:
     """Post a form as OAuth's clients do; Django's test client alone would make it multipart."""
     kind = "application/x-www-form-urlencoded"
-    return DjangoClient().post(path, urlencode(form), content_type=kind, **options)
+    return DjangoClient().post(path, urlencode(form, doseq=True), content_type=kind, **options)
 
 
 def hidden_fields(html: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from oauth2_provider.models import (
@@ -335,7 +336,11 @@ def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Clien
 
     assert response.status_code == 200
     assert response["x-frame-options"] == "DENY"
-    assert response["content-security-policy"] == "frame-ancestors 'none'"
+    policy = response["content-security-policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "script-src 'self';" in policy
+    # Chromium holds it against where the answer to the form leads as well: to the client.
+    assert "form-action" not in policy
     assert response["cache-control"] == "no-store"
 
 
@@ -363,6 +368,17 @@ def test_a_form_with_another_redirect_gets_no_code_there(application: Any, brows
         {"code_challenge": VERIFIER},
         {"redirect_uri": "https://evil.example/callback"},
         {"redirect_uri": "https://evil.example/callback", "allow": ""},
+        {"code_challenge": "", "code_challenge_method": ""},
+        {"code_challenge": "A" * 43},
+        {"scope": "openid"},
+        {"state": "another"},
+        {"nonce": "another"},
+        {"claims": "{}"},
+        {"resource": ""},
+        {"resource": "http://testserver/staff/mcp"},
+        {"seal": ""},
+        {"seal": "another"},
+        {"allow": "", "state": "another"},
     ],
 )
 def test_a_form_that_was_changed_since_it_was_checked_leads_nowhere(
@@ -379,14 +395,39 @@ def test_a_form_that_was_changed_since_it_was_checked_leads_nowhere(
     assert not get_grant_model().objects.exists()
 
 
-def test_a_form_that_lost_its_resource_gives_no_token_for_everything(
-    application: Any, browser: Client
+@pytest.mark.parametrize("where", ["/oauth/authorize/", None])
+def test_a_consent_form_cannot_drop_the_code_challenge_of_its_page(
+    application: Any, browser: Client, where: str | None
 ):
-    """R80"""
-    code = allow(browser, address(application, resource=None), resource="")["code"]
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+    del form["code_challenge"], form["code_challenge_method"]
 
-    assert exchange(application, code).status_code == 200
-    assert get_access_token_model().objects.get().resource == [RESOURCE]
+    response = browser.post(where or url, {**form, "allow": "true"})
+
+    assert response.status_code == 400
+    assert not get_grant_model().objects.exists()
+
+
+def test_a_consent_form_of_one_user_is_not_for_another(application: Any, browser: Client):
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+    browser.force_login(get_user_model().objects.create_user("grace"))
+    form["csrfmiddlewaretoken"] = hidden_fields(browser.get(url).content.decode())[
+        "csrfmiddlewaretoken"
+    ]
+
+    response = browser.post(url, {**form, "allow": "true"})
+
+    assert response.status_code == 400
+    assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize("state", [" a  b ", "line\nline", "é\u2028x", '{"a": "b"}'])
+def test_a_consent_form_takes_whatever_state_a_client_has(
+    application: Any, browser: Client, state: str
+):
+    assert "code" in allow(browser, address(application, state=state))
 
 
 def test_a_form_for_another_client_is_refused(application: Any, browser: Client):
@@ -441,6 +482,28 @@ def test_a_code_is_worth_nothing_to_whoever_lacks_a_part(
     assert response.status_code in (400, 401)
     assert "access_token" not in response.json()
     assert not get_access_token_model().objects.exists()
+
+
+@pytest.mark.parametrize("page", ["token", "revoke"])
+@pytest.mark.parametrize("credentials", ["Basic ADoA", "Basic Y2MlMDA6JTAw", "Basic \xe9", "Basic"])
+def test_basic_credentials_that_no_client_has_are_refused(page: str, credentials: str):
+    form = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
+
+    response = post_form(f"/oauth/{page}/", form, headers={"Authorization": credentials})
+
+    assert response.status_code in (400, 401)
+
+
+def test_a_parameter_does_not_pass_for_what_the_server_knows(application: Any, browser: Client):
+    code = allow(browser, address(application))["code"]
+
+    response = exchange(application, code, refresh_token_instance="x", _at_token_endpoint="x")
+
+    assert response.status_code == 200
+
+
+def test_an_authorization_that_there_cannot_be_is_not_found(browser: Client):
+    assert browser.get("/oauth/authorized/x/delete/").status_code == 404
 
 
 def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser: Client):
@@ -532,6 +595,56 @@ def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser
 
     assert loser.status_code == 400
     assert refresh(application, second["refresh_token"]).status_code == 200
+
+
+def test_a_refresh_that_another_one_overtakes_ends_nothing(application: Any, browser: Client):
+    """R83"""
+    first = tokens_for(application, browser)
+    has_looked = False
+    winner: list[Any] = []
+
+    def overtake(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
+        nonlocal has_looked
+        if has_looked and not winner:
+            # The slower request has read the refresh token, and now the faster one uses it.
+            winner.append(None)
+            winner[0] = refresh(application, first["refresh_token"]).json()
+        has_looked = has_looked or ("SELECT" in sql and "refreshtoken" in sql)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(overtake):
+        loser = refresh(application, first["refresh_token"])
+
+    assert loser.json()["error"] == "invalid_grant"
+    assert refresh(application, winner[0]["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize("days", [31, None])
+def test_a_refresh_token_ends_with_its_time_and_with_its_access_token(
+    application: Any, browser: Client, days: int | None
+):
+    tokens = tokens_for(application, browser)
+    access_tokens = get_access_token_model().objects.all()
+    if days is None:
+        access_tokens.delete()
+    else:
+        access_tokens.update(expires=timezone.now() - timedelta(days=days))
+
+    assert refresh(application, tokens["refresh_token"]).json()["error"] == "invalid_grant"
+
+
+def test_a_refresh_token_of_one_client_is_worth_nothing_to_another(
+    application: Any, browser: Client
+):
+    other = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    tokens = tokens_for(application, browser)
+
+    assert refresh(other, tokens["refresh_token"]).json()["error"] == "invalid_grant"
+    assert refresh(application, tokens["refresh_token"]).status_code == 200
 
 
 def test_a_refreshed_token_stays_with_its_resource(application: Any, browser: Client):

@@ -8,11 +8,17 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
 from django.test import Client, override_settings
 from django.urls import include, path
 
 from django_mcp.asgi import django_mcp_application
-from django_mcp.auth import IntrospectionAuthenticator
+from django_mcp.auth import (
+    APIKeyAuthenticator,
+    Authenticator,
+    BearerAuthenticator,
+    IntrospectionAuthenticator,
+)
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.urls import urlpatterns as ours
@@ -160,6 +166,63 @@ def test_a_view_that_is_served_without_the_wrapper_says_what_is_missing(
         for _ in range(2):
             with pytest.raises(ImproperlyConfigured, match="authorization server"):
                 Client().post("/mcp", b"{}", content_type="application/json")
+
+
+class TokensOfNobody(BearerAuthenticator):
+    """Takes tokens, and names no authorization server that issues them."""
+
+
+class TokensByHand(BearerAuthenticator):
+    """Takes tokens that the site hands out itself."""
+
+    needs_authorization_server = False
+
+
+class TokensOfSomebody(BearerAuthenticator):
+    authorization_servers = ("https://issuer.example",)
+
+
+class TokensFoundByRequest(BearerAuthenticator):
+    def find_authorization_servers(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("https://issuer.example",)
+
+
+def check_ids() -> set[str | None]:
+    return {each.id for each in run_checks()}
+
+
+def test_a_site_whose_tokens_have_no_authorization_server_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """B11"""
+    server = MCPServer("tokens-of-nobody", authenticators=[TokensOfNobody()])
+    patterns = [path("tokens/", server.urls), path("", include("django_mcp.urls"))]
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    with override_settings(ROOT_URLCONF=__name__):
+        assert "django_mcp.E010" in check_ids()
+        with pytest.raises(ImproperlyConfigured, match="TokensOfNobody names no authorization"):
+            django_mcp_application(get_asgi_application())
+        for _ in range(2):
+            with pytest.raises(ImproperlyConfigured, match="TokensOfNobody"):
+                Client().post("/tokens/mcp", b"{}", content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    "authenticator",
+    [TokensByHand(), TokensOfSomebody(), TokensFoundByRequest(), APIKeyAuthenticator()],
+)
+def test_tokens_whose_origin_is_known_start(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
+):
+    """B11"""
+    server = MCPServer("tokens-of-somebody", authenticators=[authenticator])
+    patterns = [path("tokens/", server.urls), path("", include("django_mcp.urls"))]
+    monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
+    with override_settings(ROOT_URLCONF=__name__):
+        assert "django_mcp.E010" not in check_ids()
+        django_mcp_application(get_asgi_application())
+        response = Client().post("/tokens/mcp", b"{}", content_type="application/json")
+        assert response.status_code < 500
 
 
 def test_a_server_with_another_issuer_whose_metadata_is_nowhere_is_told(

@@ -65,7 +65,7 @@ def application(**fields: Any) -> Any:
     )
 
 
-def page_for(application: Any, *, language: str = "en", **changes: str) -> str:
+def page_for(application: Any, *, language: str = "en", **changes: str | None) -> str:
     browser = Client()
     browser.force_login(get_user_model().objects.create_user("ada"))
     asked = {
@@ -90,11 +90,27 @@ def test_it_says_who_asks_for_what_and_where_the_answer_goes():
     assert "Needed for: Count the shelves, Fill the shelves" in page
 
 
+def test_the_page_names_the_address_of_every_endpoint_that_is_included():
+    page = page_for(application(registration_source="manual"))
+
+    assert "<strong>The depot</strong>" in page
+    assert "http://testserver/depot/mcp" in page
+    assert "No MCP endpoint" not in page
+
+
+def test_the_page_says_that_no_endpoint_is_included():
+    page = page_for(application(registration_source="manual"), resource=None)
+
+    assert "No MCP endpoint of this site is included." in page
+    assert "The depot" not in page
+
+
 def test_it_speaks_the_language_of_the_person():
     page = page_for(application(), language="de")
 
     assert '<html lang="de">' in page
     assert "Wohin die Antwort geht" in page
+    assert "Was er benutzen möchte" in page
     assert "Keine Berechtigung." in page
     assert "Erlauben</button>" in page
 

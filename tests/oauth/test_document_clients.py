@@ -181,3 +181,39 @@ def test_clients_with_a_document_count_and_make_room(browser: Client, web: list[
 def test_documents_can_be_turned_off(browser: Client, web: list[str]):
     assert arrive(browser, name(1)).status_code == 400
     assert web == []
+
+
+def registered(number: int) -> list[Any]:
+    """Add clients as dynamic registration does."""
+    model = get_application_model()
+    return [
+        model.objects.create(
+            redirect_uris=REDIRECT,
+            client_type="public",
+            authorization_grant_type="authorization-code",
+            registration_source="dcr",
+        )
+        for _ in range(number)
+    ]
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 4})
+def test_clients_that_register_cannot_shut_out_those_with_a_document(browser: Client):
+    registered(3)
+    response = Client().post(
+        "/oauth/register/",
+        {"client_name": "A client", "redirect_uris": [REDIRECT]},
+        content_type="application/json",
+        REMOTE_ADDR="192.0.2.2",
+    )
+
+    assert response.status_code == 429
+    assert arrive(browser, name(1)).status_code == 200
+    assert clients().filter(registration_source="dcr").count() == 3
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 4})
+def test_clients_with_a_document_cannot_shut_out_those_that_register(browser: Client):
+    statuses = [arrive(browser, name(number)).status_code for number in range(4)]
+
+    assert statuses == [200, 200, 200, 429]

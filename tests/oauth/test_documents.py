@@ -113,6 +113,24 @@ def test_a_server_that_takes_its_time_does_not_get_ours(certificate: Path, answe
         fetch(certificate, answer)
 
 
+def test_a_name_server_that_never_answers_does_not_get_our_time(monkeypatch: pytest.MonkeyPatch):
+    """R85"""
+    may_answer, has_answered = threading.Event(), threading.Event()
+
+    def look_up(*_args: Any, **_options: Any) -> Any:
+        may_answer.wait(10)
+        has_answered.set()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    with pytest.raises(CIMDError):
+        BoundedMetadataFetcher().fetch("https://slow.example/client.json")
+
+    assert not has_answered.is_set()
+    may_answer.set()
+
+
 def test_a_server_that_never_shakes_hands_does_not_get_our_time():
     """R85"""
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -125,6 +125,8 @@ def test_a_redirect_that_is_not_safe_is_refused(redirect: Any):
         {"client_name": "two\nlines"},
         {"client_name": "nul\0"},
         {"client_name": "hidden\u200bspace"},
+        {"client_name": "\u3164"},
+        {"client_name": "\u2800\ufe0f"},
     ],
 )
 def test_metadata_that_is_wrong_or_hides_something_is_refused(changes: dict[str, Any]):
@@ -187,13 +189,79 @@ def test_an_address_that_is_told_of_by_a_header_is_not_believed():
     assert response.status_code == 429
 
 
+@override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 2})
+def test_metadata_that_is_refused_uses_up_no_registration_of_an_address():
+    wrong = [{**METADATA, "redirect_uris": []}, {**METADATA, "grant_types": []}, b"{"]
+    statuses = [register(body).status_code for body in wrong * 2]
+
+    assert statuses == [400] * 6
+    assert [register().status_code for _ in range(3)] == [201, 201, 429]
+
+
+@override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
+def test_an_address_cannot_try_to_register_without_end():
+    statuses = [register(b"{").status_code for _ in range(11)]
+
+    assert statuses == [400] * 10 + [429]
+    assert register().status_code == 429
+    assert register(address="192.0.2.2").status_code == 201
+
+
+@override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
+def test_clients_over_ipv4_are_counted_apart_on_a_socket_for_both_versions():
+    assert register(address="::ffff:192.0.2.1").status_code == 201
+    assert register(address="::ffff:192.0.2.1").status_code == 429
+    assert register(address="::ffff:192.0.2.2").status_code == 201
+
+
+def grow_older(*client_ids: str, minutes: int) -> None:
+    created = timezone.now() - timedelta(minutes=minutes)
+    clients().filter(client_id__in=client_ids).update(created=created)
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 3})
+def test_clients_that_nobody_authorized_make_room_after_minutes_oldest_first():
+    """R84"""
+    oldest, older, new = (register().json()["client_id"] for _ in range(3))
+    grow_older(oldest, minutes=8)
+    grow_older(older, minutes=6)
+
+    assert register().status_code == 201
+    assert not clients().filter(client_id=oldest).exists()
+    assert clients().filter(client_id__in=[older, new]).count() == 2
+    assert register().status_code == 201
+    assert clients().filter(client_id=new).exists()
+    assert register().status_code == 429
+
+
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
-def test_clients_that_nobody_uses_make_room(django_user_model: Any):
+def test_a_full_server_says_when_there_is_room():
+    """R84"""
+    first = register().json()["client_id"]
+    register()
+    full = register()
+
+    assert full.status_code == 429
+    assert 0 < int(full["retry-after"]) <= 300
+    grow_older(first, minutes=4)
+    assert 0 < int(register()["retry-after"]) <= 60
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2, "OAUTH_REGISTRATIONS_PER_HOUR": 2})
+def test_a_full_server_takes_no_registration_from_an_address():
+    register(address="192.0.2.2")
+    first = register(address="192.0.2.2").json()["client_id"]
+
+    assert [register().status_code for _ in range(3)] == [429] * 3
+    grow_older(first, minutes=6)
+    assert register().status_code == 201
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
+def test_clients_that_somebody_authorized_make_no_room(django_user_model: Any):
     """R84"""
     used = register().json()["client_id"]
     unused = register().json()["client_id"]
-    assert register().status_code == 429
-    clients().update(created=timezone.now() - timedelta(hours=2))
     get_access_token_model().objects.create(
         application=clients().get(client_id=used),
         user=django_user_model.objects.create(username="ada"),
@@ -201,10 +269,18 @@ def test_clients_that_nobody_uses_make_room(django_user_model: Any):
         scope="mcp",
         expires=timezone.now() + timedelta(hours=1),
     )
+    grow_older(used, unused, minutes=120)
 
     assert register().status_code == 201
     assert clients().filter(client_id=used).exists()
     assert not clients().filter(client_id=unused).exists()
+
+
+@override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 8})
+def test_registrations_leave_room_for_clients_known_by_documents():
+    statuses = [register().status_code for _ in range(7)]
+
+    assert statuses == [201] * 6 + [429]
 
 
 @override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(DCR_ENABLED=False))

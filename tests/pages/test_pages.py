@@ -20,9 +20,10 @@ from django.urls import path
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, elicitation_page, get_elicitation
+from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.inprocess import MCPError
 from django_mcp.models import PageVisit
-from django_mcp.pages import asking
+from django_mcp.pages import asking, visits
 from django_mcp.test import AsyncMCPClient, MCPClient
 from example_project.urls import urlpatterns as shop_urls
 
@@ -157,7 +158,10 @@ def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
         assert "no-store" in page["cache-control"]
         assert page["x-frame-options"] == "DENY"
         assert page["content-security-policy"] == "frame-ancestors 'none'"
-        assert b"close this page" in theirs.post(url, {"secret": "s3cret"}).content
+        done = theirs.post(url, {"secret": "s3cret"})
+        assert b"close this page" in done.content
+        # The page above is the site's, and this one is ours.
+        assert "script-src 'self';" in done["content-security-policy"]
 
     urls = visiting(client, visit)
 
@@ -391,6 +395,20 @@ def test_visits_expire(server: MCPServer, ann: User) -> None:
     assert 404 in SEEN
     call_command("mcp_prune", verbosity=0)
     assert not PageVisit.objects.exists()
+
+
+def test_more_than_one_batch_of_expired_visits_is_removed(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visits, "PRUNED_AT_ONCE", 2)
+    monkeypatch.setattr(visits, "_next_pruning_s", 0.0)
+    old = timezone.now() - timedelta(seconds=1)
+    PageVisit.objects.bulk_create(PageVisit(user=ann, expires_at=old) for _ in range(5))
+
+    with in_calling_thread():
+        visits.open_visit(PageVisit(user=ann), 60)
+
+    assert PageVisit.objects.count() == 1
 
 
 @pytest.mark.parametrize("listens", ["asking", "other"])

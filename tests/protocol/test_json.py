@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import uuid
 from decimal import Decimal
 
@@ -9,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.protocol.json import MAX_DEPTH, JSONDecodeError, Raw, decode, encode
+from django_mcp.protocol.json import (
+    EXPONENT_WEIGHT,
+    LIST_WEIGHT,
+    MAX_DEPTH,
+    OBJECT_WEIGHT,
+    JSONDecodeError,
+    Raw,
+    decode,
+    encode,
+    has_more_values,
+)
 
 json_values = st.recursive(
     st.none()
@@ -117,3 +128,38 @@ def test_texts_of_other_kinds_are_read() -> None:
         __slots__ = ()
 
     assert decode(encode([Promise(), Safe("safe")])) == ["lazy", "safe"]
+
+
+def weight(value: object) -> int:
+    """Return what a JSON value weighs, by a walk through it."""
+    if isinstance(value, dict):
+        return OBJECT_WEIGHT + max(len(value) - 1, 0) + sum(map(weight, value.values()))
+    if isinstance(value, list):
+        return LIST_WEIGHT + max(len(value) - 1, 0) + sum(map(weight, value))
+    if isinstance(value, float) and re.search(rb"e[+-]?[23]", encode(value)):
+        return EXPONENT_WEIGHT
+    return 0
+
+
+@given(json_values, st.integers(0, 60))
+def test_values_are_counted_as_they_will_be_decoded(value: object, limit: int) -> None:
+    assert has_more_values(encode(value), limit) is (weight(value) > limit)
+
+
+@pytest.mark.parametrize("text", ["x" * 1000, ",[{" * 1000, '\\",' * 1000, "\\\\,[" * 1000])
+def test_a_long_string_counts_as_one_value(text: str) -> None:
+    assert not has_more_values(encode({"a": text, "b": [text, text]}), 20)
+
+
+@pytest.mark.parametrize("number", [b"1e300", b"5E-324", b"1.7976931348623157e+308", b"1e-0300"])
+def test_numbers_that_take_long_to_decode_count_for_several_values(number: bytes):
+    def listed(count: int) -> bytes:
+        return b'{"e": "1e300", "a": [' + b",".join([number] * count) + b"]}"
+
+    assert not has_more_values(listed(100), 1120)
+    assert has_more_values(listed(110), 1120)
+
+
+@pytest.mark.parametrize("number", [b"1e-05", b"2.5e-7", b"1e+10", b"true", b"false"])
+def test_other_numbers_with_an_exponent_count_once(number: bytes):
+    assert not has_more_values(b"[" + b",".join([number] * 1000) + b"]", 1120)

@@ -20,6 +20,7 @@ from django_mcp.protocol.messages import (
     encode_result,
     to_message,
 )
+from django_mcp.server.options import Options
 from tests.protocol.test_json import json_values
 
 
@@ -30,7 +31,9 @@ def test_any_json_value_is_some_message(value: Any) -> None:
 
 @given(st.binary(max_size=80))
 def test_any_bytes_are_some_message(data: bytes) -> None:
-    assert isinstance(decode_message(data), Request | Notification | Response | Malformed | Batch)
+    assert isinstance(
+        decode_message(data, 100), Request | Notification | Response | Malformed | Batch
+    )
 
 
 @pytest.mark.parametrize("id_", [0, 7, -1, 2**60, 10**30, "", "a", 1.0])
@@ -105,7 +108,7 @@ def test_what_is_no_message_is_refused(value: Any) -> None:
 
 
 def test_what_is_no_json_is_a_parse_error() -> None:
-    message = decode_message(b"{")
+    message = decode_message(b"{", 100)
 
     assert isinstance(message, Malformed)
     assert message.refusal.code == PARSE_ERROR
@@ -123,7 +126,7 @@ def test_responses_are_told_from_requests() -> None:
 
 def test_a_batch_keeps_its_order_and_its_bad_members() -> None:
     """RPC-09"""
-    batch = decode_message(b'[{"jsonrpc":"2.0","id":1,"method":"ping"},7]')
+    batch = decode_message(b'[{"jsonrpc":"2.0","id":1,"method":"ping"},7]', 100)
 
     assert isinstance(batch, Batch)
     assert [type(member) for member in batch.messages] == [Request, Malformed]
@@ -145,3 +148,49 @@ def test_a_notification_is_one_line() -> None:
     assert decode(text)["params"] == {"data": "a\nb"}
     assert "params" not in decode(encode_notification("notifications/x"))
     assert encode(None) == b"null"
+
+
+def call_with(argument: bytes) -> bytes:
+    return (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":%b}}}' % argument
+    )
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        b"[" + b"1," * 100_000 + b"1]",
+        b"[" + b"{}," * 20_000 + b"{}]",
+        b"[" + b"[]," * 60_000 + b"[]]",
+        b"{" + b",".join(b'"k%d":1' % number for number in range(100_000)) + b"}",
+        b"[" * 2_000_000,
+        b'{"a":' * 500_000,
+        b'["' + b'","' * 200_000 + b'"]',
+    ],
+    ids=["numbers", "objects", "lists", "members", "deep lists", "deep objects", "strings"],
+)
+def test_a_message_of_too_many_values_is_refused_before_it_is_decoded(argument: bytes) -> None:
+    message = decode_message(call_with(argument), 100_000)
+
+    assert isinstance(message, Malformed)
+    assert message.refusal.status == 413
+    assert "100000 values" in message.refusal.message
+
+
+def test_honest_large_messages_are_decoded() -> None:
+    row = b'{"id":12345,"name":"Jane, Doe","mail":"jane@example.com","age":42,"is_active":true},'
+    rows = b"[" + row * 9_999 + row[:-1] + b"]"
+    table = encode("1,2,3\n" * 500_000)
+    for argument in (rows, table, b'"' + b"QUJD" * 750_000 + b'"'):
+        message = decode_message(call_with(argument), Options(name="a").max_body_values)
+
+        assert isinstance(message, Request)
+        assert encode(message.params["arguments"]["a"]) == argument
+
+
+def test_a_large_message_is_read_as_a_small_one_is() -> None:
+    padding = b" " * 5000
+    for text in (b"{", b"[]", b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","method":"a"}'):
+        small, large = decode_message(text, 1000), decode_message(text + padding, 1000)
+
+        assert type(small) is type(large)

@@ -35,7 +35,7 @@ from django_mcp.protocol.uri_template import UriTemplate
         ("x:/{/dir*}{/file}", "x://a/b/c", {"dir": ["a", "b"], "file": "c"}),
         ("x://{a*}", "x://1,2", {"a": ["1", "2"]}),
         ("x://{+path}", "x://a/b.txt", {"path": "a/b.txt"}),
-        ("x://{+path}", "x:///a//b", {"path": "/a//b"}),
+        ("x://{+path}", "x://a//b", {"path": "a//b"}),
         ("x://{+path}/raw", "x://a/raw/b/raw", {"path": "a/raw/b"}),
         ("x://{+path}/{name}", "x://a/b/c", {"path": "a/b", "name": "c"}),
         ("x://{owner}/{+path}", "x://me/a/b", {"owner": "me", "path": "a/b"}),
@@ -158,6 +158,58 @@ def test_a_path_after_a_slash_is_relative(payload):
     assert UriTemplate("file:///{+path}").match("file:///" + payload) is None
     assert UriTemplate("docs://x/{+path}.md").match(f"docs://x/{payload}.md") is None
     assert UriTemplate("file://{+path}").match("file:///etc/passwd") == {"path": "/etc/passwd"}
+
+
+OUTSIDE = [
+    *(
+        "C:",
+        "c:/x",
+        "C%3A/x",
+        "C%3a%2Fx",
+        "z:x",
+        "~",
+        "~/x",
+        "~root/x",
+        "%7Eroot",
+        "/x",
+        "//host/share",
+        "%2Fx",
+    ),
+    *("a/.. /b", "a/..%20/b", ".../x", "a/%20..", "x/...%2Fy"),
+]
+
+
+@pytest.mark.parametrize("payload", OUTSIDE)
+@pytest.mark.parametrize("template", ["x://{+path}", "x:{+path}", "x:///{+path}", "{+path}.md"])
+def test_a_path_is_relative_and_below_its_directory_on_every_platform(template, payload):
+    assert UriTemplate(template).match(template.replace("{+path}", payload)) is None
+
+
+def test_only_a_file_uri_may_hold_an_absolute_path():
+    template = UriTemplate("file://{+path}")
+
+    assert template.match("file:///etc/hosts") == {"path": "/etc/hosts"}
+    for payload in ("C:/x", "~root/x", "~"):
+        assert template.match("file://" + payload) is None
+
+
+@pytest.mark.parametrize(
+    "template", ["file:///{name}", "file:///x/{name}.txt", "file:///x{/name}", "file:///{name*}"]
+)
+def test_a_file_name_has_no_drive_and_no_home(template):
+    parsed = UriTemplate(template)
+
+    for payload in ("C:", "c:x", "C%3Ax", "~root", "%7E"):
+        uri = template.replace("{name}", payload).replace("{/name}", "/" + payload)
+        assert parsed.match(uri.replace("{name*}", payload)) is None
+    assert UriTemplate("order://{key}").match("order://a:1") == {"key": "a:1"}
+
+
+@pytest.mark.parametrize(
+    "path", ["a~b", "a/~b", "ab:c", "a/c:x", "v1..2/x", "a b/.hidden", "https://a.b/c"]
+)
+def test_other_paths_match(path):
+    assert UriTemplate("x://{+path}").match("x://" + path.replace(" ", "%20")) == {"path": path}
 
 
 def test_what_is_encoded_twice_is_decoded_once():

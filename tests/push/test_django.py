@@ -20,12 +20,16 @@ from django.utils import timezone
 
 from django_mcp import MCPServer, default_server, notify_tools_list_changed, signals
 from django_mcp.models import Session
+from django_mcp.protocol.json import encode
 from django_mcp.push.checks import check_bus, check_layer
 from django_mcp.push.choice import choose_bus
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.observer import flush_signals
+from django_mcp.server import outage
+from django_mcp.server.outage import OutageLog
+from django_mcp.sessions.rows import add_subscription
 from tests.server.streams import StreamClient
-from tests.wire import R4
+from tests.wire import R4, R5
 
 REDIS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}}
 
@@ -146,6 +150,40 @@ def test_the_end_of_a_session_is_told_of_once_wherever_it_came(
     )
 
 
+async def test_signals_tell_of_notifications_outside_of_a_session(
+    server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
+):
+    client = StreamClient(server, R5)
+    for method in ("notifications/own", "notifications/roots/list_changed"):
+        body = {"jsonrpc": "2.0", "method": method, "params": {"n": 1}}
+        await client.post(encode(body), {"mcp-protocol-version": R5.name, "mcp-method": method})
+    flush_signals()
+
+    assert [(name, values["session"], values.get("method")) for name, values in heard] == [
+        ("client_notification", None, "notifications/own"),
+        ("client_notification", None, "notifications/roots/list_changed"),
+        ("roots_list_changed", None, None),
+    ]
+
+
+def test_subscriptions_of_sessions_are_known_to_every_process(transactional_db: None):
+    """To a command, for instance, which serves nothing."""
+    server = MCPServer("subscribed", public=True)
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
+        for name, left in (("subscribed", 1), ("another", 1), ("subscribed", -1)):
+            row = Session.objects.create(
+                digest=f"{name} {left}",
+                server=name,
+                revision=R4.name,
+                expires_at=timezone.now() + timedelta(hours=left),
+            )
+            uri = "stock://mug" if (name, left) == ("subscribed", 1) else "stock://cup"
+            add_subscription(row.pk.hex, uri)
+
+        assert server.is_subscribed("stock://mug")
+        assert not server.is_subscribed("stock://cup")
+
+
 async def test_a_receiver_that_fails_disturbs_nobody(
     server: MCPServer, heard: list[tuple[str, dict[str, Any]]], caplog: pytest.LogCaptureFixture
 ):
@@ -199,8 +237,50 @@ class Unending(InMemoryChannelLayer):
 
 async def test_a_layer_that_goes_on_when_it_is_cancelled_holds_no_process_up():
     with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}}):
-        bus, layer = LayerBus(), cast("Any", get_channel_layer())
+        bus, layer = LayerBus(OutageLog("test")), cast("Any", get_channel_layer())
         bus.start(lambda _message: None)
         async with asyncio.timeout(10):
             await layer.was_entered.wait()
             await bus.stop()
+
+
+class Failing(InMemoryChannelLayer):
+    """Refuses what is sent, as a Redis does that is away; what it still answers is no comfort."""
+
+    is_away = True
+
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        if type(self).is_away:
+            raise ConnectionError("away")
+        await super().group_send(group, message)
+
+
+async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
+    server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """And not for each message that could not be sent meanwhile."""
+    monkeypatch.setattr(outage, "QUIET_S", 0.0)
+    monkeypatch.setattr(Failing, "is_away", True)
+    with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):
+        client = StreamClient(server, R4)
+        await client.open()
+        async with client.standing() as stream:
+            for number in range(100):
+                await server.anotify("notifications/x", {"n": number})
+                await server.hub.flush()
+                await stream.sink.message()
+            begun = _lines(caplog)
+            Failing.is_away = False
+            await server.anotify("notifications/x", {"n": 100})
+            await server.hub.flush()
+            ended = _lines(caplog)[len(begun) :]
+        await server.hub.stop()
+
+    assert len(begun) == 1
+    assert "Could not reach the other processes: ConnectionError" in begun[0]
+    assert len(ended) == 1
+    assert "over, after" in ended[0]
+
+
+def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]

@@ -104,7 +104,7 @@ class PrivateRedis:
 
 
 @contextmanager
-def _site(folder: Path, **extra: str) -> Iterator[tuple[Running, Running, dict[str, str]]]:
+def two_processes(folder: Path, **extra: str) -> Iterator[tuple[Running, Running, dict[str, str]]]:
     extra["TEST_DATABASE_FILE"] = str(folder / "site.sqlite3")
     subprocess.run(
         [sys.executable, "-m", "django", "migrate", "-v", "0"],
@@ -126,7 +126,7 @@ def site(
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("push")
     if request.param == "database":
-        with _site(folder) as (first, second, extra):
+        with two_processes(folder) as (first, second, extra):
             yield Site(first=first, second=second, extra=extra)
         return
     if shutil.which("redis-server") is None:
@@ -135,7 +135,11 @@ def site(
     redis.start()
     try:
         layer = LAYERS[request.param]
-        with _site(folder, TEST_REDIS_URL=redis.url, TEST_LAYER=layer) as (first, second, extra):
+        with two_processes(folder, TEST_REDIS_URL=redis.url, TEST_LAYER=layer) as (
+            first,
+            second,
+            extra,
+        ):
             yield Site(first=first, second=second, extra=extra, redis=redis)
     finally:
         redis.stop()

@@ -41,7 +41,6 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def problems(schema: Any, value: Any) -> list[tuple[str, str]]:
     validator = compile_schema(schema, "a test", is_input=False)
     found = validator.problems(value)
-    assert validator.is_valid(value) is (found == [])
     return [(problem.pointer, problem.message) for problem in found]
 
 
@@ -248,7 +247,7 @@ def test_formats_and_encodings_are_hints_only():
 def within(seconds: float, schema: Any, value: Any) -> list[tuple[str, str]]:
     validator = compile_schema(schema, "a test", is_input=False)
     started = time.process_time()
-    validator.is_valid(value)
+    validator.check_briefly(value)
     found = validator.problems(value)
     assert time.process_time() - started < seconds
     return [(problem.pointer, problem.message) for problem in found]
@@ -311,3 +310,114 @@ def test_two_checks_at_once_do_not_share_a_budget():
         assert validator.problems({"query": "x", "status": "placed"}) == [
             Problem("/query", "must have at least 2 characters, not 1")
         ]
+
+
+def form(op: str) -> dict[str, Any]:
+    expression = {"$ref": "#/$defs/expression"}
+    return {
+        "type": "object",
+        "properties": {"op": {"const": op}, "left": expression, "right": expression},
+        "required": ["op"],
+        "additionalProperties": False,
+    }
+
+
+EXPRESSION = {
+    "$ref": "#/$defs/expression",
+    "$defs": {
+        "expression": {"anyOf": [{"$ref": f"#/$defs/{op}"} for op in ("and", "or", "not")]},
+        **{op: form(op) for op in ("and", "or", "not")},
+    },
+}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_constants_rule_out_the_forms_of_a_recursive_union(keyword: str):
+    """Trying each form to its end takes 3**60 steps."""
+    forms = EXPRESSION["$defs"]["expression"]["anyOf"]  # type: ignore[index]
+    schema = {**EXPRESSION, "$defs": {**EXPRESSION["$defs"], "expression": {keyword: forms}}}  # type: ignore[dict-item]
+    value: dict[str, Any] = {"op": "not"}
+    for _ in range(60):
+        value = {"op": "or", "left": value, "right": {"op": "not"}}
+
+    assert problems(schema, value) == []
+    value["right"] = {"op": "not", "centre": 1}
+    assert ("/right/centre", 'is unknown; known are "op", "left", "right"') in problems(
+        schema, value
+    )
+
+
+def test_the_error_of_a_union_names_a_constant_that_is_missed():
+    assert ("/op", 'must be "and", not "xor"') in problems(EXPRESSION, {"op": "xor", "left": 1})
+
+
+ROW = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": "string", "maxLength": 100},
+        "mail": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "age": {"type": "integer", "minimum": 0},
+        "active": {"type": "boolean"},
+    },
+    "required": ["id", "name"],
+}
+ROWS = {"type": "array", "items": ROW}
+
+
+def rows(count: int) -> list[Any]:
+    return [
+        {"id": number, "name": "a", "mail": None, "age": 3, "active": True}
+        for number in range(count)
+    ]
+
+
+def test_ten_thousand_rows_pass():
+    plain = {name: {"type": "integer"} for name in "abcde"}
+    schema = {"items": {"type": "object", "properties": plain}}
+
+    assert problems(schema, [dict.fromkeys("abcde", 1)] * 10_000) == []
+
+
+def test_a_check_that_takes_long_is_not_made_where_others_wait():
+    validator = compile_schema(ROWS, "a test", is_input=False)
+    wrong = [*rows(1000), {}]
+
+    assert validator.check_briefly(rows(10)) == []
+    assert validator.check_briefly(wrong) is None
+    assert [each.pointer for each in validator.problems(wrong)] == ["/1000/id", "/1000/name"]
+
+
+def test_a_check_is_made_once():
+    """A verdict before the report would use up the steps of a brief check."""
+    validator = compile_schema({"items": {"type": "integer"}}, "a test", is_input=False)
+    found = validator.check_briefly([1] * 900 + ["x"])
+
+    assert found is not None
+    assert len(found) == 1
+
+
+def test_a_recursive_schema_may_take_a_tenth_of_the_steps():
+    node = {"properties": {"kids": {"items": {"$ref": "#"}}}}
+    validator = compile_schema(node, "a test", is_input=False)
+
+    assert validator.problems({"kids": [{}] * 500}) == []
+    assert validator.problems({"kids": [{}] * 5000}) == [validators.TOO_COMPLEX]
+
+
+def test_names_are_compared_with_unknown_ones_within_the_budget():
+    """A comparison takes as long as many other steps, and the client chooses how many there are."""
+    known: dict[str, Any] = {f"{'abcdefgh' * 8}{number}": {} for number in range(100)}
+    validator = compile_schema(
+        {"properties": known, "additionalProperties": False}, "a test", is_input=False
+    )
+
+    assert validator.check_briefly({f"{'hgfedcba' * 8}{n}": 1 for n in range(1000)}) is None
+
+
+def test_a_large_value_is_not_walked_through_for_each_constant():
+    schema = {"anyOf": [{"properties": {"op": {"const": f"a{number}"}}} for number in range(300)]}
+    validator = compile_schema({"items": schema}, "a test", is_input=False)
+    large = [[[1] * 100] * 100]
+
+    assert validator.problems([{"op": large}]) != [validators.TOO_COMPLEX]

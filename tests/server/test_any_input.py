@@ -107,7 +107,7 @@ def test_admission_decides_about_every_request(
     request: Any, given_headers: Any, connection: Any, revisions: Any, has_all: bool
 ):
     offered = {"tools", "resources", "prompts", "completions", "logging"} if has_all else set()
-    message = decode_message(encode(request))
+    message = decode_message(encode(request), 100)
     if isinstance(message, Request):
         found = admit(message, given_headers, connection, revisions, offered)
         assert isinstance(found, ConnectionState | Refusal)
@@ -123,7 +123,7 @@ def test_admission_decides_about_every_request(
 def test_admission_decides_about_every_batch(
     batch: Any, given_headers: Any, connection: Any, revisions: Any
 ):
-    message = decode_message(encode(batch))
+    message = decode_message(encode(batch), 100)
     if isinstance(message, Batch):
         found = refuse_batch(message, given_headers, connection, revisions, 5)
         assert found is None or isinstance(found, Refusal)

@@ -48,7 +48,7 @@ def server() -> MCPServer:
             }
         )
         guest = answers["guest"].data
-        return f"{guest} {answers['roots']} {answers['poem']['role']} {answers['page'].action}"
+        return f"{guest} {answers['roots']} {answers['poem'].role} {answers['page'].action}"
 
     @server.tool
     async def awelcome(ctx: Context) -> str:

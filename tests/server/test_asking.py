@@ -63,7 +63,7 @@ def tools(server: MCPServer) -> list[str]:
         roots = await ctx.alist_roots()
         page = await ctx.aelicit_url("Pay", "https://pay.example/1")
         number = await ctx.aonce("n", count)
-        return f"{text['content']} {roots} {page.action} {number}"
+        return f"{text.text} {roots} {page.action} {number}"
 
     async def count() -> int:
         runs.append("acount")

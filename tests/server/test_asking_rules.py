@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.asks import ask_roots, ask_sampling, ask_url
+from django_mcp.protocol.asks import ask_roots, ask_sampling_raw, ask_url
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.context import Context
 from django_mcp.server.rounds import InputRequired
@@ -54,7 +54,9 @@ def server() -> MCPServer:
 
     @server.tool
     def talk(ctx: Context[Any], options: dict[str, Any]) -> str:
-        return str(ctx.sample("Hi", max_tokens=1, **options)["content"])
+        messages = [{"role": "user", "content": TEXT}]
+        answer = ctx.sample_raw({"messages": messages, "maxTokens": 1, **options})
+        return str(answer["content"])
 
     @server.tool
     async def pinged(ctx: Context[Any]) -> str:
@@ -219,7 +221,7 @@ def said(*blocks: Any, role: str = "user") -> dict[str, Any]:
 def test_each_use_of_a_tool_has_its_result_right_behind_it(messages: Any) -> None:
     """SMP-03"""
     with pytest.raises(ValueError, match=r"messages\[|have no results"):
-        ask_sampling(messages, max_tokens=1)
+        ask_sampling_raw({"messages": messages, "maxTokens": 1})
 
 
 def test_uses_of_tools_with_their_results_are_asked_with() -> None:
@@ -227,7 +229,7 @@ def test_uses_of_tools_with_their_results_are_asked_with() -> None:
     single = {"role": "user", "content": RESULT}
     messages = [said(TEXT), USE, single, said(TEXT, role="assistant"), USE, said(RESULT)]
 
-    ask = ask_sampling(messages, max_tokens=1)
+    ask = ask_sampling_raw({"messages": messages, "maxTokens": 1})
 
     assert ask.params is not None
     assert ask.params["messages"] == messages

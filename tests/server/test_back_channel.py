@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.asks import ask_form, ask_roots
+from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking import MAX_UNFIT
 from django_mcp.server.context import Context
@@ -45,7 +46,7 @@ def server() -> MCPServer:
     @server.tool
     async def write(ctx: Context[Any]) -> str:
         answer = await ctx.asample("A poem", max_tokens=10)
-        return str(answer["content"]["text"])
+        return answer.text
 
     @server.tool
     def where(ctx: Context[Any]) -> list[str]:
@@ -284,6 +285,22 @@ async def test_a_clients_error_reaches_the_handler(server: MCPServer) -> None:
     told = (await uncaught.answer())["result"]
     assert told["isError"] is True
     assert "No" in told["content"][0]["text"]
+
+
+async def test_an_answer_larger_than_1_mib_is_refused_and_fails_the_question(
+    server: MCPServer,
+) -> None:
+    """It may have to be stored until the process that asked fetches it."""
+    client = await connect(server, R4)
+    call = client.call_tool("careful", {})
+    asked = await call.sink.message()
+    large = {"roots": [{"uri": "file:///" + "x" * 1024 * 1024}]}
+    headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
+    body = {"jsonrpc": "2.0", "id": asked["id"], "result": large}
+    reply = await client.post(encode(body), headers)
+
+    assert b"larger than 1 MiB" in (reply.body or b"")
+    assert (await call.answer())["result"]["content"][0]["text"] == "failed -32600"
 
 
 async def test_a_client_that_does_not_answer_is_waited_for_no_longer() -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange import Exchange
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient, message
 
@@ -167,11 +169,42 @@ async def test_a_server_may_speak_some_revisions_only() -> None:
 
 async def test_streams_and_sessions_are_refused_in_stateless_mode(server: MCPServer) -> None:
     """HTTP-13, SES-05, SES-10, HTM-10"""
-    from django_mcp.server.exchange import Exchange
-
     for reply in (await server.open_stream(Exchange()), await server.end_session(Exchange())):
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
+
+
+@pytest.mark.http_only("a pipe has no verbs")
+async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> None:
+    """HTTP-13: with none of the revisions that open with `initialize`, only POST is served."""
+    modern = MCPServer("tests", revisions=[R5.name])
+
+    for entry in (modern.open_stream, modern.end_session):
+        reply = await entry(Exchange(headers=Headers(()), can_stream=True))
+        assert reply.status == 405
+        assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
+
+
+@pytest.mark.http_only("a pipe has no verbs")
+@pytest.mark.parametrize(
+    ("version", "is_buffered", "allowed"),
+    [
+        (R5.name, False, b"POST, OPTIONS"),
+        (R4.name, True, b"POST, DELETE, OPTIONS"),
+        (R4.name, False, b"GET, POST, DELETE, OPTIONS"),
+    ],
+)
+async def test_allow_names_only_the_verbs_that_are_served_there(
+    version: str, is_buffered: bool, allowed: bytes
+) -> None:
+    """HTTP-13"""
+    headers = Headers([(b"mcp-protocol-version", version.encode())])
+    exchange = Exchange(headers=headers, is_buffered=is_buffered)
+
+    reply = await MCPServer("tests").open_stream(exchange)
+
+    assert reply.status == 405
+    assert dict(reply.headers)[b"allow"] == allowed
 
 
 async def test_notifications_are_taken_in_silence(client: WireClient) -> None:

@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 
+from django_mcp.protocol.json import encode
+from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Rule
 from django_mcp.server.context import Context
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.hub import Hub
 from django_mcp.server.memory import OpenAccess
+from django_mcp.server.memory_state import NoObserver
 from django_mcp.server.offers import NOTHING, Offer, Requirements
+from django_mcp.server.options import Mode
 from django_mcp.server.push import Ending
 from django_mcp.server.server import MCPServer
-from django_mcp.server.upkeep import close_old_streams, ping_streams
+from django_mcp.server.upkeep import close_old_streams, ping_stream
 from tests.server.streams import StreamClient
-from tests.wire import R4, R5
+from tests.wire import R2, R3, R4, R5
 
 
 def make_server(**options: Any) -> MCPServer:
@@ -251,35 +255,203 @@ async def test_a_handler_pings_its_client(server: MCPServer) -> None:
 @pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
 async def test_a_client_that_leaves_pings_unanswered_loses_its_stream() -> None:
     """PNG-02"""
-    server = make_server(ping_interval_s=1e-9, ping_failures=2)
+    server = make_server(ping_interval_s=3600, ping_failures=2)
     client = await connect(server)
     stream = client.listen()
     await stream.sink.next()
-    ping_streams(server.hub)
+    (open_stream,) = server.hub.streams.values()
+    ping_stream(server.hub, open_stream)
     await client.respond(await stream.sink.message(), result={})
     for _ in range(2):
-        ping_streams(server.hub)
+        ping_stream(server.hub, open_stream)
         await stream.sink.message()
         assert server.hub.streams
-    ping_streams(server.hub)
+    ping_stream(server.hub, open_stream)
 
     assert (await stream.reply()).status == 200
     assert not server.hub.streams
 
 
-async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
-    client = StreamClient(make_server(ping_interval_s=30, log_rate=5), R4)
-    params = {
-        "protocolVersion": R4.name,
-        "capabilities": {},
-        "clientInfo": {"name": "t", "version": "1"},
-    }
-    told = (await client.result("initialize", params))["capabilities"]["experimental"]
-    plain = (await StreamClient(make_server(), R4).result("initialize", params))["capabilities"]
+@pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
+async def test_pings_are_sent_at_the_interval_that_was_advertised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not when the hub next looks after its streams."""
+    monkeypatch.setattr("django_mcp.server.hub.TICK_S", 3600)
+    client = await connect(make_server(ping_interval_s=0.02))
+    async with client.standing() as stream:
+        for _ in range(5):
+            asked = await stream.sink.message()
+            assert asked["method"] == "ping"
+            await client.respond(asked, result={})
 
-    assert told["keepalive"] == {"enabled": True, "intervalMs": 30000, "failureThreshold": 3}
-    assert told["loggingRateLimit"] == {"enabled": True, "perSecond": 5}
-    assert "experimental" not in plain
+
+ADVERTISED = {"keepalive": {"enabled": True, "intervalMs": 30000, "failureThreshold": 3}}
+HANDSHAKE = {
+    "protocolVersion": R4.name,
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+
+
+async def experimental_of(client: StreamClient) -> Any:
+    told = await client.result("initialize", HANDSHAKE)
+    found = dict(told["capabilities"]["experimental"])
+    # Resources are there, and so is this.
+    assert found.pop("resourceReadChunking") == {"enabled": True}
+    return found or None
+
+
+@pytest.mark.http_only("the test below is of a pipe")
+async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
+    limits = {"loggingRateLimit": {"enabled": True, "perSecond": 5}}
+    both = await experimental_of(StreamClient(make_server(ping_interval_s=30, log_rate=5), R4))
+
+    assert both == {**ADVERTISED, **limits}
+    assert await experimental_of(StreamClient(make_server(), R4)) is None
+
+
+async def test_pings_are_advertised_only_where_they_are_sent(transport: str) -> None:
+    """Not on a pipe, and not without sessions."""
+    by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
+    stateless = make_server(ping_interval_s=30, mode=Mode.STATELESS)
+
+    assert by_session == (ADVERTISED if transport == "http" else None)
+    assert await experimental_of(StreamClient(stateless, R4)) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_heard"),
+    [
+        ("WARN", [False, True]),
+        ("Warning", [False, True]),
+        ({"level": "warning"}, [False, True]),
+        ("FATAL", [False, False]),
+        ("DEBUG", [True, True]),
+        ("loud", [True, True]),
+        (7, [True, True]),
+    ],
+)
+async def test_a_client_says_with_its_handshake_which_log_messages_it_wants(
+    server: MCPServer, wish: Any, is_heard: list[bool]
+) -> None:
+    client = StreamClient(server, R4)
+    await client.open(capabilities={"experimental": {"logLevel": wish}})
+    async with client.standing() as stream:
+        told = [server.notify_log(level, level) for level in ("info", "warning")]
+        server.notify("notifications/end")
+        heard = []
+        while (message := await stream.sink.message())["method"] != "notifications/end":
+            heard.append(message["params"]["level"])
+
+    assert told == [int(each) for each in is_heard]
+    assert heard == [
+        level for level, is_sent in zip(("info", "warning"), is_heard, strict=True) if is_sent
+    ]
+
+
+async def test_log_messages_from_outside_of_handlers_are_limited_with_theirs() -> None:
+    server = make_server(log_rate=5)
+    client = await connect(server)
+    running = client.call_tool("chatter", {"count": 3})
+    await running.answer()
+    async with client.standing() as stream:
+        told = [server.notify_log("error", number) for number in range(50)]
+        server.notify("notifications/end")
+        while (await stream.sink.message())["method"] != "notifications/end":
+            pass
+
+    assert told[:2] == [1, 1]
+    assert 2 <= sum(each or 0 for each in told) < 10
+
+
+@pytest.mark.parametrize("elicitation_id", ["", None, 7])
+async def test_the_end_of_a_question_without_an_id_is_refused(
+    server: MCPServer, elicitation_id: Any
+) -> None:
+    with pytest.raises(ValueError, match="elicitation_id is empty"):
+        server.notify_elicitation_complete("0" * 32, elicitation_id)
+    with pytest.raises(ValueError, match="elicitation_id is empty"):
+        await server.anotify_elicitation_complete("0" * 32, elicitation_id)
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+@pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+async def test_the_end_of_a_question_is_told_only_where_there_are_such_questions(
+    server: MCPServer, revision: Revision
+) -> None:
+    client = StreamClient(server, revision)
+    await client.open()
+    async with client.standing() as stream:
+        (handle,) = await server.aconnected_sessions()
+        told = server.notify_elicitation_complete(handle.key, "e1")
+        server.notify("notifications/end")
+        first = await stream.sink.message()
+
+    assert told == (1 if revision is R4 else 0)
+    assert first["method"] == (
+        "notifications/elicitation/complete" if revision is R4 else "notifications/end"
+    )
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_the_first_of_all_standing_streams_answers_a_ping_without_a_session(
+    server: MCPServer,
+) -> None:
+    silent, awake = await connect(server), await connect(server)
+    assert await server.aping_client(timeout_s=0.01) is None
+    async with silent.standing() as one, awake.standing() as other:
+        assert await server.aping_client(timeout_s=0.01) is None
+        for stream in (one, other):
+            assert (await stream.sink.message())["method"] == "ping"
+        pinging = asyncio.create_task(server.aping_client(timeout_s=10))
+        assert (await one.sink.message())["method"] == "ping"
+        await awake.respond(await other.sink.message(), result={})
+        assert await pinging is not None
+
+
+async def test_it_is_known_whether_somebody_subscribed_to_a_resource(server: MCPServer) -> None:
+    client = await connect(server)
+    assert not server.is_subscribed("stock://mug")
+    await client.result("resources/subscribe", {"uri": "stock://mug"})
+
+    assert server.is_subscribed("stock://mug")
+    assert await server.ais_subscribed("stock://mug")
+    assert not await server.ais_subscribed("stock://cup")
+    await client.result("resources/unsubscribe", {"uri": "stock://mug"})
+    assert not await server.ais_subscribed("stock://mug")
+
+
+async def test_a_listener_counts_as_subscribed_as_long_as_it_listens(server: MCPServer) -> None:
+    stream = StreamClient(server, R5).begin(
+        "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["stock://mug"]}}
+    )
+    await stream.sink.message()
+    assert server.is_subscribed("stock://mug")
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await stream.reply()
+    assert not server.is_subscribed("stock://mug")
+
+
+class Watching(NoObserver):
+    def __init__(self) -> None:
+        self.heard: list[tuple[bool, str, Any]] = []
+
+    def client_notification(self, connection: Any, method: str, params: Any) -> None:
+        self.heard.append((connection is None, method, params))
+
+
+async def test_notifications_outside_of_a_session_reach_the_observer(server: MCPServer) -> None:
+    server.connection_observer = watching = Watching()
+    client = StreamClient(server, R5)
+    await client.post(
+        encode({"jsonrpc": "2.0", "method": "notifications/own", "params": {"n": 1}}),
+        {"mcp-protocol-version": R5.name, "mcp-method": "notifications/own"},
+    )
+
+    assert [(method, params) for _, method, params in watching.heard] == [
+        ("notifications/own", {"n": 1})
+    ]
 
 
 async def test_log_messages_are_limited() -> None:
@@ -296,7 +468,7 @@ async def test_log_messages_are_limited() -> None:
 
 @pytest.mark.http_only("a pipe is one stream, as old as the connection")
 async def test_the_first_stream_of_a_session_can_begin_with_the_lists() -> None:
-    server = make_server(tells_lists_at_start=True)
+    server = make_server(tell_lists_at_start=True)
     client = await connect(server)
     async with client.standing() as stream:
         heard = [(await stream.sink.message())["method"] for _ in range(2)]

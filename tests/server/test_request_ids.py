@@ -26,7 +26,7 @@ def server() -> MCPServer:
             answer = await ctx.asample("A poem", max_tokens=10, request_id=name)
         except AskFailed as error:
             return f"failed: {error}"
-        return str(answer["content"]["text"])
+        return answer.text
 
     @server.tool
     def stop(ctx: Context[Any], name: str) -> bool:

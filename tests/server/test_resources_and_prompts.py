@@ -297,6 +297,17 @@ async def test_bytes_are_not_read_in_parts(client: WireClient) -> None:
     assert (error["code"], error["message"]) == (-32602, "Only a text can be read in parts")
 
 
+async def test_reading_in_parts_is_told_of_where_there_are_resources() -> None:
+    server = MCPServer("tests")
+    without = server.capabilities()
+    server.register_resource("x://text", lambda: "x", name="text")
+
+    assert "experimental" not in without
+    for revision in server.revisions.names():
+        told = server.capabilities(revision)["experimental"]
+        assert told == {"resourceReadChunking": {"enabled": True}}
+
+
 async def test_a_limit_on_parts_is_told_and_kept() -> None:
     server = MCPServer("tests", read_chunk_bytes=4)
     server.register_resource("x://text", lambda: "x" * 10, name="text")

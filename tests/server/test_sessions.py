@@ -241,7 +241,7 @@ async def test_idle_sessions_end(server: MCPServer) -> None:
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_sessions_are_bounded() -> None:
     """The one that was idle for longest makes room."""
-    server = MCPServer("small", max_sessions=3, max_sessions_each=2)
+    server = MCPServer("small", max_sessions=3, max_sessions_per_principal=2)
     clients = [WireClient(server, R4, principal=Person(name)) for name in "aaabb"]
     for client in clients:
         await client.open()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,13 +13,26 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.server import replay
 from django_mcp.server.context import Context
 from django_mcp.server.memory_state import MemoryEvents
-from django_mcp.server.push import MAX_QUEUED_EVENTS, Change, Ending
+from django_mcp.server.push import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import R2, R3, R4, R5
 
 NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
 RESUMABLE = pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+
+KINDS = (
+    "change",
+    "missed",
+    "session",
+    "close",
+    "request",
+    "pong",
+    "follow",
+    "more",
+    "live",
+    "task",
+)
 
 
 @pytest.fixture
@@ -165,6 +179,127 @@ async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
         await stream.reply()
 
         assert len(server.hub.streams) == 1
+
+
+@pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a_burst_of_changes_closes_no_stream_and_none_is_lost(
+    server: MCPServer, is_paused: bool
+) -> None:
+    """However many there are at once: beyond the queue only the names of what changed wait."""
+    uris = [f"stock://{number}" for number in range(4 * MAX_QUEUED_EVENTS)]
+    client = StreamClient(server, R5)
+    wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
+    stream, _ = await listen(client, wanted)
+    (push_stream,) = server.hub.streams.values()
+    has_room = asyncio.Event()
+    if not is_paused:
+        has_room.set()
+    send = stream.sink.send
+
+    async def send_with_room(message: bytes, event_id: str | None = None) -> None:
+        await has_room.wait()
+        await send(message, event_id)
+
+    stream.sink.send = send_with_room
+    for uri in uris:
+        server.hub.announce(Change(server=server.name, uri=uri))
+        server.hub.announce(tools_changed(server))
+        if is_paused:
+            await asyncio.sleep(0)
+    assert push_stream.queued_bytes <= MAX_QUEUED_BYTES
+    has_room.set()
+    heard = [await stream.sink.message() for _ in range(1001)]
+    stream.leave()
+
+    told = Counter(each["params"].get("uri", each["method"]) for each in heard)
+    assert told == Counter([*uris[:1000], "notifications/tools/list_changed"])
+
+
+async def test_equal_notifications_of_the_sites_own_are_each_sent(server: MCPServer) -> None:
+    """Only change notices say "read again", so that one may stand for several."""
+    client = await connect(server, R4)
+    own = Change(server=server.name, method="notifications/x", params={"n": 1})
+    async with client.standing() as stream:
+        assert [server.hub.announce(own) for _ in range(3)] == [1, 1, 1]
+        assert [server.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
+        server.hub.announce(Change(server=server.name, method="notifications/end"))
+        heard = [(await stream.sink.message())["method"] for _ in range(5)]
+
+    assert heard == [
+        *["notifications/x"] * 3,
+        "notifications/tools/list_changed",
+        "notifications/end",
+    ]
+
+
+async def test_streams_are_told_to_read_again_when_changes_were_lost(server: MCPServer) -> None:
+    """Each what it hears of, and no other stream; lists only when the loss may be of any server's."""
+    heard_of = ["stock://mug", "stock://cup"]
+    stream, _ = await listen(StreamClient(server, R5), {"resourceSubscriptions": heard_of})
+    lists, _ = await listen(
+        StreamClient(server, R5), {"resourcesListChanged": True, "toolsListChanged": True}
+    )
+    server.hub.receive({"kind": "missed", "server": "another"})
+    server.hub.receive({"kind": "missed", "server": server.name})
+    found = [await stream.sink.message() for _ in range(2)]
+    first = await lists.sink.message()
+    server.hub.receive({"kind": "missed"})
+    again = [await stream.sink.message() for _ in range(2)]
+    others = [(await lists.sink.message())["method"] for _ in range(2)]
+    stream.leave()
+    lists.leave()
+
+    assert {each["params"]["uri"] for each in found} == set(heard_of)
+    assert {each["params"]["uri"] for each in again} == set(heard_of)
+    assert first["method"] == "notifications/resources/list_changed"
+    assert sorted(others) == [
+        "notifications/resources/list_changed",
+        "notifications/tools/list_changed",
+    ]
+    assert stream.sink.items.empty()
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_a_stream_hears_again_when_word_of_a_newer_ones_end_was_lost(
+    server: MCPServer,
+) -> None:
+    client = await connect(server, R4)
+    async with client.standing() as stream:
+        (key,) = server.hub.sessions
+        (opened_at,) = (each.opened_at for each in server.hub.streams.values())
+        claim = {"kind": "session", "key": key, "event": "stream"}
+        server.hub.receive({**claim, "at": opened_at + 10})
+        assert server.hub.announce(tools_changed(server)) == 0
+        server.hub.receive({"kind": "missed"})
+        assert server.hub.announce(tools_changed(server)) == 1
+        # An older one elsewhere, of which word came late, takes nothing away.
+        server.hub.receive({**claim, "at": opened_at - 10})
+        assert server.hub.announce(tools_changed(server)) == 1
+        await stream.sink.message()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, None, 7, [], {}, "", "unknown"])
+async def test_made_up_messages_between_processes_do_no_harm(
+    server: MCPServer, kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever can write to Redis can send them; no stream ends, and the log is not flooded."""
+    client = await connect(server, R4)
+    odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
+    names = ("change", "key", "event", "at", "uris", "stream", "session", "id", "method", "server")
+    async with client.standing() as stream:
+        for value in odd:
+            server.hub.receive({"kind": kind})
+            for name in names:
+                server.hub.receive({"kind": kind, name: value})
+            server.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
+            server.hub.receive({"kind": kind, "change": {"server": server.name, "uri": value}})
+        own = Change(server=server.name, method="notifications/own")
+        assert server.hub.announce(own) == 1
+        while (await stream.sink.message())["method"] != "notifications/own":
+            pass
+
+    assert len([each for each in caplog.records if each.levelname != "DEBUG"]) <= 2
 
 
 async def test_the_same_news_is_not_queued_twice(server: MCPServer) -> None:

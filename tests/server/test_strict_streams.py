@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from django_mcp.protocol.asks import Ask, ask_form, ask_roots, ask_sampling, ask_url
+from django_mcp.protocol.asks import Ask, ask_form, ask_roots, ask_sampling_raw, ask_url
 from django_mcp.protocol.errors import HEADER_MISMATCH, RESOURCE_NOT_FOUND
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import Revision
@@ -59,6 +59,11 @@ COLOURS: dict[str, Any] = {
     "properties": {"colours": {"type": "array", "items": {"type": "string", "enum": ["red"]}}},
 }
 
+
+def raw(messages: list[dict[str, Any]], **params: Any) -> Ask:
+    return ask_sampling_raw({"messages": messages, "maxTokens": 9, **params})
+
+
 SOUND: dict[str, tuple[Callable[[], Ask], dict[str, Any]]] = {
     "form": (lambda: ask_form("Order?", Order), {"action": "accept", "content": {"name": "cup"}}),
     "form.arrays": (
@@ -66,21 +71,19 @@ SOUND: dict[str, tuple[Callable[[], Ask], dict[str, Any]]] = {
         {"action": "accept", "content": {"colours": ["red"]}},
     ),
     "url": (lambda: ask_url("Sign in", "https://example.com/"), {"action": "decline"}),
-    "sampling": (lambda: ask_sampling(SPOKEN, max_tokens=9, temperature=0.5), SAID),
+    "sampling": (lambda: raw(SPOKEN, temperature=0.5), SAID),
     "sampling.tools": (
-        lambda: ask_sampling([*SPOKEN, *USED], max_tokens=9, tools=TOOLS),
+        lambda: raw([*SPOKEN, *USED], tools=TOOLS),
         {**SAID, "content": [{"type": "tool_use", "id": "2", "name": "t", "input": {}}]},
     ),
     "roots": (ask_roots, {"roots": [{"uri": "file:///home", "name": "home"}]}),
 }
 
 CROOKED: dict[str, Callable[[], Ask]] = {
-    "/messages/0/role": lambda: ask_sampling([{"role": "system", "content": {}}], max_tokens=9),
-    "/messages/0/content/type": lambda: ask_sampling(
-        [{"role": "user", "content": {"type": "hologram"}}], max_tokens=9
-    ),
-    "/maxTokens": lambda: ask_sampling(SPOKEN, max_tokens="many"),  # type: ignore[arg-type]
-    "/systemPrompt": lambda: ask_sampling(SPOKEN, max_tokens=9, systemPrompt=5),
+    "/messages/0/role": lambda: raw([{"role": "system", "content": {}}]),
+    "/messages/0/content/type": lambda: raw([{"role": "user", "content": {"type": "hologram"}}]),
+    "/maxTokens": lambda: raw(SPOKEN, maxTokens="many"),
+    "/systemPrompt": lambda: raw(SPOKEN, systemPrompt=5),
 }
 
 
@@ -215,7 +218,9 @@ async def test_a_change_notice_that_breaks_the_rules_is_not_sent(
         methods = [(await stream.sink.message())["method"] for _ in range(2)]
 
     assert methods == ["notifications/com.example/own", "notifications/tools/list_changed"]
-    for pointer in ("/uri", "/elicitationId", "/level"):
+    # Clients of older revisions are told of no elicitation.
+    own = ["/elicitationId"] if "url" in revision.asks else []
+    for pointer in ("/uri", *own, "/level"):
         assert pointer in caplog.text
 
 
@@ -285,7 +290,7 @@ async def test_what_a_task_asks_is_held_against_the_rules(caplog: pytest.LogCapt
 
     @server.tool(task="allowed")
     async def ask(ctx: Context[Any]) -> str:
-        await ctx.aask({"it": ask_sampling(SPOKEN, max_tokens="many")})  # type: ignore[arg-type]
+        await ctx.aask({"it": raw(SPOKEN, maxTokens="many")})
         return "answered"
 
     client = Modern(server)
@@ -316,4 +321,4 @@ def test_codes_that_a_revision_does_not_have_are_found(code: int, is_sound: bool
     """RPC-12"""
     validator = compile_schema(find_error_schema(R5), "error", is_input=False)
 
-    assert validator.is_valid({"code": code, "message": "No"}) is is_sound
+    assert (validator.problems({"code": code, "message": "No"}) == []) is is_sound

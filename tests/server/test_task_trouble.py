@@ -33,7 +33,7 @@ class Runner(LoopRunner):
         self.is_here = is_here
         self.is_away = False
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
         if self.is_away:
             raise ConnectionError("there is no queue")
         await super().start(server, task, exchange)
@@ -69,7 +69,7 @@ class Server(MCPServer):
 
 @pytest.fixture(params=[True, False], ids=["here", "elsewhere"])
 def server(request: pytest.FixtureRequest) -> Server:
-    server = Server(is_here=request.param, max_tasks_each=1)
+    server = Server(is_here=request.param, max_tasks_per_principal=1)
 
     @server.tool(task="allowed")
     def confirm(ctx: Context[Any]) -> str:
@@ -152,7 +152,9 @@ async def test_a_large_result_reaches_who_listens(client: Modern):
 async def test_a_large_filter_is_acknowledged_first():
     server = MCPServer("tests")
     server.register_resource("x://a", lambda: "a", name="a")
-    uris = [f"x://{number}{'y' * 1000}" for number in range(300)]
+    # In JSON each quotation mark takes two bytes.
+    quotes = '"' * 1000
+    uris = [f"x://{number}{quotes}" for number in range(200)]
     stream = StreamClient(server, R5).begin(
         "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}
     )

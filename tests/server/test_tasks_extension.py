@@ -266,7 +266,7 @@ async def test_a_task_expires(server: MCPServer, client: Modern):
 
 
 async def test_one_principal_has_so_many_tasks_and_no_more():
-    server, gate = make_server(max_tasks_each=2)
+    server, gate = make_server(max_tasks_per_principal=2)
     client, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
     for _ in range(2):
         await client.create("wait")

@@ -12,6 +12,7 @@ from pydantic import Field
 from django_mcp.protocol.content import Audio, Image, ResourceLink
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.protocol.headers import McpHeader
+from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.context import Context
@@ -425,7 +426,7 @@ async def test_logs_follow_the_level_of_request_or_server(
         for level in ("debug", "info", "error"):
             await ctx.alog(level, {"at": level})
         with pytest.raises(ValueError, match="loud"):
-            await ctx.alog("loud", "x")
+            await ctx.alog("loud", "x")  # type: ignore[arg-type]
         return "done"
 
     def levels() -> list[str]:
@@ -443,6 +444,40 @@ async def test_logs_follow_the_level_of_request_or_server(
     for threshold, expected in (("debug", 3), ("warning", 1), ("emergency", 0)):
         await client.call("chatty", _meta={"io.modelcontextprotocol/logLevel": threshold})
         assert len(levels()) == expected
+
+
+async def test_each_level_has_a_method_of_its_own(server: MCPServer, client: WireClient) -> None:
+    """LOG-02"""
+
+    @server.tool
+    def shout(ctx: Context) -> str:
+        """Log."""
+        for level in LOG_LEVELS:
+            getattr(ctx, level)({"a": 1}, logger="shop")
+        return "done"
+
+    @server.tool
+    async def ashout(ctx: Context) -> str:
+        """Log."""
+        for level in LOG_LEVELS:
+            await getattr(ctx, f"a{level}")({"a": 1}, logger="shop")
+        return "done"
+
+    @server.tool
+    def typed(ctx: Context) -> str:
+        """Log, in a way that a type checker reads."""
+        ctx.notice("x", logger="shop")
+        ctx.emergency("x")
+        return ctx.revision
+
+    for name in ("shout", "ashout"):
+        await client.call(name, _meta={"io.modelcontextprotocol/logLevel": "debug"})
+
+    sent = [message["params"] for message in client.sink.messages]
+    # Without a session, clients of the other revisions get the levels from the server's own on.
+    levels = [each for each in LOG_LEVELS if each != "debug" or client.revision is R5]
+    once = [{"level": level, "data": {"a": 1}, "logger": "shop"} for level in levels]
+    assert sent == once * 2
 
 
 async def test_a_request_of_a_kept_connection_is_cancelled_by_its_id(server: MCPServer) -> None:

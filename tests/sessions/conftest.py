@@ -32,6 +32,13 @@ def shared(postgres_name: str, redis_url: str) -> Backends:
     return Backends(postgres=postgres_name, redis=f"{redis_url}/0 sessions{os.getpid()}")
 
 
+@pytest.fixture
+def unshared(postgres: tuple[str, int], redis_url: str) -> Iterator[Backends]:
+    """A PostgreSQL and a Redis that no other site uses: its workers would take tasks over."""
+    with own_postgres("unshared", SITE) as name:
+        yield Backends(postgres=name, redis=f"{redis_url}/0 unshared{os.getpid()}")
+
+
 @pytest.fixture(scope="module", params=["uvicorn", "daphne"])
 def cluster(
     request: pytest.FixtureRequest, shared: Backends, tmp_path_factory: pytest.TempPathFactory
@@ -46,5 +53,5 @@ def cluster(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses them needs the services."""
     for item in items:
-        if "shared" in getattr(item, "fixturenames", ()):
+        if {"shared", "unshared"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.services)

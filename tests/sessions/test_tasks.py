@@ -184,12 +184,13 @@ AGE = (
 
 
 async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
-    backends: Backends, tmp_path: Path
+    backends: Backends, tmp_path: Path, request: pytest.FixtureRequest
 ):
-    mine = backends
     if backends.postgres is None:
         mine = Backends(sqlite=tmp_path / "site.sqlite3")
         mine.manage(SITE, "migrate", "-v", "0")
+    else:
+        mine = request.getfixturevalue("unshared")
     with serving(mine, tmp_path) as site:
         async with modern(site) as client:
             lost = await client.create("job", at=0, name="lost")
@@ -207,3 +208,27 @@ async def test_a_process_that_dies_fails_its_tasks_or_leaves_them_to_others(
             site.mark("again may go")
             task = await client.until(again, "completed", at=1)
             assert task["result"]["content"][0]["text"] == str(site.workers[1].process.pid)
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "daphne"])
+async def test_a_graceful_stop_ends_tasks_at_once_or_hands_them_to_another_worker(
+    unshared: Backends, tmp_path: Path, server: str
+):
+    with serving(unshared, tmp_path, server=server) as cluster:
+        async with modern(cluster) as client:
+            once = await client.create("job", at=0, name=f"once {server}")
+            again = await client.create("job_again", at=0, name=f"again {server}")
+            for name in ("once", "again"):
+                await cluster.marked(f"{name} {server} runs")
+            cluster.workers[0].stop()
+
+            lost = (await client.ask("tasks/get", at=1, taskId=once))["result"]
+            cluster.mark(f"again {server} may go")
+            done = await client.until(again, "completed", at=1)
+
+        assert (lost["status"], lost["statusMessage"]) == (
+            "failed",
+            "The worker that ran this has stopped",
+        )
+        assert done["result"]["content"][0]["text"] == str(cluster.workers[1].process.pid)
+        assert "Traceback" not in cluster.logs()

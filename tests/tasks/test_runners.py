@@ -9,6 +9,8 @@ from typing import Any
 import django
 import pytest
 from celery import Celery
+from django.db import connection
+from django.db.backends.signals import connection_created
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer
@@ -28,6 +30,25 @@ pytestmark = [
     # Of the libraries themselves.
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
+
+
+def _read_uncommitted(connection: Any, **_kwargs: Any) -> None:
+    if connection.vendor == "sqlite":
+        connection.cursor().execute("PRAGMA read_uncommitted = 1")
+
+
+@pytest.fixture(autouse=True)
+def readers_that_wait_for_nobody() -> Iterator[None]:
+    """Let requests read tasks while a queue's thread writes them.
+
+    The threads share one SQLite database in memory, where a reader of a table that another
+    connection writes to gets "table is locked" at once: no timeout applies.
+    """
+    _read_uncommitted(connection)
+    connection_created.connect(_read_uncommitted)
+    yield
+    connection_created.disconnect(_read_uncommitted)
+    connection.close()
 
 
 @pytest.fixture(params=QUEUES)

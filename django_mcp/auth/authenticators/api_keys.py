@@ -29,6 +29,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
     """Knows the keys of `django_mcp.models.APIKey`: one query, which brings the user along."""
 
     kind = "api-key"
+    needs_authorization_server = False
 
     def find_token(self, exchange: Exchange) -> str | None:
         """Return the key that is presented, in either header."""

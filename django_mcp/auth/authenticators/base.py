@@ -45,6 +45,12 @@ class Authenticator:
     authorization_servers: tuple[str, ...] = ()
     """Issuers whose tokens are taken, for the metadata of the protected resource (RFC 9728)."""
 
+    needs_authorization_server: bool = False
+    """Whether clients get these credentials from an authorization server, which must then be named.
+
+    A site with such an authenticator and without an authorization server for it does not start.
+    """
+
     required_scopes: tuple[str, ...] = ()
     """Scopes that every token must have, told in the challenge."""
 
@@ -63,6 +69,13 @@ class Authenticator:
             request: what asks for the metadata, or is refused.
         """
         return self.authorization_servers
+
+    def names_authorization_server(self) -> bool:
+        """Return whether clients can learn where to get a token."""
+        is_found_by_request = (
+            type(self).find_authorization_servers is not Authenticator.find_authorization_servers
+        )
+        return is_found_by_request or bool(self.authorization_servers)
 
     def challenge(self, exchange: Exchange) -> str | None:
         """Return what to say in `WWW-Authenticate`, as a scheme with its parameters.

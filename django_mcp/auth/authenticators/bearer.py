@@ -18,9 +18,14 @@ __all__ = ["BearerAuthenticator"]
 class BearerAuthenticator(Authenticator):
     """Knows one kind of bearer token. Subclasses implement `verify`, and may narrow `is_mine`.
 
+    A subclass names the `authorization_servers` that issue its tokens. If the site hands the tokens out
+    by other means, as it does API keys, it sets `needs_authorization_server` to False instead.
+
     Args:
         cache_s: seconds for which a verdict is remembered, 2 at most.
     """
+
+    needs_authorization_server = True
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
         self._verdicts = Verdicts(cache_s)

@@ -14,8 +14,8 @@ from django_mcp.protocol.json import decode
 
 __all__ = ["FETCHERS", "FetchError", "check_url", "fetch_json"]
 
-FETCHERS: Final = ThreadPoolExecutor(8, thread_name_prefix="django-mcp-fetch")
-"""Threads that wait for other servers, so that a slow one does not hold up tools."""
+FETCHERS: Final = ThreadPoolExecutor(4, thread_name_prefix="django-mcp-fetch")
+"""Threads that fetch the keys of issuers, each at most once at a time. Nothing else may hold them up."""
 
 MAX_BYTES: Final = 256 * 1024
 MAX_BLOCK_BYTES: Final = 16 * 1024

@@ -21,6 +21,7 @@ from django_mcp.auth.authenticators.fetching import FetchError, check_url
 from django_mcp.auth.authenticators.jwks import KeySet
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.verdicts import MAX_AGE_S
+from django_mcp.push.bus import Warner
 from django_mcp.server.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class JWTAuthenticator(BearerAuthenticator):
         audience: what `aud` must hold, to the letter: this server's address, or several names.
         jwks_url: where its keys are; None: as its OpenID Connect metadata says.
         algorithms: the only ones accepted.
+        token_types: which `typ` a token's header may have (RFC 9068 section 4), in either case and with
+            or without `application/`; None stands for a token without one. Many issuers write "JWT".
         leeway_s: by how much clocks may differ.
         user_field: the field of the user model that holds what `user_claim` says; without it
             (and without `find_user`) principals have no account here.
@@ -60,8 +63,8 @@ class JWTAuthenticator(BearerAuthenticator):
 
     Raises:
         ValueError: an algorithm is none of `KEY_TYPES`, an address is not https, or nobody is named
-            as audience.
-        TypeError: the algorithms are one string.
+            as audience, or no type of token.
+        TypeError: the algorithms or the token types are one string.
         ImportError: the extra `jwt` is not installed.
     """
 
@@ -74,6 +77,7 @@ class JWTAuthenticator(BearerAuthenticator):
         audience: str | Sequence[str],
         jwks_url: str | None = None,
         algorithms: Sequence[str] = ("RS256",),
+        token_types: Sequence[str | None] = ("at+jwt", None),
         leeway_s: float = 30.0,
         user_field: str | None = None,
         user_claim: str = "sub",
@@ -96,6 +100,8 @@ class JWTAuthenticator(BearerAuthenticator):
         if jwks_url is not None:
             check_url(jwks_url, "jwks_url")
         self._algorithms = frozenset(algorithms)
+        self._token_types = _read_types(token_types)
+        self._other_types = Warner()
         self._leeway_s = leeway_s
         self._keys = KeySet(url=jwks_url, issuer=issuer, timeout_s=timeout_s)
         self._users = UserFinder(field=user_field, claim=user_claim, function=find_user)
@@ -124,8 +130,8 @@ class JWTAuthenticator(BearerAuthenticator):
         # Pinned before any key is looked for: the token does not choose how it is checked.
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             return _ALGORITHM
-        # What it says must be understood is not (RFC 7515 section 4.1.11).
-        if header.get("crit"):
+        # No extension is understood here, and an empty list of them is malformed (RFC 7515 section 4.1.11).
+        if "crit" in header:
             return _ALGORITHM
         key_id = header.get("kid")
         try:
@@ -136,10 +142,23 @@ class JWTAuthenticator(BearerAuthenticator):
         claims = self._check(token, keys, algorithm)
         if isinstance(claims, Rejection):
             return claims
+        # Now the type is what the issuer wrote, so the log can quote it.
+        if not self._has_right_type(header.get("typ")):
+            return _TYPE
         auth = to_auth_info(self.kind, claims)
         if isinstance(auth, Rejection):
             return auth
         return await self._users.to_principal(auth, issuer=self._issuer, source=self)
+
+    def _has_right_type(self, typ: object) -> bool:
+        if _normalize_type(typ) in self._token_types:
+            return True
+        shown = typ[:40] if isinstance(typ, str) else typ and "..."
+        self._other_types.warn(
+            "Refused a token of the issuer because of its type. If its access tokens look like this, set %s.",
+            f"JWTAuthenticator(token_types=[{shown!r}])",
+        )
+        return False
 
     def _to_key(self, key: Mapping[str, Any], algorithm: str) -> PyJWK | None:
         """Return a key that is meant for an algorithm; None: it is not, or is broken."""
@@ -174,5 +193,21 @@ class JWTAuthenticator(BearerAuthenticator):
         return Rejection(reason="The token is not signed by a key of its issuer")
 
 
+def _read_types(types: Any) -> frozenset[str | None]:
+    if isinstance(types, str):
+        raise TypeError(f"token_types must be a list, such as [{types!r}]")
+    if not types or not all(each is None or (isinstance(each, str) and each) for each in types):
+        raise ValueError('token_types must name at least one type, such as "JWT"')
+    return frozenset(_normalize_type(each) for each in types)
+
+
+def _normalize_type(value: Any) -> str | None:
+    """Return a media type as RFC 7515 section 4.1.9 compares it; "" stands for what is none."""
+    if value is None:
+        return None
+    return value.lower().removeprefix("application/") if isinstance(value, str) else ""
+
+
 _MALFORMED = Rejection(reason="The token is malformed")
 _ALGORITHM = Rejection(reason="The token's algorithm is not accepted")
+_TYPE = Rejection(reason="The token's type is not accepted: an access token is needed")

@@ -1,4 +1,4 @@
-"""The app of the OAuth part: its checks, its templates, its catalogue."""
+"""The app of the OAuth part: its model, checks, templates and translations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ class OAuthConfig(AppConfig):
     name = "django_mcp.contrib.oauth"
     label = "django_mcp_oauth"
     verbose_name = _("OAuth for MCP clients")
+    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Put the checks in place."""
+        """Put the checks in place, and the hasher of generated client secrets."""
+        models = import_module("oauth2_provider.models")
+        secrets = import_module("django_mcp.contrib.oauth.client_secrets")
+        secrets.connect(models.get_application_model())
         import_module("django_mcp.contrib.oauth.checks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.http import HttpRequest, HttpResponse
@@ -13,11 +13,13 @@ from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from oauth2_provider.exceptions import OAuthToolkitError
 from oauth2_provider.http import OAuth2ResponseRedirect
-from oauth2_provider.models import get_application_model
 from oauth2_provider.views import AuthorizationView
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidRequestError
 
 from django_mcp.auth.scopes import expand_scopes
+from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
+from django_mcp.contrib.oauth.consent_form import ConsentForm, has_valid_seal, make_seal
+from django_mcp.contrib.oauth.documents import find_known
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import inert
 from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
@@ -27,8 +29,12 @@ from django_mcp.contrib.oauth.resources import (
     needs_of,
     takes_tokens_of,
 )
+from django_mcp.pages.policy import protect_public_page
 
-__all__ = ["AskedScope", "ConsentView"]
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["AskedEndpoint", "AskedScope", "ConsentView"]
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 """A SHA-256 in base64url without padding (RFC 7636 section 4.2)."""
@@ -43,10 +49,26 @@ class AskedScope:
     needed_for: list[str]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedEndpoint:
+    """An endpoint on the consent page: the title of its server, and its address."""
+
+    title: str
+    address: str
+
+
+class _ConsentRequired(Exception):
+    """The consent page must not be left out."""
+
+
 class ConsentView(AuthorizationView):
-    """The authorization endpoint (RFC 6749 section 3.1). It asks every time, and is never framed."""
+    """The authorization endpoint (RFC 6749 section 3.1).
+
+    It asks every time about an endpoint, and is never framed.
+    """
 
     template_name = "django_mcp/oauth/consent.html"
+    form_class = ConsentForm
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         # A client could ask for the page to be left out, and so could a program that only says it is
@@ -57,7 +79,7 @@ class ConsentView(AuthorizationView):
             request.GET = query  # type: ignore[assignment]
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         response["X-Frame-Options"] = "DENY"
-        response["Content-Security-Policy"] = "frame-ancestors 'none'"
+        protect_public_page(response)
         response["Referrer-Policy"] = "same-origin"
         response["Cache-Control"] = "no-store"
         return response
@@ -76,21 +98,53 @@ class ConsentView(AuthorizationView):
                 request.GET = query  # type: ignore[assignment]
         return scopes, credentials
 
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show the page, or leave it out where the toolkit and an administrator allow that."""
+        try:
+            response: HttpResponse = super().get(request, *args, **kwargs)
+        except _ConsentRequired:
+            context = self.get_context_data(**self.oauth2_data)
+            response = self.render_to_response(context)
+        return response
+
+    def create_authorization_response(
+        self,
+        request: HttpRequest,
+        scopes: str,
+        credentials: dict[str, Any],
+        allow: bool,  # noqa: FBT001  (the toolkit passes it by name)
+    ) -> Any:
+        """Mark the resources as approved: the user has seen them, or an administrator listed them.
+
+        Raises:
+            _ConsentRequired: neither is the case. A client may be free to skip the page, or may have
+                been allowed something before, but not this endpoint.
+        """
+        resources = ApprovedResources(credentials.get("resource", ()))
+        if request.method != "POST" and not _may_skip_consent(credentials["client_id"], resources):
+            raise _ConsentRequired
+        credentials["resource"] = resources
+        return super().create_authorization_response(request, scopes, credentials, allow)
+
+    def get_initial(self) -> dict[str, Any]:
+        """Seal what the page asks about."""
+        initial: dict[str, Any] = super().get_initial()
+        return {**initial, "seal": make_seal(initial, self.request.user)}
+
     def form_valid(self, form: Any) -> HttpResponse:
-        """Take the answer, unless somebody has exchanged what it was given for."""
+        """Take the answer, if it is about what the page asked and that is still allowed."""
         given = form.cleaned_data
-        applications = get_application_model().objects
-        application = applications.filter(client_id=given["client_id"]).first()
-        if application is None or not (
-            is_safe_redirect(given["redirect_uri"])
-            and application.redirect_uri_allowed(given["redirect_uri"])
+        application = find_known(given["client_id"])
+        if (
+            application is None
+            or not has_valid_seal(given, self.request.user)
+            or not is_safe_redirect(given["redirect_uri"])
+            or not application.redirect_uri_allowed(given["redirect_uri"])
         ):
             return self.form_invalid(form)
-        default = _default_resource(self.request, application) or ""
-        given["resource"] = given["resource"] or default
         # What stands for no resource at all is not the client's to have chosen wrongly.
+        default = _default_resource(self.request, application)
         named = [each for each in given["resource"].split() if each != default]
-        # The browser sends back what the page held, and what was checked then may not be the same now.
         credentials = {name: value for name, value in given.items() if value}
         if _find_error(self.request, credentials, named) is not None:
             return self.form_invalid(form)
@@ -123,10 +177,8 @@ class ConsentView(AuthorizationView):
         return context
 
     def _describe(self, application: Any, context: dict[str, Any]) -> dict[str, Any]:
-        resources = str(context.get("resource") or "").split()
-        named = [find_server_of(resource, self.request) for resource in resources]
-        servers = list(dict.fromkeys(server for server in named if server is not None))
-        needs = needs_of(servers, self.request.user)
+        endpoints = self._find_endpoints(str(context.get("resource") or "").split())
+        needs = needs_of(dict.fromkeys(endpoints.values()), self.request.user)
         redirect = urlsplit(context["redirect_uri"])
         is_document = application.registration_source == "cimd"
         return {
@@ -136,7 +188,12 @@ class ConsentView(AuthorizationView):
             "is_self_registered": application.registration_source == "dcr",
             "redirect_host": redirect.netloc or f"{redirect.scheme}:",
             "stays_here": is_loopback(redirect.hostname),
-            "servers": [str(server.options.title or server.options.name) for server in servers],
+            "endpoints": [
+                AskedEndpoint(
+                    title=str(server.options.title or server.options.name), address=address
+                )
+                for address, server in endpoints.items()
+            ],
             "asked": [
                 AskedScope(
                     name=name, description=str(description), needed_for=_titles_for(name, needs)
@@ -146,6 +203,16 @@ class ConsentView(AuthorizationView):
                 )
             ],
         }
+
+    def _find_endpoints(self, resources: Iterable[str]) -> dict[str, MCPServer]:
+        found = {each: find_server_of(each, self.request) for each in resources}
+        return {address: server for address, server in found.items() if server is not None}
+
+
+def _may_skip_consent(client_id: str, resources: list[str]) -> bool:
+    if not resources:
+        return True
+    return are_among(resources, listed_resources(find_known(client_id)))
 
 
 def _titles_for(scope: str, needs: Mapping[str, list[str]]) -> list[str]:

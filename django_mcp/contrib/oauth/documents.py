@@ -17,7 +17,7 @@ from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749.errors import FatalClientError
 
-from django_mcp.contrib.oauth.limits import has_room, is_flood
+from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
 
 __all__ = ["TooManyClients", "find_known", "is_document_id", "read_document"]
 
@@ -54,7 +54,7 @@ def read_document(client_id: str, request: Any) -> None:
     if known is not None and not _is_stale(known):
         return
     address = request.headers.get("REMOTE_ADDR", "")
-    if is_flood(address):
+    if not new_clients_of(address).take():
         if known is None:
             logger.warning("Too many documents of clients were asked for from %s", address)
             raise TooManyClients(
@@ -62,7 +62,7 @@ def read_document(client_id: str, request: Any) -> None:
             )
     elif known is not None:
         refresh_if_stale(known, request=request)
-    elif has_room():
+    elif not find_wait_for_room_s("cimd"):
         resolve_cimd_application(client_id, request=request)
     else:
         logger.warning("A client is refused: there are as many as OAUTH_MAX_REGISTERED allows")

@@ -2,7 +2,8 @@
 
 django-oauth-toolkit's own fetcher refuses private addresses, follows no redirect and connects to the
 address it has checked. Its deadline holds for each read only, so a server that sends a byte now and
-then keeps a worker for hours; here one deadline closes the connection, whatever it is waiting for.
+then keeps a worker for hours. Here one deadline covers everything from the DNS look-up on, and closes
+the connection, whatever it is waiting for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 import ssl
 import threading
 import time
+from concurrent.futures import Future
 from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -41,7 +43,7 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
         """
         parts = read_url(client_id)
         deadline = time.monotonic() + oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS
-        addresses = self.resolve(str(parts.hostname), parts.port or 443)
+        addresses = self._resolve_before(deadline, str(parts.hostname), parts.port or 443)
         reason: Exception | None = None
         for address in addresses[:MAX_ADDRESSES]:
             try:
@@ -68,6 +70,26 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
         if not addresses or not all(map(is_public, addresses)):
             raise CIMDError(f"{host} has an address that is not public")
         return addresses
+
+    def _resolve_before(self, deadline: float, host: str, port: int) -> list[str]:
+        """Return what `resolve` does, or give up at the deadline.
+
+        Nothing can cancel a look-up, so it has a thread of its own, which ends when the system's
+        resolver gives up. `CIMD_MAX_CONCURRENT_FETCHES` limits how many begin within one deadline.
+        """
+        found: Future[list[str]] = Future()
+
+        def look_up() -> None:
+            try:
+                found.set_result(self.resolve(host, port))
+            except BaseException as error:  # noqa: BLE001  (raised where the result is awaited)
+                found.set_exception(error)
+
+        threading.Thread(target=look_up, daemon=True).start()
+        try:
+            return found.result(max(deadline - time.monotonic(), 0))
+        except TimeoutError as error:
+            raise CIMDError(f"could not resolve {host} in time") from error
 
     def open(self, address: str, port: int, host: str, timeout_s: float) -> socket.socket:
         """Return a connection to a checked address, encrypted for the host's name."""

@@ -1,12 +1,17 @@
-"""How many clients may make themselves known: those of one address in an hour, and in all."""
+"""Limits on what strangers can make the authorization server do and keep."""
 
 from __future__ import annotations
 
-import ipaddress
+import hashlib
+import math
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
-from django.core.cache import cache
+from django.core.cache import caches
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 from oauth2_provider.models import (
     get_access_token_model,
@@ -17,53 +22,151 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import settings
+from django_mcp.push.bus import Warner
+from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.quotas import network_of
 
-__all__ = ["HOUR_S", "has_room", "is_flood", "wait_s"]
+__all__ = [
+    "Allowance",
+    "find_wait_for_room_s",
+    "new_clients_of",
+    "registration_tries_of",
+    "wrong_secrets_of",
+]
 
 HOUR_S = 3600
-UNUSED_AFTER = timedelta(hours=1)
-"""How old a client without a code or token has to be before it makes room for others."""
+MINUTE_S = 60
+CLIENTS_AT_LIMIT = 3
+"""How many clients may use up their wrong secrets from one address. Ours."""
+
+TRIES = 10
+"""How many times as often an address may try to register a client as it may register one."""
+
+UNUSED_AFTER = timedelta(minutes=5)
+"""The age from which a client that nobody authorized makes room for others. Ours."""
+
+SOURCES = ("dcr", "cimd")
+"""How clients become known by themselves: dynamic registration, and client-id metadata documents."""
+
+_trouble = Warner()
 
 
-def is_flood(address: str) -> bool:
-    """Count a client that comes from an address, and tell whether it is one too many in this hour."""
-    window = int(time.time()) // HOUR_S
-    key = f"django_mcp:oauth:register:{_network(address)}:{window}"
-    cache.add(key, 0, HOUR_S)
-    try:
-        count = cache.incr(key)
-    except ValueError:
-        # It went out of the cache between the two calls.
-        count = 1
-    return count > settings.OAUTH_REGISTRATIONS_PER_HOUR
+class Allowance:
+    """How often one address may do something within a window of the clock.
+
+    It is counted in the cache `THROTTLE_CACHE`. An IPv6 address counts as its /64 network.
+
+    Args:
+        what: the name of the thing, with everything else that it is counted by.
+        address: the address of the client; requests without one share an allowance.
+        limit: how often it may be done in a window.
+        period_s: the length of the window.
+    """
+
+    def __init__(self, what: str, address: str, *, limit: int, period_s: int) -> None:
+        self._limit = limit
+        self._period_s = period_s
+        now = time.time()
+        self.wait_s = math.ceil(period_s - now % period_s)
+        subject = f"{what}\n{network_of(address)}\n{int(now // period_s)}"
+        # Some caches take short plain keys only.
+        self._key = f"django_mcp.oauth.{hashlib.sha256(subject.encode()).hexdigest()}"
+
+    def take(self) -> bool:
+        """Count one more; return whether it is within the limit.
+
+        Raises:
+            StoreUnavailable: the cache does not answer.
+        """
+        try:
+            return self._count() <= self._limit
+        except Exception as error:
+            # Each kind of cache has errors of its own.
+            _trouble.warn("Could not count for the limits of OAuth: %r", error)
+            raise StoreUnavailable from error
+
+    def _count(self) -> int:
+        cache = caches[settings.THROTTLE_CACHE]
+        cache.add(self._key, 0, self._period_s)
+        try:
+            return int(cache.incr(self._key))
+        except ValueError:
+            # The key was dropped between the two calls.
+            return 1
+
+    def give_back(self) -> None:
+        """Count one less. It does not matter if that fails: the window ends soon."""
+        with suppress(Exception):
+            caches[settings.THROTTLE_CACHE].decr(self._key)
 
 
-def wait_s() -> int:
-    """Return the seconds until clients of an address are counted anew."""
-    return HOUR_S - int(time.time()) % HOUR_S
+def new_clients_of(address: str) -> Allowance:
+    """Return how many clients may become known from an address in an hour, in either way."""
+    limit = settings.OAUTH_REGISTRATIONS_PER_HOUR
+    return Allowance("new client", address, limit=limit, period_s=HOUR_S)
 
 
-def has_room() -> bool:
-    """Tell whether there may be one more client, once those that nobody uses are gone."""
-    applications = get_application_model().objects.filter(registration_source__in=("dcr", "cimd"))
-    if applications.count() < settings.OAUTH_MAX_REGISTERED:
-        return True
-    unused = applications.filter(created__lt=timezone.now() - UNUSED_AFTER)
+def registration_tries_of(address: str) -> Allowance:
+    """Return how often an address may send metadata, right or wrong, in an hour."""
+    limit = TRIES * settings.OAUTH_REGISTRATIONS_PER_HOUR
+    return Allowance("try to register", address, limit=limit, period_s=HOUR_S)
+
+
+def wrong_secrets_of(address: str, client_id: str) -> list[Allowance]:
+    """Return how many wrong secrets an address may send in a minute: for one client, and for all.
+
+    Without an address there is no limit, since a stranger could use it up for everybody.
+    """
+    limit = settings.OAUTH_WRONG_SECRETS_PER_MINUTE
+    if not address:
+        return []
+    return [
+        Allowance(f"wrong secret {client_id}", address, limit=limit, period_s=MINUTE_S),
+        Allowance("wrong secret", address, limit=CLIENTS_AT_LIMIT * limit, period_s=MINUTE_S),
+    ]
+
+
+def find_wait_for_room_s(source: str) -> int:
+    """Make room for one more client, and return 0; or return the seconds until there can be room.
+
+    Clients that nobody ever authorized make room, the oldest first, once they are some minutes old.
+    Neither kind of clients can take the last quarter of `OAUTH_MAX_REGISTERED` from the other.
+
+    Args:
+        source: one of `SOURCES`.
+    """
+    clients = get_application_model().objects.filter(registration_source__in=SOURCES)
+    counts = _count_by_source(clients)
+    most = settings.OAUTH_MAX_REGISTERED
+    too_many_of_source = counts.get(source, 0) + 1 - (most - most // 4)
+    too_many = max(too_many_of_source, sum(counts.values()) + 1 - most)
+    if too_many <= 0:
+        return 0
+    if too_many_of_source > 0:
+        clients = clients.filter(registration_source=source)
+    unused = _never_authorized(clients).order_by("created", "pk")
+    due = unused.filter(created__lt=timezone.now() - UNUSED_AFTER)
+    # A few more at once, so that the next clients need not look.
+    going = list(due.values_list("pk", flat=True)[: too_many + most // 100])
+    _never_authorized(clients).filter(pk__in=going).delete()
+    if len(going) >= too_many:
+        return 0
+    oldest = unused.values_list("created", flat=True).first()
+    if oldest is None:
+        return HOUR_S
+    wait_s: float = (oldest + UNUSED_AFTER - timezone.now()).total_seconds()
+    return max(1, math.ceil(wait_s))
+
+
+def _count_by_source(clients: QuerySet[Any]) -> Mapping[str, int]:
+    found = clients.order_by().values_list("registration_source").annotate(Count("pk"))
+    return dict(found)
+
+
+def _never_authorized(clients: QuerySet[Any]) -> QuerySet[Any]:
     for model in (get_grant_model(), get_refresh_token_model()):
-        unused = unused.exclude(pk__in=model.objects.values("application"))
+        clients = clients.exclude(pk__in=model.objects.values("application"))
     access_tokens = get_access_token_model().objects.filter(application__isnull=False)
-    # The one that came with the registration is no use of it.
+    # Each registration comes with a token to manage it, which is no use of the client.
     used = access_tokens.exclude(scope=oauth2_settings.DCR_REGISTRATION_SCOPE)
-    unused.exclude(pk__in=used.values("application")).delete()
-    return bool(applications.count() < settings.OAUTH_MAX_REGISTERED)
-
-
-def _network(address: str) -> str:
-    """Return what counts as one address: of IPv6, what one customer gets."""
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return "unknown"
-    if ip.version == 4:
-        return str(ip)
-    return str(ipaddress.ip_network((ip, 64), strict=False).network_address)
+    return clients.exclude(pk__in=used.values("application"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from django_mcp.protocol.texts import mark_invisible
 
 __all__ = ["MAX_NAME", "inert"]
 
@@ -14,10 +14,6 @@ def inert(name: str) -> str:
 
     Those could turn the text around them, or hide a part of it.
     """
-    seen = "".join(
-        " " if char.isspace() else char
-        for char in name
-        if char.isspace() or unicodedata.category(char)[0] != "C"
-    )
+    seen = mark_invisible(name, lambda char: " " if char.isspace() else "")
     line = " ".join(seen.split())
     return line if len(line) <= MAX_NAME else line[: MAX_NAME - 1].rstrip() + "…"

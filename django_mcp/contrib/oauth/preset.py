@@ -35,6 +35,7 @@ def oauth2_provider_settings(
     found: dict[str, Any] = {
         "SCOPES": dict(scopes) if scopes else {BASE_SCOPE: _("Use this site's tools in your name")},
         "SCOPES_BACKEND_CLASS": f"{_PARTS}.scopes.ToolScopes",
+        "OAUTH2_BACKEND_CLASS": f"{_PARTS}.backend.Backend",
         "OAUTH2_VALIDATOR_CLASS": f"{_PARTS}.validator.MCPOAuth2Validator",
         # Codes and tokens
         "AUTHORIZATION_CODE_EXPIRE_SECONDS": 60,
@@ -48,6 +49,7 @@ def oauth2_provider_settings(
         "ALLOW_LOCALHOST_LOOPBACK": True,
         "ALLOW_URI_WILDCARDS": False,
         # How clients become known
+        "CLIENT_SECRET_GENERATOR_CLASS": f"{_PARTS}.client_secrets.ClientSecretGenerator",
         "CIMD_ENABLED": True,
         "CIMD_METADATA_FETCHER": f"{_PARTS}.fetcher.BoundedMetadataFetcher",
         "CIMD_MAX_DOCUMENT_SIZE": 10 * 1024,

@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.auth.addresses import origin_of
+from django_mcp.server.interfaces import StoreUnavailable
 
 __all__ = ["FORM", "JSON", "View", "at_public_url", "open_to_pages", "refusal", "takes"]
 
@@ -39,7 +40,12 @@ def at_public_url(view: View) -> View:
         # An instance's own stands for the method that reads the connection or the proxy's header.
         vars(request)["_get_scheme"] = lambda: parts.scheme
         _forget_proxy(request, parts.scheme)
-        return view(request, *args, **kwargs)
+        try:
+            return view(request, *args, **kwargs)
+        except StoreUnavailable:
+            response = refusal("temporarily_unavailable", "Nothing can be counted now", 503)
+            response["Retry-After"] = "2"
+            return response
 
     return serve
 

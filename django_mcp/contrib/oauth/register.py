@@ -8,7 +8,11 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from oauth2_provider.views import DynamicClientRegistrationView
 
-from django_mcp.contrib.oauth.limits import HOUR_S, has_room, is_flood, wait_s
+from django_mcp.contrib.oauth.limits import (
+    find_wait_for_room_s,
+    new_clients_of,
+    registration_tries_of,
+)
 from django_mcp.contrib.oauth.names import inert
 from django_mcp.contrib.oauth.public import refusal
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
@@ -26,20 +30,40 @@ class Registration(DynamicClientRegistrationView):
     """Registers clients that change codes for tokens, for anybody, within bounds."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        refused = _refuse_flood(request) or _refuse_metadata(request) or _refuse_full_house()
+        """Register a client, or refuse it.
+
+        Refused metadata costs an address none of the clients that it may register, so that others
+        behind the same address can still register theirs.
+        """
+        address = request.META.get("REMOTE_ADDR", "")
+        tries, registrations = registration_tries_of(address), new_clients_of(address)
+        if not tries.take():
+            return _refuse_for_now("Too many registrations were tried from here", tries.wait_s)
+        refused = _refuse_metadata(request)
         if refused is not None:
             return refused
+        if not registrations.take():
+            return _refuse_for_now(
+                "Too many clients were registered from here", registrations.wait_s
+            )
+        response = self._register(request, *args, **kwargs)
+        if response.status_code != 201:
+            registrations.give_back()
+        return response
+
+    def _register(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        wait_s = find_wait_for_room_s("dcr")
+        if wait_s:
+            return _refuse_for_now("No more clients can register now", wait_s)
         response: HttpResponse = super().post(request, *args, **kwargs)
         if response.status_code == 201:
             _complete(response)
         return response
 
 
-def _refuse_flood(request: HttpRequest) -> HttpResponse | None:
-    if not is_flood(request.META.get("REMOTE_ADDR", "")):
-        return None
-    response = refusal("temporarily_unavailable", "Too many clients were registered from here", 429)
-    response["Retry-After"] = str(wait_s())
+def _refuse_for_now(description: str, wait_s: int) -> HttpResponse:
+    response = refusal("temporarily_unavailable", description, 429)
+    response["Retry-After"] = str(wait_s)
     return response
 
 
@@ -75,14 +99,6 @@ def _refuse_redirects(uris: object) -> HttpResponse | None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
-
-
-def _refuse_full_house() -> HttpResponse | None:
-    if has_room():
-        return None
-    response = refusal("temporarily_unavailable", "No more clients can register now", 429)
-    response["Retry-After"] = str(HOUR_S)
-    return response
 
 
 def _complete(response: HttpResponse) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest, HttpResponse
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import TokenView
@@ -12,17 +13,24 @@ from django_mcp.contrib.oauth.public import refusal
 
 __all__ = ["Token"]
 
+_DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+
 
 class Token(TokenView):
     """Changes codes and refresh tokens for access tokens (RFC 6749 section 3.2)."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Answer a client. The toolkit's own view would look for device codes here."""
-        if request.POST.get("grant_type") not in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED:
+        """Answer a client, but not to a device code: its pages are not part of our URLs."""
+        grant = request.POST.get("grant_type")
+        if grant == _DEVICE_CODE or grant not in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED:
             return refusal(
                 "unsupported_grant_type", "The metadata says which grants there are", 400
             )
-        response: HttpResponse = self.authorization_flow_token_response(request)
+        try:
+            response: HttpResponse = self.authorization_flow_token_response(request)
+        except ObjectDoesNotExist:
+            # A concurrent request has used the code, or ended the new token.
+            return refusal("invalid_grant", "The grant was used or revoked meanwhile", 400)
         # Some of the toolkit's refusals quote the request and would be taken for a page.
         response["Content-Type"] = "application/json"
         response["X-Content-Type-Options"] = "nosniff"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import NoReverseMatch, path
@@ -49,16 +51,29 @@ def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
         raise Http404 from error
 
 
+class _EndAuthorization(toolkit.AuthorizedTokenDeleteView):
+    """Ends what a user has allowed. A key that the model cannot have is not found."""
+
+    def get_object(self, queryset: Any = None) -> Any:
+        try:
+            return super().get_object(queryset)
+        except (ValueError, ValidationError) as error:
+            raise Http404 from error
+
+
 _prefix = settings.OAUTH_PREFIX
 _metadata = ".well-known/oauth-authorization-server"
 _consent = ConsentView.as_view()
+# Both begin with reads. In one transaction with them, SQLite would refuse to wait for a write.
+_token = transaction.non_atomic_requests(_taker(FORM, Token))
+_revoke = transaction.non_atomic_requests(_taker(FORM, toolkit.RevokeTokenView))
 
 urlpatterns = [
     path(_metadata, _document(ServerMetadata), name="oauth-server-metadata"),
     path(f"{_metadata}/<path:issuer_path>", _document(ServerMetadata)),
     path(f"{_prefix}authorize/", at_public_url(_consent), name="authorize"),
-    path(f"{_prefix}token/", _taker(FORM, Token), name="token"),
-    path(f"{_prefix}revoke/", _taker(FORM, toolkit.RevokeTokenView), name="revoke-token"),
+    path(f"{_prefix}token/", _token, name="token"),
+    path(f"{_prefix}revoke/", _revoke, name="revoke-token"),
     path(f"{_prefix}register/", _taker(JSON, Registration), name="dcr-register"),
     path(
         f"{_prefix}register/<str:client_id>/",
@@ -73,7 +88,7 @@ urlpatterns = [
     ),
     path(
         f"{_prefix}authorized/<slug:pk>/delete/",
-        toolkit.AuthorizedTokenDeleteView.as_view(),
+        _EndAuthorization.as_view(),
         name="authorized-token-delete",
     ),
 ]

@@ -1,4 +1,7 @@
-"""What django-oauth-toolkit's validator leaves open of RFC 9700: redirects, replayed codes, double refreshes."""
+"""What django-oauth-toolkit's validator leaves open of RFC 9700 and RFC 8707.
+
+It checks redirects, replayed codes, concurrent refreshes, and what a token is for.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,19 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import router, transaction
+from django.db.models import F
 from django.utils import timezone
-from oauth2_provider.models import get_access_token_model, get_refresh_token_model
-from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauth2_provider.models import (
+    get_grant_model,
+    get_refresh_token_model,
+    refresh_token_expire_timedelta,
+)
+from oauth2_provider.settings import oauth2_settings
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error, InvalidGrantError
 
+from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, listed_resources
+from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_known, is_document_id, read_document
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
 
@@ -19,8 +31,11 @@ __all__ = ["MCPOAuth2Validator"]
 DOUBLE_REFRESH_S = 10
 """How long after a refresh a second one with the same token counts as a race, and not as theft."""
 
+_AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
+"""An attribute of oauthlib's request. Parameters are read as attributes too, but are not in `vars`."""
 
-class MCPOAuth2Validator(OAuth2Validator):
+
+class MCPOAuth2Validator(ClientAuthentication):
     """The toolkit's validator, with what MCP clients and their users have to be able to rely on."""
 
     def validate_client_id(self, client_id: str, request: Any, *args: Any, **kwargs: Any) -> bool:
@@ -30,6 +45,9 @@ class MCPOAuth2Validator(OAuth2Validator):
         return bool(super().validate_client_id(client_id, request, *args, **kwargs))
 
     def _load_application(self, client_id: str, request: Any) -> Any:
+        if client_id and "\0" in client_id:
+            # PostgreSQL refuses to look for it. Basic credentials can hold it.
+            return None
         # The toolkit's own would fetch the document, at whichever endpoint and for whomever.
         if not is_document_id(client_id):
             return super()._load_application(client_id, request)
@@ -44,6 +62,48 @@ class MCPOAuth2Validator(OAuth2Validator):
         return is_safe_redirect(redirect_uri) and bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
+
+    def validate_grant_type(
+        self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Remember that the request came to the token endpoint, which alone asks this."""
+        vars(request)[_AT_TOKEN_ENDPOINT] = True
+        return bool(
+            super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
+        )
+
+    def _create_authorization_code(self, request: Any, code: Any, expires: Any = None) -> Any:
+        named = getattr(request, "resource", None)
+        if named and not isinstance(named, ApprovedResources):
+            raise _not_granted(request)
+        return super()._create_authorization_code(request, code, expires)
+
+    def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
+        if _AT_TOKEN_ENDPOINT not in vars(request):
+            # An authorization request may carry any parameter, and this one decides what follows.
+            request.grant_type = None
+        # The toolkit would read a parameter of this name.
+        vars(request).setdefault("refresh_token_instance", None)
+        grants = _grants_of(request)
+        # A write comes first: it waits for a concurrent request with the same code or refresh token,
+        # on every database. The loser then finds nothing left to use.
+        if grants is not None and not grants.update(updated=F("updated")):
+            raise InvalidGrantError(request=request)
+        super()._save_bearer_token(token, request, *args, **kwargs)
+        if request.grant_type == "authorization_code":
+            super().invalidate_authorization_code(request.client_id, request.code, request)
+
+    def invalidate_authorization_code(
+        self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Do nothing: the code ended in the transaction that saved its tokens."""
+
+    def _check_and_set_request_resource(self, request: Any) -> None:
+        # The toolkit takes whatever the request names when the grant has no resource.
+        allowed = _allowed_resources(request)
+        super()._check_and_set_request_resource(request)
+        if not are_among(request.resource, allowed):
+            raise _not_granted(request)
 
     def _create_refresh_token(
         self, request: Any, refresh_token_code: str, access_token: Any, previous: Any
@@ -70,18 +130,85 @@ class MCPOAuth2Validator(OAuth2Validator):
     def validate_refresh_token(
         self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Refuse a refresh token that was just used, without ending the session it belongs to."""
+        """Accept a live refresh token, and end the session of one that is used again much later.
+
+        It stands in for the toolkit's own, which would take a token that a concurrent request uses
+        at this moment for a stolen one. The row is read once, so that there is no such moment.
+        """
         checksum = hashlib.sha256(refresh_token.encode()).hexdigest()
-        tokens = get_refresh_token_model().objects.filter(token_checksum=checksum)
-        just_used = tokens.filter(
-            application=client,
-            revoked__gt=timezone.now() - timedelta(seconds=DOUBLE_REFRESH_S),
-        ).first()
-        if just_used is not None:
-            followed = get_access_token_model().objects.filter(source_refresh_token=just_used)
-            if followed.exists():
-                return False
-        return bool(super().validate_refresh_token(refresh_token, client, request, *args, **kwargs))
+        tokens = get_refresh_token_model()
+        found = tokens.objects.filter(token_checksum=checksum).select_related("access_token")
+        # Several rows may have the digest, of which one at most is live.
+        known = found.order_by(F("revoked").desc(nulls_first=True)).first()
+        if known is None:
+            return False
+        if known.revoked is not None:
+            if oauth2_settings.REFRESH_TOKEN_REUSE_PROTECTION and not _was_just_used(known):
+                tokens.revoke_family(known.token_family)
+            return False
+        if known.application != client or known.access_token is None or _has_expired(known):
+            return False
+        request.user = known.user
+        request.refresh_token = refresh_token
+        request.refresh_token_instance = known
+        return True
+
+    def revoke_token(
+        self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Revoke a token, after a write that waits for concurrent requests with it."""
+        checksum = hashlib.sha256(token.encode()).hexdigest()
+        tokens = get_refresh_token_model()
+        with transaction.atomic(using=router.db_for_write(tokens)):
+            tokens.objects.filter(token_checksum=checksum).update(updated=F("updated"))
+            super().revoke_token(token, token_type_hint, request, *args, **kwargs)
+
+
+def _was_just_used(token: Any) -> bool:
+    return bool(token.revoked > timezone.now() - timedelta(seconds=DOUBLE_REFRESH_S))
+
+
+def _has_expired(token: Any) -> bool:
+    lifetime = refresh_token_expire_timedelta()
+    return lifetime is not None and token.access_token.expires + lifetime <= timezone.now()
+
+
+def _grants_of(request: Any) -> Any:
+    """Return the row that a token request uses up, as a query; None: it uses none up."""
+    match request.grant_type:
+        case "authorization_code":
+            return get_grant_model().objects.filter(code=request.code, application=request.client)
+        case "refresh_token":
+            used = request.refresh_token_instance.pk
+            return get_refresh_token_model().objects.filter(pk=used, revoked=None)
+        case _:
+            return None
+
+
+def _allowed_resources(request: Any) -> list[str]:
+    """Return what a new token may be for."""
+    match request.grant_type:
+        case "authorization_code":
+            grant = _grants_of(request).first()
+            return [] if grant is None else list(grant.resource)
+        case "refresh_token":
+            return list(request.refresh_token_instance.resource)
+        case "client_credentials":
+            return listed_resources(request.client)
+        case None if isinstance(request.resource, ApprovedResources):
+            return list(request.resource)
+        case _:
+            # Nobody approves an endpoint for a password or a device code.
+            return []
+
+
+def _not_granted(request: Any) -> CustomOAuth2Error:
+    return CustomOAuth2Error(
+        error="invalid_target",
+        description="The grant does not include this resource",
+        state=request.state,
+        request=request,
+    )
 
 
 def _family_of(code: str) -> UUID:

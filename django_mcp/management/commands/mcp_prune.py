@@ -7,17 +7,20 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.core.management.base import BaseCommand, CommandParser
 from django.db.models import QuerySet
 
 from django_mcp.calls.retention import old_calls, old_tallies, prune_calls, prune_tallies
 from django_mcp.conf import settings
 from django_mcp.handlers.states import prune_states
+from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.models import KeptState, Session, Task, UsedState
 from django_mcp.pages.visits import prune_visits
 from django_mcp.push.database_bus import prune_messages
 from django_mcp.server.sessions import Closing
-from django_mcp.servers import all_servers
+from django_mcp.server.tasks.sweeping import sweep_tasks
+from django_mcp.servers import MCPServer, all_servers
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.pruning import AT_ONCE, expired_sessions, lost_sessions, prune_sessions
@@ -47,6 +50,9 @@ class Command(BaseCommand):
         verb = "would be deleted" if is_dry_run else "deleted"
         for name, count in counts.items():
             self.stdout.write(f"{name}: {count} {verb}")
+        count = _count_lapsed() if is_dry_run else _settle_tasks()
+        verb = "would be settled" if is_dry_run else "settled"
+        self.stdout.write(f"tasks of processes that are gone: {count} {verb}")
 
 
 def _prune() -> dict[str, int]:
@@ -68,6 +74,24 @@ def _prune() -> dict[str, int]:
         "calls": prune_calls(now),
         "tallies": prune_tallies(now),
     }
+
+
+def _settle_tasks() -> int:
+    """End tasks whose worker has gone; those that a queue can begin again are put into it."""
+    if settings.TASK_STORE != "model":
+        return 0
+    return sum(_until_none(partial(_settle_some, server)) for server in all_servers())
+
+
+def _settle_some(server: MCPServer) -> int:
+    with in_calling_thread():
+        return async_to_sync(sweep_tasks)(server, may_begin=not server.runner.is_here)
+
+
+def _count_lapsed() -> int:
+    now = datetime.now(UTC)
+    lapsed = Task.objects.filter(status=Task.Status.WORKING, leased_until__lt=now)
+    return lapsed.filter(expires_at__gt=now).count()
 
 
 def _count() -> dict[str, int]:

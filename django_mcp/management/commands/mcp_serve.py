@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,13 +18,20 @@ from django_mcp.management.shell.base import find_server
 class Command(BaseCommand):
     """Serve one MCP server at /mcp, and what its clients need to get in, without the rest of the site."""
 
-    help = "Runs one MCP server alone: its endpoint at /mcp, its health at /mcp/health."
+    help = (
+        "Runs one MCP server alone: its endpoint at /mcp, its health at /mcp/health, and HTTP+SSE at "
+        "/sse and /messages where LEGACY_SSE is on."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add which server, and where it listens."""
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument(
-            "--host", default="127.0.0.1", help="address to listen on (%(default)s)"
+            "--host",
+            action="append",
+            dest="hosts",
+            metavar="HOST",
+            help="address to listen on, may be repeated (127.0.0.1)",
         )
         parser.add_argument(
             "--port", default=8000, type=int, help="port to listen on (%(default)s)"
@@ -31,13 +41,14 @@ class Command(BaseCommand):
         """Serve until stopped."""
         server = find_server(options["server"])
         application = standalone_application(server, site_of(server))
-        host, port = options["host"], options["port"]
-        self.stdout.write(f"MCP server {server.public_name!r} at http://{host}:{port}/mcp")
+        hosts, port = options["hosts"] or ["127.0.0.1"], options["port"]
+        urls = ", ".join(f"http://{_in_url(host)}:{port}/mcp" for host in hosts)
+        self.stdout.write(f"MCP server {server.public_name!r} at {urls}")
         self.stdout.flush()
         if find_spec("uvicorn") is not None:
-            serve_with_uvicorn(application, host, port)
+            serve_with_uvicorn(application, hosts, port)
         elif find_spec("daphne") is not None:
-            serve_with_daphne(application, host, port)
+            serve_with_daphne(application, hosts, port)
         else:
             raise CommandError(
                 "There is no ASGI server to run it with. Install one: "
@@ -45,24 +56,38 @@ class Command(BaseCommand):
             )
 
 
-def serve_with_uvicorn(application: ASGIApp, host: str, port: int) -> None:
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def serve_with_uvicorn(application: ASGIApp, hosts: Sequence[str], port: int) -> None:
     """Serve with uvicorn, which ends open streams after a moment when it is told to stop."""
     import uvicorn
 
-    uvicorn.run(
-        application,
-        host=host,
-        port=port,
-        lifespan="off",
-        log_level="warning",
-        timeout_graceful_shutdown=5,
-    )
+    with ExitStack() as listening:
+        sockets = [listening.enter_context(_listen(host, port)) for host in hosts]
+        config = uvicorn.Config(
+            application, lifespan="off", log_level="warning", timeout_graceful_shutdown=5
+        )
+        uvicorn.Server(config).run(sockets=sockets)
 
 
-def serve_with_daphne(application: ASGIApp, host: str, port: int) -> None:
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise CommandError(f"Cannot listen on {_in_url(host)}:{port}: {error.strerror}") from error
+
+
+def serve_with_daphne(application: ASGIApp, hosts: Sequence[str], port: int) -> None:
     """Serve with daphne."""
     from daphne.endpoints import build_endpoint_description_strings
     from daphne.server import Server
 
-    endpoints = build_endpoint_description_strings(host=host, port=port)
+    endpoints = [
+        endpoint
+        for host in hosts
+        for endpoint in build_endpoint_description_strings(host=host, port=port)
+    ]
     Server(application, endpoints=endpoints, signal_handlers=True).run()

@@ -20,7 +20,7 @@ async def initialize(ctx: Context[Any]) -> bytes | Refusal:
     server, revision = ctx.server, ctx.rules
     result: JSONObject = {
         "protocolVersion": revision.name,
-        "capabilities": server.capabilities(revision, ctx.exchange),
+        "capabilities": server.capabilities_for(revision, ctx.exchange),
         "serverInfo": server.implementation(revision),
     }
     if server.options.instructions is not None:
@@ -38,7 +38,7 @@ async def discover(ctx: Context[Any]) -> bytes | Refusal:
     server, revision = ctx.server, ctx.rules
     result: JSONObject = {
         "supportedVersions": server.revisions.stateless_names,
-        "capabilities": server.capabilities(revision, ctx.exchange),
+        "capabilities": server.capabilities_for(revision, ctx.exchange),
     }
     if server.options.instructions is not None:
         result["instructions"] = str(server.options.instructions)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
+from django_mcp.server.connection import limit_kept_details
 from django_mcp.server.methods.resources import refuse_reading
 from django_mcp.server.push import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.sessions import Session
 from django_mcp.server.standing import refuse_stream, run_stream
+from django_mcp.server.subscription_limits import check_uris
 from django_mcp.server.tasks.watching import choose_tasks, watch
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
     from django_mcp.server.tasks.task import Task
 
-MAX_URIS = 1000
-"""Resources that one stream can ask to hear of. Ours."""
+MAX_ID_BYTES = 1024
+"""Size of the request id of a listening stream. Our own limit."""
 
 
 async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
@@ -29,7 +32,7 @@ async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
     uri = ctx.params.get("uri")
     if type(uri) is not str:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
-    refusal = await refuse_reading(ctx, uri)
+    refusal = check_uris([uri]) or await refuse_reading(ctx, uri)
     if refusal is not None:
         return refusal
     stream = ctx.connection.stream
@@ -39,9 +42,11 @@ async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
             return refusal
         _tell(ctx, ctx.connection)
     elif stream is not None:
-        if len(stream.uris) >= MAX_URIS:
-            return _too_many()
-        ctx.server.hub.set_uris(stream, {*stream.uris, uri})
+        uris = {*stream.uris, uri}
+        refusal = check_uris(uris)
+        if refusal is not None:
+            return refusal
+        ctx.server.hub.set_uris(stream, uris)
     return ctx.server.encode_result({}, ctx.rules)
 
 
@@ -64,10 +69,12 @@ def _tell(ctx: Context[Any], session: Session) -> None:
     ctx.server.hub.tell("session", key=session.key, event="subscriptions", uris=uris)
 
 
-def _too_many() -> Refusal:
-    return Refusal(
-        code=INVALID_PARAMS, message=f"At most {MAX_URIS} resources can be subscribed to"
-    )
+def _check_id(request_id: RequestId) -> Refusal | None:
+    # Every message of the stream carries it.
+    if len(encode(request_id)) <= MAX_ID_BYTES:
+        return None
+    message = f"The id of this request may have at most {MAX_ID_BYTES} bytes"
+    return Refusal(code=INVALID_PARAMS, message=message)
 
 
 async def listen(ctx: Context[Any]) -> bytes | Refusal:
@@ -103,10 +110,8 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
     uris = wanted.get("resourceSubscriptions", [])
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         return Refusal(code=INVALID_PARAMS, message="resourceSubscriptions must be URIs")
-    if len(uris) > MAX_URIS:
-        return _too_many()
     sink = exchange.sink
-    refusal = refuse_stream(server, exchange)
+    refusal = check_uris(uris) or _check_id(ctx.request_id) or limit_kept_details(ctx.connection)
     if refusal is not None or sink is None:
         return refusal or Refusal(code=INVALID_PARAMS, message="This needs an event stream")
     # Of what there is none of, nothing can change.
@@ -123,6 +128,10 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
     if uris:
         honoured["resourceSubscriptions"] = list(dict.fromkeys(uris))
     await server.join_hub().bus.ready()
+    # Nothing waits between this and the opening of the stream, so that no limit is exceeded.
+    refusal = refuse_stream(server, exchange)
+    if refusal is not None:
+        return refusal
     stream = PushStream(
         kind=StreamKind.LISTEN,
         server_name=server.name,

@@ -7,6 +7,7 @@ What the caller can mend (unknown tool, wrong headers) is a JSON-RPC error; what
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,15 @@ from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.admitting import refuse_scopes, refuse_tool_rate
+from django_mcp.server.argument_checks import (
+    check_at_length,
+    check_briefly,
+    describe_problems,
+)
 from django_mcp.server.capabilities import covers
 from django_mcp.server.interfaces import Failure, FailureKind
 from django_mcp.server.offers import WHOLE
-from django_mcp.server.running import describe_problems, note, run_handler, short
+from django_mcp.server.running import note, run_handler, short
 
 if TYPE_CHECKING:
     from django_mcp.server.context import Context
@@ -62,14 +68,27 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     wanted = entry.required_client_capabilities
     if wanted and not covers(ctx.client_capabilities, wanted):
         return _miss_capabilities(ctx, entry)
-    if ctx.options.validate_input and not entry.input_validator.is_valid(arguments):
-        text = describe_problems(entry.input_validator.problems(arguments))
-        return _in_band(ctx, note(ctx, Failure(kind=FailureKind.ARGUMENTS, message=text)))
-    if entry.task is not NEVER or "task" in params:
-        from django_mcp.server.tasks.calling import call_with_tasks
+    problems: list[Problem] | Failure | None = check_briefly(ctx, entry, arguments)
+    if problems is None:
+        problems = await check_at_length(ctx, entry, arguments)
+    return await _start(ctx, entry, arguments) if problems == [] else _refuse(ctx, problems)
 
-        return await call_with_tasks(ctx, entry, arguments, partial(run, ctx, entry, arguments))
-    return await run(ctx, entry, arguments)
+
+def _refuse(ctx: Context[Any], problems: list[Problem] | Failure) -> bytes:
+    if isinstance(problems, list):
+        problems = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
+    return _in_band(ctx, note(ctx, problems))
+
+
+def _start(
+    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+) -> Awaitable[bytes | Refusal]:
+    """Return what runs a tool, directly or as a task."""
+    if entry.task is NEVER and "task" not in ctx.message.params:
+        return run(ctx, entry, arguments)
+    from django_mcp.server.tasks.calling import call_with_tasks
+
+    return call_with_tasks(ctx, entry, arguments, partial(run, ctx, entry, arguments))
 
 
 async def run(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:

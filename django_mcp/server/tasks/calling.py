@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -17,7 +18,10 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import NEVER, REQUIRED, TaskRules, read_ttl_ms
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.connection import limit_kept_details
+from django_mcp.server.quotas import quota_key_of, share_of
 from django_mcp.server.sessions import Session
+from django_mcp.server.tasks.interfaces import TaskLimits
 from django_mcp.server.tasks.keeping import advance, refuse_undeclared, to_wire
 from django_mcp.server.tasks.running import TaskRun, see_through
 from django_mcp.server.tasks.task import LEASE_S, Task, new_id
@@ -30,6 +34,9 @@ __all__ = ["call_with_tasks"]
 logger = logging.getLogger("django_mcp")
 
 _AUTO = "auto"
+
+_KEPT_APART = frozenset({keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES})
+"""Fields of `_meta` that a task has elsewhere, within their limits."""
 
 _TOO_MANY = Refusal(
     code=INVALID_REQUEST, message="Too many tasks are running: wait for one to end, or cancel it"
@@ -97,6 +104,9 @@ async def _make(
 ) -> bytes | Refusal:
     """Keep a task, have it run, and answer with it."""
     server = ctx.server
+    refusal = limit_kept_details(ctx.connection)
+    if refusal is not None:
+        return refusal
     run_id = new_id() if server.runner.is_here else None
     task = _describe(ctx, entry, arguments, ttl_ms, run_id)
     if not await _insert(ctx, task):
@@ -122,7 +132,12 @@ async def _make(
 
 async def _insert(ctx: Context[Any], task: Task) -> bool:
     options = ctx.options
-    return await ctx.server.tasks.insert(task, options.max_tasks, options.max_tasks_each)
+    limits = TaskLimits(
+        total=options.max_tasks,
+        anonymous=share_of(options.max_tasks, options.anonymous_share),
+        each=options.max_tasks_per_principal,
+    )
+    return await ctx.server.tasks.insert(task, limits)
 
 
 def _describe(
@@ -133,22 +148,24 @@ def _describe(
     run_id: str | None,
 ) -> Task:
     server, options = ctx.server, ctx.options
-    now_s = server.clock()
+    now_s, owner = server.clock(), server.access.identify(ctx.principal)
     most_ms = int(options.task_ttl_s * 1000)
     return Task(
         id=new_id(),
         server=server.name,
-        owner=server.access.identify(ctx.principal),
+        owner=owner,
+        quota_key=quota_key_of(owner, ctx.exchange.address),
         session=ctx.connection.key if isinstance(ctx.connection, Session) else None,
         revision=ctx.rules.name,
         tool=entry.name,
         call={
             "arguments": arguments,
-            "meta": dict(ctx.meta),
+            "meta": {key: value for key, value in ctx.meta.items() if key not in _KEPT_APART},
             "client_info": ctx.client_info,
             "client_capabilities": ctx.client_capabilities,
             "log_level": ctx.connection.log_level,
             "can_ask": ctx.has_back_channel,
+            "is_of_tenant": ctx.exchange.is_of_tenant,
             "url_kwargs": {key: str(value) for key, value in ctx.url_kwargs.items()},
             "principal": server.access.describe(ctx.principal),
         },
@@ -177,6 +194,9 @@ async def _run_for_a_while(
 ) -> bytes | Refusal:
     """Answer directly if that does not take long, else with a task that goes on."""
     server, exchange = ctx.server, ctx.exchange
+    refusal = limit_kept_details(ctx.connection)
+    if refusal is not None:
+        return refusal
     # They would interrupt the task of the request.
     exchange.timers = None
     call = server.runner.spawn(run(), exchange)

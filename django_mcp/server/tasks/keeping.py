@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
 __all__ = [
+    "STOPPED",
     "UNKNOWN_TASK",
     "advance",
     "find_own",
     "find_own_all",
     "hand_over",
+    "look_after",
     "refuse_undeclared",
     "rules_of",
     "stream_of",
@@ -44,6 +46,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What may be an id of ours; see `new_id`."""
 
 MAX_TRIES = 50
+
 
 UNKNOWN_TASK = Refusal(code=INVALID_PARAMS, message="Unknown task")
 STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has stopped")
@@ -68,7 +71,9 @@ async def advance(server: MCPServer, task_id: str, step: Step) -> Task | None:
     return None
 
 
-async def hand_over(server: MCPServer, task_id: str, step: Step, exchange: Exchange) -> Task | None:
+async def hand_over(
+    server: MCPServer, task_id: str, step: Step, exchange: Exchange | None
+) -> Task | None:
     """Have a task take a step and a run work on it after that; without a run it has not happened.
 
     Returns:
@@ -169,7 +174,7 @@ async def find_own_all(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
     wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
     found = await ctx.server.tasks.find(wanted) if wanted else {}
     own = [found[key] for key in wanted if key in found and _is_own(ctx, found[key])]
-    return [await _look_after(ctx.server, ctx.exchange, task) for task in own]
+    return [await look_after(ctx.server, ctx.exchange, task) for task in own]
 
 
 def _is_own(ctx: Context[Any], task: Task) -> bool:
@@ -183,7 +188,7 @@ def _is_own(ctx: Context[Any], task: Task) -> bool:
     return isinstance(ctx.connection, Session) and ctx.connection.key == task.session
 
 
-async def _look_after(server: MCPServer, exchange: Exchange, task: Task) -> Task:
+async def look_after(server: MCPServer, exchange: Exchange | None, task: Task) -> Task:
     """Return a task, begun again or ended where the process that ran it has gone."""
     if not task.is_orphaned(server.clock()):
         return task

@@ -8,12 +8,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from django_mcp.server.quotas import is_anonymous_quota
+from django_mcp.server.tasks.interfaces import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 from django_mcp.server.tasks.task import Task
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange import Exchange
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.interfaces import Spawned
+    from django_mcp.server.tasks.interfaces import Spawned, TaskLimits
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -28,18 +30,45 @@ class MemoryTasks:
         self._clock = clock
         self._tasks: dict[str, Task] = {}
 
-    async def insert(self, task: Task, limit: int, limit_each: int) -> bool:
+    async def insert(self, task: Task, limits: TaskLimits) -> bool:
         """See `TaskStore.insert`."""
         self._drop_expired()
-        running = [each for each in self._tasks.values() if not each.is_final]
-        if task.owner is not None:
-            own = sum(each.owner == task.owner for each in running)
-        else:
-            own = sum(each.session == task.session is not None for each in running)
-        if len(running) >= limit or own >= limit_each:
+        now = self._clock()
+        unfinished = [
+            each for each in self._tasks.values() if not each.is_final and not each.is_orphaned(now)
+        ]
+        own = [each for each in unfinished if each.quota_key == task.quota_key]
+        anonymous = sum(is_anonymous_quota(each.quota_key) for each in unfinished)
+        if (
+            len(unfinished) >= limits.total
+            or len(own) >= limits.each
+            or sum(each.size for each in own) + task.size > MAX_KEPT_BYTES_EACH
+            or (is_anonymous_quota(task.quota_key) and anonymous >= limits.anonymous)
+        ):
             return False
         self._tasks[task.id] = task
+        self._drop_finished(task.quota_key)
         return True
+
+    def _drop_finished(self, quota_key: str) -> None:
+        own = [each for each in self._tasks.values() if each.quota_key == quota_key]
+        count, size = len(own), sum(each.size for each in own)
+        for each in own:
+            if count <= MAX_KEPT_EACH and size <= MAX_KEPT_BYTES_EACH:
+                return
+            if each.is_final:
+                count, size = count - 1, size - each.size
+                del self._tasks[each.id]
+
+    async def find_lapsed(self, server: str, limit: int) -> list[Task]:
+        """See `TaskStore.find_lapsed`."""
+        now = self._clock()
+        found = [
+            each
+            for each in self._tasks.values()
+            if each.server == server and each.is_orphaned(now) and each.expires_s > now
+        ]
+        return sorted(found, key=lambda each: each.lease_s or 0.0, reverse=True)[:limit]
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         """See `TaskStore.find`."""
@@ -87,13 +116,13 @@ class LoopRunner:
         # Keeps them from being collected.
         self._running: set[Any] = set()
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange) -> None:
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
         """See `TaskRunner.start`."""
         from django_mcp.server.tasks.running import execute
 
         self.spawn(execute(server, task.id, exchange, task.run), exchange)
 
-    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange) -> Spawned[T]:
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
         """See `TaskRunner.spawn`."""
         return self._keep(asyncio.ensure_future(work))
 

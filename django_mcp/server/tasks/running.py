@@ -19,7 +19,7 @@ from django_mcp.server.connection import ConnectionState
 from django_mcp.server.exchange import Exchange
 from django_mcp.server.interfaces import FailureKind
 from django_mcp.server.rounds import Answers
-from django_mcp.server.tasks.keeping import advance
+from django_mcp.server.tasks.keeping import STOPPED, advance
 from django_mcp.server.tasks.task import Step, Task, new_id
 from django_mcp.server.tasks.telling import TaskSink
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
     from django_mcp.server.tasks.interfaces import Spawned
 
-__all__ = ["TaskRun", "execute", "see_through", "take_ended"]
+__all__ = ["TaskRun", "execute", "hand_back_runs", "see_through", "take_ended"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -37,6 +37,9 @@ BEAT_S = 2.0
 
 NOTE_S = 1.0
 """How often what a run says of itself is written down at most. Ours."""
+
+HAND_BACK_S = 1.5
+"""How long tasks may take to stop when their process is about to end. Our own choice."""
 
 MAX_WRITES = 5
 """How often the end of a run is tried to be written down while the store does not answer."""
@@ -54,6 +57,7 @@ class TaskRun:
         id: names the run where the task is kept.
         is_detached: the call is a task by now; before, it may still be answered directly.
         is_stopped: nobody waits for its result.
+        is_handed_back: its process is about to end, so that another is to go on.
         asks, state: what the handler left to be asked, once it did.
         message: what it says of itself.
         loop: where it runs, once it does.
@@ -69,6 +73,7 @@ class TaskRun:
         self.message: str | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.is_stopped = False
+        self.is_handed_back = False
         self._news = asyncio.Event()
 
     @property
@@ -138,6 +143,23 @@ class TaskRun:
 
     def _renew(self, task: Task, now_s: float) -> Task | None:
         return task.renew(self.id, now_s, self.message)
+
+
+async def hand_back_runs(_hub: Any = None) -> None:
+    """Stop what runs in this process, which is about to end, and wait until that is written down.
+
+    A task that may run again is left for another worker to begin at once; any other fails now.
+    """
+    runs = list(_runs.values())
+    for run in runs:
+        run.is_handed_back = True
+        run.stop()
+    until_s = time.monotonic() + HAND_BACK_S
+    while any(_runs.get(run.task.id) is run for run in runs if run.task is not None):
+        if time.monotonic() > until_s:
+            logger.warning("Tasks did not stop in time; another worker finds them when they lapse")
+            return
+        await asyncio.sleep(0.02)
 
 
 def take_ended(message: JSONObject) -> None:
@@ -238,6 +260,8 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     ctx.task = call
     run.join_hub()
     server.hub.on("task", take_ended)
+    if hand_back_runs not in server.hub.on_stop:
+        server.hub.on_stop.append(hand_back_runs)
     beating = asyncio.ensure_future(run.beat())
     outcome: bytes | Refusal | None = None
     started = time.perf_counter()
@@ -264,7 +288,9 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
 
 def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step:
     ctx = run.ctx
-    if outcome is None or ctx is None or run.is_stopped:
+    if run.is_handed_back and outcome is None:
+        return _hand_back(run)
+    if outcome is None or ctx is None or (run.is_stopped and not run.is_handed_back):
         # Whoever stopped it may have ended the task before, or given it to another run.
         return lambda each, now_s: each.give_up(run.id, now_s)
     if isinstance(outcome, Refusal):
@@ -282,6 +308,13 @@ def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step:
     has_failed = is_by_client and decode(outcome).get("isError", False) is True
     status = FAILED if has_failed else COMPLETED
     return lambda each, now_s: each.complete(run.id, status, outcome, now_s)
+
+
+def _hand_back(run: TaskRun) -> Step:
+    tool = run.server.registry.tools.get(run.task.tool) if run.task is not None else None
+    if tool is not None and tool.may_run_again:
+        return lambda each, now_s: each.release(run.id, now_s)
+    return lambda each, now_s: each.fail(run.id, STOPPED, now_s)
 
 
 async def _write(run: TaskRun, task: Task, step: Step) -> None:

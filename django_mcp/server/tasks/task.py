@@ -54,6 +54,7 @@ class Task:
         server: the name of the server.
         owner: who may see it; None: nobody is known.
         session: the key of the session it was made in; it opens the tasks of nobody in particular.
+        quota_key: under which it is counted, see `quotas`.
         revision: the name of the revision of the call.
         tool: what is called.
         call: what else a run has to know: arguments, the client, the principal.
@@ -75,6 +76,7 @@ class Task:
     revision: str
     tool: str
     call: JSONObject
+    quota_key: str = ""
     status: str = WORKING
     status_message: str | None = None
     rounds: JSONObject = field(default_factory=dict)
@@ -92,6 +94,11 @@ class Task:
     def expires_s(self) -> float:
         """From when on it is not there any more."""
         return self.created_s + self.ttl_ms / 1000
+
+    @property
+    def size(self) -> int:
+        """Bytes of what it holds, encoded."""
+        return len(encode(self.call)) + len(encode(self.rounds)) + len(self.result or b"")
 
     @property
     def is_final(self) -> bool:
@@ -123,6 +130,13 @@ class Task:
             return None
         lease_s = None if run is None else now_s + LEASE_S
         return replace(self, run=run, lease_s=lease_s, rounds={**self.rounds, "runs": runs})
+
+    def release(self, run: str, now_s: float) -> Task | None:
+        """Give it up for another worker to begin it again at once. This run does not count."""
+        if not self._is_run_by(run):
+            return None
+        rounds = {**self.rounds, "runs": self.rounds.get("runs", 1) - 1}
+        return replace(self, run=None, lease_s=now_s - 1, rounds=rounds)
 
     def renew(self, run: str, now_s: float, message: str | None = None) -> Task | None:
         """Believe in its run for longer, and take down how far it says it is."""

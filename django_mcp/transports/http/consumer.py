@@ -19,6 +19,7 @@ from channels.generic.http import AsyncHttpConsumer
 from django.core.handlers.asgi import ASGIRequest
 
 from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.records import Record
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interrupt import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
@@ -27,6 +28,7 @@ from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import fault, json_headers, noted
 from django_mcp.transports.http.sink import Send, StreamSink
 from django_mcp.transports.http.watch import Watch
+from django_mcp.transports.http.websocket import refuse_websocket
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -62,6 +64,8 @@ class MCPConsumer(AsyncHttpConsumer):
 
     def __call__(self, scope: Any, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Answer the request; done when all of it is sent, or nobody is there to send it to."""
+        if scope["type"] == "websocket":
+            return refuse_websocket(scope, receive, send)
         if scope["type"] != "http":
             raise ValueError(f"MCP is served over http, not over {scope['type']}")
         self.scope = scope
@@ -102,13 +106,14 @@ class MCPConsumer(AsyncHttpConsumer):
             method, scope.get("scheme") or "http", headers, options.max_body_bytes
         )
         if clearance.reply is not None or method != "POST":
-            refusal = refuse_at_door(server, method, clearance)
+            allowed = partial(self._allowed_methods, headers)
+            refusal = refuse_at_door(server, method, clearance, allowed)
             if refusal is not None:
                 return noted(refusal)
         exchange = self._exchange = self._open_exchange(headers, clearance)
         authenticate = server.authenticate
         if authenticate is not None:
-            exchange.build_request = partial(_build_request, scope, b"")
+            exchange.build_request = _RequestBuilder(scope, b"")
             challenge = await authenticate(exchange)
             if challenge is not None:
                 return challenge
@@ -120,7 +125,9 @@ class MCPConsumer(AsyncHttpConsumer):
             if not isinstance(body, bytes):
                 return None if body is None else noted(body)
             exchange.body = body
-        exchange.build_request = partial(_build_request, scope, exchange.body)
+            # A stream that this opens must not hold it for as long as it lasts.
+            del body
+        exchange.build_request = _RequestBuilder(scope, exchange.body)
         watching = timers.after(WATCH_AFTER_S, self._watch)
         try:
             return await self._find_entry()(exchange)
@@ -157,6 +164,9 @@ class MCPConsumer(AsyncHttpConsumer):
 
     def _find_entry(self) -> Entry:
         return find_entry(self.server, self.scope["method"])
+
+    def _allowed_methods(self, headers: Headers) -> bytes:
+        return self.server.allowed_methods(headers)
 
     def _on_gone(self) -> None:
         exchange, self._gone = self._exchange, Interrupt(self._timers)
@@ -199,8 +209,18 @@ class MCPConsumer(AsyncHttpConsumer):
             await self._respond(fault())
 
 
-def _build_request(scope: Any, body: bytes) -> ASGIRequest:
-    return ASGIRequest(scope, BytesIO(body))
+class _RequestBuilder(Record):
+    """Build Django's request of an ASGI scope and a body."""
+
+    scope: Any
+    body: bytes
+
+    def __call__(self) -> ASGIRequest:
+        return ASGIRequest(self.scope, BytesIO(self.body))
+
+    def forget_body(self) -> None:
+        """See `Exchange.forget_body`."""
+        self.body = b""
 
 
 _apart: set[asyncio.Task[None]] = set()

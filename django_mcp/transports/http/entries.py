@@ -24,13 +24,26 @@ def find_entry(server: MCPServer, method: str | None) -> Entry:
     return server.open_stream if method == "GET" else server.end_session
 
 
-def refuse_at_door(server: MCPServer, method: str | None, clearance: Clearance) -> Reply | None:
-    """Return why a request goes no further than its headers, or the answer to a preflight."""
+def refuse_at_door(
+    server: MCPServer,
+    method: str | None,
+    clearance: Clearance,
+    allowed_methods: Callable[[], bytes],
+) -> Reply | None:
+    """Return why a request goes no further than its headers, or the answer to a preflight.
+
+    Args:
+        server: whose endpoint it is.
+        method: the verb.
+        clearance: the guard's verdict.
+        allowed_methods: returns the value of the header `Allow`.
+    """
     reply = clearance.reply
     if reply is None:
         if method == "GET" and server.keeps_sessions and not clearance.may_stream:
             return refuse(406, "Accept must admit text/event-stream")
         return None
-    if reply.status == 405:
-        return Reply(405, reply.body, ((b"allow", server.verbs),))
+    is_about_verbs = reply.status == 405 or any(name == b"allow" for name, _ in reply.headers)
+    if is_about_verbs:
+        return Reply(reply.status, reply.body, ((b"allow", allowed_methods()),))
     return reply

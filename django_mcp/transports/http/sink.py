@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from django_mcp.protocol import sse
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange import Reply
+from django_mcp.transports.http.backpressure import wait_for_room
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
 
 __all__ = ["Send", "StreamSink"]
@@ -77,6 +78,7 @@ class StreamSink(Record):
             self._is_finished = is_last
             try:
                 if not self.has_started:
+                    self._send = wait_for_room(self._send)
                     await self._send(
                         {
                             "type": "http.response.start",

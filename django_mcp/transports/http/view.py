@@ -100,7 +100,9 @@ class MCPView:
 
     async def _serve(self, request: HttpRequest, url_kwargs: dict[str, Any]) -> HttpResponseBase:
         headers, clearance = self._examine(request)
-        at_door = refuse_at_door(self.server, request.method, clearance)
+        can_push = isinstance(request, ASGIRequest)
+        allowed = partial(self.server.allowed_methods, headers, can_push=can_push)
+        at_door = refuse_at_door(self.server, request.method, clearance, allowed)
         if at_door is not None:
             return _respond(noted(at_door), clearance.headers)
         exchange = Exchange(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.transports.http.consumer import MCPConsumer
@@ -15,16 +16,22 @@ from django_mcp.transports.legacy_sse.driver import TOKEN, keep_stream, take_mes
 
 __all__ = ["LegacyMessageConsumer", "LegacyStreamConsumer"]
 
+MAX_QUERY_FIELDS = 100
+"""Fields of a query that are read; ours."""
+
 
 class LegacyStreamConsumer(MCPConsumer):
     """Keep the stream of a client open: `GET .../sse`."""
+
+    def _allowed_methods(self, headers: Headers) -> bytes:
+        return b"GET, OPTIONS"
 
     def _find_entry(self) -> Entry:
         scope: Any = self.scope
         if scope["method"] != "GET" or self._sink is None:
             return partial(_not_allowed, b"GET, OPTIONS")
         query = scope.get("query_string", b"").decode("latin-1")
-        path = scope["path"].removesuffix("/").removesuffix("sse") + "messages"
+        path = quote(scope["path"].removesuffix("/").removesuffix("sse")) + "messages"
         url = f"{path}?{query}" if query else path
         return partial(_in_order, self.server, self._sink, url)
 
@@ -32,13 +39,23 @@ class LegacyStreamConsumer(MCPConsumer):
 class LegacyMessageConsumer(MCPConsumer):
     """Take a client's messages: `POST .../messages?session_id=...`."""
 
+    def _allowed_methods(self, headers: Headers) -> bytes:
+        return b"POST, OPTIONS"
+
     def _find_entry(self) -> Entry:
         scope: Any = self.scope
         if scope["method"] != "POST":
             return partial(_not_allowed, b"POST, OPTIONS")
         query = scope.get("query_string", b"").decode("latin-1")
-        token = parse_qs(query, max_num_fields=100).get(TOKEN, [""])[-1]
-        return partial(_take, self.server, token)
+        return partial(_take, self.server, _find_token(query))
+
+
+def _find_token(query: str) -> str:
+    """Return the token that a query names last, or "": a query of too many fields names none."""
+    try:
+        return parse_qs(query, max_num_fields=MAX_QUERY_FIELDS).get(TOKEN, [""])[-1]
+    except ValueError:
+        return ""
 
 
 async def _in_order(server: Any, sink: Any, url: str, exchange: Exchange) -> Reply:

@@ -20,9 +20,10 @@ from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Malformed, decode_message, encode_error
 from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import Exchange, Reply, Sink
+from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.push import PushStream, StreamKind
+from django_mcp.server.push import Ending, PushStream, StreamKind
+from django_mcp.server.quotas import quota_key_of
 from django_mcp.server.sessions import NO_STORE, UNKNOWN_SESSION, Closing, Session, find_session
 from django_mcp.server.standing import refuse_stream, run_stream
 
@@ -46,11 +47,39 @@ KEPT_S = 60.0
 """How long a larger one is kept for that process. Ours."""
 
 
+class QueueSink:
+    """A `Sink` for the calls of a connection: all of them share the bounded queue of its stream.
+
+    When the queue is full because the client does not read, the stream ends, see `PushStream.offer`.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: PushStream) -> None:
+        self._stream = stream
+
+    def answer(self, message: bytes) -> None:
+        """Queue the answer of a call, which nothing follows."""
+        self._stream.offer(message)
+
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
+        """See `Sink.send`; returns when the queue is empty or the stream has ended."""
+        if self._stream.offer(message):
+            await self._stream.drain()
+
+    async def prime(self, event_id: str | None) -> None:
+        """See `Sink.prime`; the stream is open already."""
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """See `Sink.hang_up`."""
+        self._stream.end(Ending.CLOSED)
+
+
 class _Way(NamedTuple):
     """How to serve a connection: `exchange` is that of the GET that opened the stream."""
 
     server: MCPServer
-    sink: Sink
+    sink: QueueSink
     exchange: Exchange
 
 
@@ -85,7 +114,6 @@ async def keep_stream(
         return _refuse(token)
     server.connection_observer.session_opened(session)
     exchange.connection = session
-    _ways[session] = _Way(server, sink, exchange)
     server.hub.on("legacy", _take_passed_on(server))
     stream = PushStream(
         kind=StreamKind.LEGACY,
@@ -95,6 +123,7 @@ async def keep_stream(
         uris=await server.sessions.read_subscriptions(session),
         session=session,
     )
+    _ways[session] = _Way(server, QueueSink(stream), exchange)
     try:
         joiner = "&" if "?" in messages_url else "?"
         await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
@@ -113,13 +142,13 @@ async def _end(server: MCPServer, session: Session) -> None:
 
 async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Reply:
     """Take a message for the stream that `token` belongs to; its answer goes there."""
-    message = decode_message(exchange.body)
+    message = decode_message(exchange.body, server.options.max_body_values)
     try:
         session = await find_session(server, exchange, token, transport=SSE)
         if session is None:
             return _refuse(UNKNOWN_SESSION)
         if isinstance(message, Malformed):
-            return Reply(400, encode_error(message.id, message.refusal))
+            return Reply(message.refusal.status or 400, encode_error(message.id, message.refusal))
         if session in _ways:
             _serve(session, exchange.body, exchange)
             return Reply(202)
@@ -128,10 +157,10 @@ async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Rep
             return _refuse(UNKNOWN_SESSION)
     except StoreUnavailable:
         return _refuse(NO_STORE)
-    return await _pass_on(server, session, exchange.body)
+    return await _pass_on(server, session, exchange.body, exchange.address)
 
 
-async def _pass_on(server: MCPServer, session: Session, body: bytes) -> Reply:
+async def _pass_on(server: MCPServer, session: Session, body: bytes, address: str | None) -> Reply:
     """Send a message to the process that has the stream, and say so if that cannot be done."""
     bus = server.join_hub().bus
     if not bus.is_shared:
@@ -142,10 +171,13 @@ async def _pass_on(server: MCPServer, session: Session, body: bytes) -> Reply:
             message["body"] = body.decode()
         else:
             until_s = server.clock() + KEPT_S
-            message["kept"] = await server.states.keep(session.key, body, until_s)
+            message["kept"] = await server.states.keep(
+                session.key, body, until_s, quota_key_of(session.principal_key, address)
+            )
         await bus.send(message)
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
-        logger.warning("Could not pass a message on to its stream: %r", error)
+        # The client is told, and what failed logs why.
+        logger.info("Could not pass a message on to its stream: %r", error)
         return _refuse(_OUT_OF_REACH)
     return Reply(202)
 
@@ -166,7 +198,7 @@ def _take_passed_on(server: MCPServer) -> Any:
 
 async def _answer_kept(session: Session, way: _Way, reference: str) -> None:
     try:
-        body = await way.server.states.find(session.key, reference)
+        body = await way.server.states.take(session.key, reference)
     except Exception:
         logger.exception("Could not read a message that was passed on")
         return
@@ -207,7 +239,7 @@ async def _answer(session: Session, body: bytes, asked: Exchange) -> None:
     try:
         reply = await way.server.answer(exchange)
         if reply.body is not None and not reply.is_dispensable:
-            await way.sink.send(reply.body)
+            way.sink.answer(reply.body)
     except Exception:
         logger.exception("Could not serve a message")
 

@@ -109,4 +109,4 @@ class Teller:
         changes = [Change(server=name, list=each) for each in LISTS if each in features]
         changes += [Change(server=name, uri=uri) for uri in sorted(stream.uris)]
         for change in changes:
-            stream.offer(stream.encode(*change.notification()))
+            stream.tell(change)

@@ -33,6 +33,21 @@ async def achange(uri: str) -> int | None:
 
 
 @tool
+async def change_many(count: int) -> int:
+    """Change resources one after the other, as fast as a handler can."""
+    for number in range(count):
+        await anotify_resource_updated(f"stock://{number}")
+    return count
+
+
+@tool
+def change_many_from_a_thread(count: int) -> int:
+    for number in range(count):
+        notify_resource_updated(f"stock://{number}")
+    return count
+
+
+@tool
 def change_and_fail(uri: str) -> None:
     """Tell of a change in a transaction that is rolled back."""
     with transaction.atomic():

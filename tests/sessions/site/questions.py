@@ -65,7 +65,7 @@ def ask_twice(ctx: Context) -> str:
 async def sample(ctx: Context) -> Any:
     """Ask the client's model."""
     answer = await ctx.asample("Capital of France?", max_tokens=10)
-    return answer["content"]["text"]
+    return answer.text
 
 
 @tool
@@ -75,7 +75,7 @@ async def sample_as(ctx: Context, name: str) -> str:
         answer = await ctx.asample("Capital of France?", max_tokens=10, request_id=name)
     except AskFailed as error:
         return str(error)
-    return str(answer["content"]["text"])
+    return answer.text
 
 
 @tool

@@ -33,13 +33,15 @@ class ScriptedServer:
 
     authenticate: Any = None
     keeps_sessions = False
-    verbs = b"POST, OPTIONS"
 
     def __init__(self, **options: Any) -> None:
         self.registry = Registry()
         self.options = Options(name="scripted", **options)
         self.events: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.exchanges: list[Exchange] = []
+
+    def allowed_methods(self, headers: Any, *, can_push: bool = True) -> bytes:
+        return b"POST, OPTIONS"
 
     async def answer(self, exchange: Exchange) -> Reply:
         self.exchanges.append(exchange)

@@ -2,12 +2,14 @@ import asyncio
 import gc
 import json
 import logging
+import tracemalloc
 from typing import Any, cast
 
 import pytest
 from channels.routing import URLRouter
 from django.urls import path
 
+from django_mcp import MCPServer
 from django_mcp.server.exchange import Exchange, Reply
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.sink import StreamSink
@@ -145,6 +147,46 @@ async def test_a_request_is_built_when_asked_for():
     assert json.loads(talked.body) == ["POST", "/mcp", "yes", len(script(["tell", "request"]))]
 
 
+async def test_an_open_listening_stream_does_not_hold_the_body_that_opened_it():
+    server, size, count = MCPServer("held", public=True), 1_000_000, 5
+    server.register_resource("x://a", lambda: "a", name="a")
+    app = MCPConsumer.as_asgi(server=server)
+
+    def listen() -> Conversation:
+        params = {
+            "notifications": {"resourceSubscriptions": ["x://a"]},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "traceparent": "0" * size,
+            },
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "subscriptions/listen",
+        }
+        return Conversation(app, http_scope(headers=headers), part(json.dumps(message).encode()))
+
+    tracemalloc.start()
+    try:
+        streams = []
+        for _ in range(count):
+            streams.append(listen())
+            await streams[-1].until_sent(2)
+        held, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    for stream in streams:
+        stream.put(GONE)
+        await stream.end()
+
+    assert [each.status for each in streams] == [200] * count
+    assert held < size * 2
+
+
 async def test_it_can_be_mounted_like_any_consumer():
     server = ScriptedServer()
     app = URLRouter([path("at/<slug:tenant>/mcp", consumer(server))])
@@ -154,8 +196,8 @@ async def test_it_can_be_mounted_like_any_consumer():
 
 
 async def test_it_serves_http_only():
-    with pytest.raises(ValueError, match="websocket"):
-        await talk(consumer(), {"type": "websocket"})
+    with pytest.raises(ValueError, match="lifespan"):
+        await talk(consumer(), {"type": "lifespan"})
 
 
 async def test_it_takes_no_channel_layer(settings: Any):

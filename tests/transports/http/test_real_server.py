@@ -130,7 +130,7 @@ async def test_an_unknown_method_is_not_found_though_events_are_accepted(site: R
     assert answer.json["error"]["code"] == -32601
 
 
-DEEP = b"[" * 100_000
+DEEP = b"[" * 20_000
 BAD_BODIES = {
     "nothing": (b"", -32700),
     "no JSON": (b"hello", -32700),
@@ -139,9 +139,9 @@ BAD_BODIES = {
     "NaN": (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700),
     "a lone surrogate": (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', -32700),
     "brackets without end": (DEEP, -32700),
-    "deep nesting": (DEEP + b"]" * 100_000, -32700),
+    "deep nesting": (DEEP + b"]" * 20_000, -32700),
     "deep nesting in params": (
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + DEEP + b"]" * 100_000 + b"}}",
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + DEEP + b"]" * 20_000 + b"}}",
         -32700,
     ),
     "id null": (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),

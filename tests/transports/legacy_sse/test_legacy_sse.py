@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,32 @@ async def test_a_message_finds_its_stream_in_another_process(tmp_path: Path) -> 
     assert json.loads(found.removeprefix("data: "))["result"] == {}
 
 
+async def test_a_connection_whose_client_stops_reading_ends(site: Running) -> None:
+    """More than the sockets buffer and the queue holds: answers do not wait in memory for ever."""
+    text = "x" * 200_000
+    with socket.create_connection((site.host, site.port)) as stalled:
+        request = f"GET /sse HTTP/1.1\r\nHost: {site.host}\r\nAccept: text/event-stream\r\n\r\n"
+        stalled.sendall(request.encode())
+        head = b""
+        while b"session_id=" not in head or not head.endswith(b"\n\n"):
+            head += stalled.recv(1)
+        where = head.split(b"data: ")[1].split()[0].decode()
+
+        async with asyncio.timeout(3 * LIMIT_S), httpx.AsyncClient(timeout=LIMIT_S) as client:
+            assert (await client.post(address(site, where), json=INITIALIZE)).status_code == 202
+            ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert (await client.post(address(site, where), json=ready)).status_code == 202
+            statuses = set()
+            for number in range(2, 100):
+                call = asking("tools/call", number, name="echo", arguments={"text": text})
+                statuses.add((await client.post(address(site, where), json=call)).status_code)
+                if 404 in statuses:
+                    break
+
+        assert statuses == {202, 404}
+    assert "its reader was too slow" in site.log.read_text()
+
+
 async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
     """OSE-04, OSE-05, OSE-06: junk is 400, an unknown or ended stream 404, a strange page 403."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -267,6 +294,21 @@ async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
     assert (strange.status_code, opened.status_code) == (403, 403)
     assert (unknown.status_code, missing.status_code) == (404, 404)
     assert wrong.status_code in (405, 406)
+
+
+async def test_a_connection_keeps_no_more_than_8_kib_of_client_details(site: Running) -> None:
+    info = {"name": "c", "version": "1", "unknown": "x" * 100_000}
+    small = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": info}
+    large = {**small, "capabilities": {"experimental": {"x": "y" * 9000}}}
+    async with stream(site) as (client, where, lines):
+        answers = []
+        for id, params in enumerate([large, small]):
+            shake = {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
+            assert (await client.post(where, json=shake)).status_code == 202
+            answers.append(await answer_on(lines))
+
+    assert answers[0]["error"]["code"] == -32602
+    assert "result" in answers[1]
 
 
 async def test_a_connection_ends_with_its_stream(site: Running) -> None:
@@ -298,3 +340,31 @@ def test_it_is_there_only_where_a_site_wants_it() -> None:
 
     assert Settings().LEGACY_SSE is False
     assert routes(old) - routes(plain) == {"sse", "messages"}
+
+
+async def test_a_query_of_too_many_fields_names_no_session(site: Running) -> None:
+    async with httpx.AsyncClient() as http:
+        url = address(site, f"/messages?{'a=1&' * 200}session_id=x")
+        found = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+
+    assert found.status_code == 404
+
+
+async def test_the_address_for_messages_is_one_encoded_line(site: Running) -> None:
+    path = "/of/a%0D%0Adata%3A%20evil%20%C3%A9"
+    async with (
+        asyncio.timeout(LIMIT_S),
+        httpx.AsyncClient() as http,
+        http.stream("GET", address(site, f"{path}/sse")) as stream,
+    ):
+        assert stream.status_code == 200
+        lines = [line async for line in _take_lines(stream, 2)]
+
+    assert lines[0] == "event: endpoint"
+    assert lines[1].startswith(f"data: {path}/messages?session_id=")
+
+
+async def _take_lines(stream: httpx.Response, count: int) -> AsyncIterator[str]:
+    lines = stream.aiter_lines()
+    for _ in range(count):
+        yield await anext(lines)

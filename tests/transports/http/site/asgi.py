@@ -9,12 +9,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.transports.http.site.sett
 django_application = get_asgi_application()
 
 from django_mcp.transports.http.consumer import MCPConsumer  # noqa: E402
-from tests.transports.http.site.tools import brisk, real  # noqa: E402
+from tests.transports.http.site.tools import brisk, flood, real  # noqa: E402
 from tests.transports.http.site.urls import hasty, patient  # noqa: E402
 
 routes: Any = [
     path("mcp", cast(Any, MCPConsumer.as_asgi(server=patient))),
     path("real", cast(Any, MCPConsumer.as_asgi(server=real))),
+    path("flood", cast(Any, MCPConsumer.as_asgi(server=flood))),
     path("brisk", cast(Any, MCPConsumer.as_asgi(server=brisk))),
     path("hasty", cast(Any, MCPConsumer.as_asgi(server=hasty))),
     re_path("", cast(Any, django_application)),

@@ -12,6 +12,7 @@ from django_mcp.servers import MCPServer
 
 real = MCPServer("real", call_timeout_s=30, public=True)
 brisk = MCPServer("brisk", keepalive_s=0.1, public=True)
+flood = MCPServer("flood", log_rate=0, public=True)
 events: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 marks: dict[str, threading.Event] = defaultdict(threading.Event)
 
@@ -121,3 +122,21 @@ def count_notes(name: str) -> int:
         cursor.execute("DELETE FROM note WHERE name = 'nobody'")
         cursor.execute("SELECT COUNT(*) FROM note WHERE name = %s", [name])
         return int(cursor.fetchone()[0])
+
+
+flooded: dict[str, int] = defaultdict(int)
+
+
+@flood.tool
+async def pour(ctx: Context, name: str, count: int, size: int) -> str:
+    """Send many large messages ahead of the answer, as fast as the client takes them."""
+    for number in range(count):
+        await ctx.ainfo("x" * size)
+        flooded[name] = number + 1
+    return "poured"
+
+
+@flood.tool
+async def poured(name: str) -> int:
+    """Tell how many messages of a call have been sent."""
+    return flooded[name]

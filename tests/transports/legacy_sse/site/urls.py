@@ -41,4 +41,5 @@ def whisper() -> str:
 urlpatterns = [
     path("", include("django_mcp.urls")),
     path("old/", include((legacy_patterns_of(alone), "old"))),
+    path("of/<str:tenant>/", include((legacy_patterns_of(alone), "tenants"))),
 ]

@@ -1,0 +1,33 @@
+"""Which endpoints a token may be for: those a user approved, and those an administrator listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django_mcp.auth.addresses import canonical_uri
+from django_mcp.contrib.oauth.models import ClientEndpoint
+
+__all__ = ["ApprovedResources", "are_among", "listed_resources"]
+
+
+class ApprovedResources(list[str]):
+    """Resources of an authorization that our consent page has named.
+
+    The type is the proof. django-oauth-toolkit takes other lists from the request as they are.
+    """
+
+
+def listed_resources(application: Any) -> list[str]:
+    """Return the endpoints that an administrator lets a client use without asking a user."""
+    listed = ClientEndpoint.objects.filter(application=application)
+    return list(listed.values_list("resource", flat=True))
+
+
+def are_among(resources: Iterable[str], allowed: Iterable[str]) -> bool:
+    """Return whether all resources are allowed, however they are written."""
+    return _canonical(resources) <= _canonical(allowed)
+
+
+def _canonical(resources: Iterable[str]) -> set[str]:
+    return {canonical_uri(each) or each for each in resources}

@@ -1,0 +1,25 @@
+"""The toolkit's bridge to oauthlib, for its views that authenticate clients by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oauth2_provider.oauth2_backends import OAuthLibCore
+
+from django_mcp.contrib.oauth.client_authentication import TooManyWrongSecrets
+
+__all__ = ["Backend"]
+
+
+class Backend(OAuthLibCore):
+    """Refuses clients above the limit of wrong secrets where no endpoint of oauthlib would.
+
+    The token and revocation endpoints answer 429. The toolkit's introspection view catches no error.
+    """
+
+    def authenticate_client(self, request: Any) -> bool:
+        """Return whether a request has the right secret of its client."""
+        try:
+            return bool(super().authenticate_client(request))
+        except TooManyWrongSecrets:
+            return False

@@ -1,0 +1,339 @@
+"""Make recursive unions cheap to convert: pick one form by its `Literal` fields before trying it.
+
+pydantic tries every form of a union. Where two forms lead back to the union, each level of a value
+doubles the work. Such a union gets a discriminator here. The published schema does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = ["AmbiguousUnion", "discriminate_unions"]
+
+_Node: TypeAlias = dict[str, Any]
+"""One schema of `pydantic_core.core_schema`, or one field of such a schema."""
+
+_DATA = frozenset(
+    {
+        "cls",
+        "computed_fields",
+        "config",
+        "default",
+        "default_factory",
+        "expected",
+        "generic_origin",
+        "members",
+        "metadata",
+        "post_init",
+        "ref",
+        "serialization",
+    }
+)
+"""Keys of a node that hold no schemas for the value."""
+
+_OBJECTS = frozenset({"model", "model-fields", "dataclass", "dataclass-args", "typed-dict", "dict"})
+_ARRAYS = frozenset({"frozenset", "generator", "list", "set", "tuple"})
+
+
+class AmbiguousUnion(TypeError):
+    """A recursive union cannot be given a discriminator; the text says why, and what helps."""
+
+
+def discriminate_unions(adapter: TypeAdapter[Any]) -> None:
+    """Give a converter's recursive unions a discriminator.
+
+    Raises:
+        AmbiguousUnion: two recursive forms of a union accept the same kind of JSON value, and no
+            `Literal` field tells them apart.
+    """
+    if not isinstance(adapter.core_schema, dict):
+        adapter.rebuild()  # pydantic was told to build it when it is first used
+    schema: Any = adapter.core_schema
+    if schema["type"] != "definitions":
+        return  # only a definition can refer to itself
+    graph = _Graph(schema)
+    groups = {id(node): group for node in graph.unions() if (group := graph.find_group(node))}
+    if groups:
+        graph.check_constructors(groups)
+        from pydantic_core import SchemaValidator
+
+        # Prebuilt validators are those of the models as they are, with their own unions.
+        adapter.validator = SchemaValidator(_rebuild(schema, groups), _use_prebuilt=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Literals:
+    """One field's names in a JSON object, its name in Python, and its possible values."""
+
+    names: tuple[str, ...]
+    attribute: str
+    values: frozenset[tuple[type, Any]]
+
+    def match(self, value: Any) -> bool:
+        """Return whether a value has this field with one of the possible values."""
+        if isinstance(value, dict):
+            found = next((value[name] for name in self.names if name in value), None)
+        else:
+            found = getattr(value, self.attribute, None)
+        try:
+            return _key(found) in self.values
+        except TypeError:  # a list or an object, which no `Literal` can be
+            return False
+
+
+_Group: TypeAlias = dict[int, list[_Literals]]
+"""The forms of a union to choose from, by their position, with the fields that decide."""
+
+
+class _Graph:
+    """The nodes of a core schema, with the references between them followed."""
+
+    def __init__(self, schema: _Node) -> None:
+        self._definitions: dict[str, _Node] = {}
+        self._nodes: list[_Node] = []
+        waiting = [schema]
+        while waiting:
+            node = waiting.pop()
+            self._nodes.append(node)
+            if isinstance(node.get("ref"), str):
+                self._definitions[node["ref"]] = node
+            waiting.extend(_parts(node))
+        self._recursive = {
+            id(node)
+            for node in self._definitions.values()
+            if any(self._leads_to(part, node) for part in _parts(node))
+        }
+
+    def unions(self) -> Iterator[_Node]:
+        """Yield the nodes that are unions."""
+        return (node for node in self._nodes if node["type"] == "union")
+
+    def find_group(self, union: _Node) -> _Group | None:
+        """Return the forms of a union that need a discriminator; None when none do.
+
+        Raises:
+            AmbiguousUnion: there is nothing to tell them apart by.
+        """
+        forms = [_form(choice) for choice in union["choices"]]
+        recursive = [index for index, form in enumerate(forms) if self._holds_recursion(form)]
+        for one, other in combinations([forms[index] for index in recursive], 2):
+            if (
+                (self._leads_to(one, union) or self._leads_to(other, union))
+                and self._overlap(one, other)
+                and not _differ(self._literals(one), self._literals(other))
+            ):
+                raise AmbiguousUnion(
+                    f"`{self._name(one)}` and `{self._name(other)}` are forms of a recursive union "
+                    f"that no field tells apart, so each level of a value would multiply the work. "
+                    f'Give each form a field with a value of its own, such as `kind: Literal["a"]`, '
+                    f"or give the union a discriminator: `Field(discriminator=...)`."
+                )
+        group: _Group = {}
+        # The recursive forms come first: the others join where they can be told from them.
+        for index in sorted(range(len(forms)), key=lambda index: index not in recursive):
+            literals = self._literals(forms[index])
+            if literals and all(_differ(literals, each) for each in group.values()):
+                group[index] = literals
+        return group if len(group.keys() & set(recursive)) > 1 else None
+
+    def check_constructors(self, groups: Mapping[int, _Group]) -> None:
+        """Refuse a model that converts such unions by itself.
+
+        Raises:
+            AmbiguousUnion: a model's `__init__` is its own, so pydantic calls it, and it converts
+                the fields without a discriminator.
+        """
+        unions = [node for node in self._nodes if id(node) in groups]
+        for node in self._nodes:
+            if node.get("custom_init") and any(self._leads_to(node, each) for each in unions):
+                raise AmbiguousUnion(
+                    f"`{self._name(node)}` defines `__init__` and holds a recursive union, whose "
+                    f"forms it would try one by one. Give the union a discriminator: "
+                    f"`Field(discriminator=...)`."
+                )
+
+    def _follow(self, node: _Node) -> _Node:
+        seen = set()
+        while node["type"] == "definition-ref" and id(node) not in seen:
+            seen.add(id(node))
+            node = self._definitions.get(node["schema_ref"], node)
+        return node
+
+    def _reachable(self, start: _Node) -> Iterator[_Node]:
+        seen: set[int] = set()
+        waiting = [start]
+        while waiting:
+            node = self._follow(waiting.pop())
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                waiting.extend(_parts(node))
+
+    def _leads_to(self, start: _Node, target: _Node) -> bool:
+        return any(node is target for node in self._reachable(start))
+
+    def _holds_recursion(self, form: _Node) -> bool:
+        """Return whether a form is recursive or holds something that is.
+
+        A union that tries such a form walks through all of the value, at each level again.
+        """
+        return any(id(node) in self._recursive for node in self._reachable(form))
+
+    def _overlap(self, one: _Node, other: _Node) -> bool:
+        return bool(self._kinds(one) & self._kinds(other))
+
+    def _inner(self, node: _Node) -> _Node:
+        """Return the node that decides what a value looks like, without its wrappers."""
+        for _ in range(len(self._nodes)):
+            node = self._follow(node)
+            wrapped = next((node[key] for key in _WRAPPED if isinstance(node.get(key), dict)), None)
+            if node["type"] in _OBJECTS or wrapped is None:
+                break
+            node = wrapped
+        return node
+
+    def _kinds(self, node: _Node, seen: frozenset[int] = frozenset()) -> frozenset[str]:
+        """Return which of the kinds of JSON value that hold others a form accepts."""
+        inner = self._inner(node)
+        if inner["type"] in _OBJECTS and not inner.get("root_model"):
+            return frozenset({"object"})
+        if inner["type"] in _ARRAYS:
+            return frozenset({"array"})
+        if inner["type"] in ("union", "tagged-union", "model") and id(inner) not in seen:
+            found = [self._kinds(part, seen | {id(inner)}) for part in _parts(inner)]
+            return frozenset[str]().union(*found)
+        return _SCALARS.get(inner["type"], frozenset({"object", "array"}))
+
+    def _literals(self, node: _Node) -> list[_Literals]:
+        """Return the fields of a form that have few possible values."""
+        inner = self._inner(node)
+        config = inner.get("config") or {}
+        by_name = config.get("validate_by_name") or config.get("populate_by_name")
+        while inner["type"] in ("model", "dataclass"):
+            inner = self._inner(inner["schema"])
+        fields = inner.get("fields", ())
+        named = (
+            fields.items()
+            if isinstance(fields, dict)
+            else [(field["name"], field) for field in fields if isinstance(field, dict)]
+        )
+        return [
+            literals
+            for name, field in named
+            if (literals := self._field_literals(name, field, by_name=bool(by_name))) is not None
+        ]
+
+    def _field_literals(self, name: str, field: _Node, *, by_name: bool) -> _Literals | None:
+        schema = self._follow(field["schema"])
+        while schema["type"] == "default":
+            schema = self._follow(schema["schema"])
+        alias = field.get("validation_alias", name)
+        if schema["type"] != "literal" or not isinstance(alias, str):
+            return None
+        names = (alias, name) if by_name else (alias,)
+        return _Literals(names, name, frozenset(_key(each) for each in schema["expected"]))
+
+    def _name(self, node: _Node) -> str:
+        inner = self._inner(node)
+        cls = inner.get("cls")
+        return str(getattr(cls, "__name__", None) or inner.get("cls_name") or inner["type"])
+
+
+_WRAPPED = ("schema", "python_schema", "lax_schema")
+_SCALARS = {
+    name: frozenset[str]()
+    for name in ("bool", "float", "int", "literal", "none", "str", "date", "datetime", "enum")
+}
+
+
+def _form(choice: Any) -> _Node:
+    form: _Node = choice[0] if isinstance(choice, tuple) else choice
+    return form
+
+
+def _parts(value: Any) -> Iterator[_Node]:
+    """Yield the nodes directly inside a node."""
+    for key, each in value.items():
+        if key not in _DATA:
+            yield from _nodes(each)
+
+
+def _nodes(value: Any) -> Iterator[_Node]:
+    if isinstance(value, dict):
+        if isinstance(value.get("type"), str):
+            yield value
+        else:
+            for each in value.values():
+                yield from _nodes(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _nodes(each)
+
+
+def _rebuild(value: Any, groups: Mapping[int, _Group]) -> Any:
+    """Return a copy of a core schema in which the groups of forms have a discriminator."""
+    if isinstance(value, list | tuple):
+        return type(value)([_rebuild(each, groups) for each in value])
+    if not isinstance(value, dict):
+        return value
+    if not isinstance(value.get("type"), str):
+        return {key: _rebuild(each, groups) for key, each in value.items()}
+    copied = {key: each if key in _DATA else _rebuild(each, groups) for key, each in value.items()}
+    group = groups.get(id(value))
+    return copied if group is None else _discriminated(copied, group)
+
+
+def _discriminated(union: _Node, group: _Group) -> _Node:
+    choices = union["choices"]
+    names = sorted({each.names[0] for literals in group.values() for each in literals})
+    tagged: _Node = {
+        "type": "tagged-union",
+        "choices": {index: _form(choices[index]) for index in group},
+        "discriminator": _picker(group),
+        "custom_error_type": "form_not_found",
+        "custom_error_message": f"should be one of the forms that {_quoted(names)} tells apart",
+    }
+    others = [choice for index, choice in enumerate(choices) if index not in group]
+    if not others:
+        return {**{key: union[key] for key in union if key in _KEPT}, **tagged}
+    return {**union, "choices": [tagged, *others]}
+
+
+_KEPT = ("ref", "metadata", "serialization")
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)
+
+
+def _picker(group: _Group) -> Callable[[Any], int | None]:
+    def pick(value: Any) -> int | None:
+        for index, literals in group.items():
+            if all(each.match(value) for each in literals):
+                return index
+        return None
+
+    return pick
+
+
+def _differ(one: list[_Literals], other: list[_Literals]) -> bool:
+    """Return whether no value can match the fields of both forms."""
+    return any(
+        set(mine.names) & set(theirs.names) and not mine.values & theirs.values
+        for mine in one
+        for theirs in other
+    )
+
+
+def _key(value: Any) -> tuple[type, Any]:
+    """Return a key by which `1`, `True` and `"1"` differ."""
+    plain = value.value if isinstance(value, Enum) else value
+    hash(plain)
+    return (str if isinstance(plain, str) else type(plain), plain)

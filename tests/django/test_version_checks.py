@@ -1,0 +1,56 @@
+"""The check of installed versions."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import pytest
+
+from django_mcp.version_checks import Outdated, check_versions, find_outdated
+
+DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "version", "is_right"),
+    [
+        (DJANGO, "5.2.18", False),
+        (DJANGO, "5.2.19", True),
+        (DJANGO, "5.2.20", True),
+        (DJANGO, "6.0", False),
+        (DJANGO, "6.0.0", False),
+        (DJANGO, "6.0.1", False),
+        (DJANGO, "6.0.10", True),
+        (DJANGO, "6.1.2", False),
+        (DJANGO, "6.1.3", True),
+        # A ceiling says nothing of holes.
+        (DJANGO, "7.0", True),
+        ("daphne<5,>=4.2.2; extra == 'daphne'", "4.1.2", False),
+        ("pyjwt[crypto]<3,>=2.13; extra == 'jwt'", "2.12.1", False),
+        ("pyjwt[crypto]<3,>=2.13; extra == 'jwt'", "2.13.0", True),
+        ("gunicorn<28,>=23; extra == 'dev'", "20.0", True),
+        ("asgiref (>=3.11.1,<4)", "3.9.0", False),
+        ("asgiref (>=3.11.1,<4)", "3.12", True),
+        ("asgiref (>=3.11.1,<4)", "not a version", False),
+    ],
+)
+def test_a_release_with_known_holes_is_reported(requirement: str, version: str, is_right: bool):
+    assert (not [*find_outdated([requirement], lambda name: version)]) is is_right
+
+
+def test_what_is_not_installed_is_not_reported():
+    assert not [*find_outdated([DJANGO, "daphne>=4.2.2"], lambda name: None)]
+
+
+def test_the_check_names_the_version_and_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metadata, "requires", lambda name: [DJANGO])
+    monkeypatch.setattr(metadata, "version", lambda name: "5.2.1")
+
+    (found,) = check_versions()
+
+    assert found.id == "django_mcp.W013"
+    assert found.msg.startswith("django 5.2.1 is installed")
+    assert "5.2.19" in (found.hint or "")
+    assert [*find_outdated([DJANGO], lambda name: "5.2.1")] == [
+        Outdated("django", "5.2.1", "!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19")
+    ]

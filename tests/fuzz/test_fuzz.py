@@ -1,0 +1,26 @@
+"""A small share of the fuzzing; `python -m tests.fuzz` does the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fuzz import inprocess, sockets
+
+SEED = 1
+
+
+def test_mutated_messages_are_answered_without_a_fault():
+    fuzzer = inprocess.Fuzzer(SEED)
+
+    inprocess.run(fuzzer, 300)
+
+    assert fuzzer.sent >= 300
+    assert not fuzzer.failures, "\n".join(map(str, fuzzer.failures[:5]))
+
+
+def test_mutated_requests_are_answered_without_a_fault_by_a_real_server(tmp_path: Path):
+    fuzzer = sockets.run("uvicorn", 150, SEED, folder=tmp_path)
+
+    failures = [each for each in fuzzer.failures if "at about this time" not in each.why]
+    assert fuzzer.sent >= 150
+    assert not failures, "\n".join(map(str, failures[:5]))

@@ -1,0 +1,1 @@
+"""A site whose tools and authenticator use the async ORM, served by a real server."""

@@ -1,0 +1,22 @@
+"""An authenticator that awaits the ORM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group
+
+from django_mcp.auth import Authenticator, Principal, Rejection
+
+
+class Counted(Authenticator):
+    """Lets in whoever names a group, `Bearer NAME`, and asks the database for it."""
+
+    kind = "counted"
+
+    async def authenticate(self, exchange: Any) -> Principal | Rejection | None:
+        scheme, _, name = (exchange.headers.get("authorization") or "").partition(" ")
+        if scheme != "Bearer":
+            return None
+        group = await Group.objects.filter(name=name).afirst()
+        return Rejection(reason="unknown") if group is None else Principal(key=f"counted:{name}")

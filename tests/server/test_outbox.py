@@ -1,0 +1,135 @@
+"""What waits to be told to other processes: merged, in batches, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from django_mcp.server import outbox as module
+from django_mcp.server.outbox import BATCH, MAX_NOTICES, MAX_OTHERS, NOTICE_BATCHES, Outbox
+
+
+class Wire:
+    """Takes batches; holds them up until it is let go, and fails as often as it is told to."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[dict[str, Any]]] = []
+        self.at_once = self.most_at_once = self.failures = 0
+        self.is_open, self.has_more = asyncio.Event(), asyncio.Event()
+        self.is_open.set()
+
+    async def send(self, *messages: dict[str, Any]) -> bool:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await self.is_open.wait()
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        if self.failures:
+            self.failures -= 1
+            return False
+        self.batches.append(list(messages))
+        self.has_more.set()
+        return True
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        return [message for batch in self.batches for message in batch]
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.sent) < count:
+                self.has_more.clear()
+                await self.has_more.wait()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACE_S", 0.001)
+    monkeypatch.setattr(module, "RETRY_S", 0.001)
+
+
+def changed(number: int) -> dict[str, Any]:
+    return {"kind": "change", "change": {"server": "s", "uri": f"x://{number}"}}
+
+
+async def test_changes_go_out_in_batches_several_at_a_time_each_once():
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    wire.is_open.clear()
+    for number in range(4000):
+        outbox.put_notice("s", None, f"x://{number % 3000}")
+    outbox.put_notice("s", "tools", None)
+    await asyncio.sleep(0.05)
+    wire.is_open.set()
+    await wire.until(3001)
+
+    assert Counter(map(repr, wire.sent)).most_common(1)[0][1] == 1
+    assert wire.most_at_once == NOTICE_BATCHES
+    assert max(map(len, wire.batches)) == BATCH
+
+
+async def test_a_change_that_comes_after_its_notice_went_out_is_told_again():
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    for count in (1, 2):
+        outbox.put_notice("s", None, "x://1")
+        await wire.until(count)
+
+    assert wire.sent == [changed(1)] * 2
+
+
+async def test_other_messages_keep_their_order():
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    for number in range(1500):
+        outbox.put({"kind": "x", "number": number})
+    await outbox.flush()
+
+    assert [each["number"] for each in wire.sent] == list(range(1500))
+    assert wire.most_at_once == 1
+
+
+async def test_changes_are_told_when_the_bus_is_back_and_other_messages_are_lost():
+    wire = Wire()
+    wire.failures = 5
+    outbox = Outbox(wire.send)
+    outbox.put({"kind": "x"})
+    await outbox.flush()
+    for number in range(10):
+        outbox.put_notice("s", None, f"x://{number}")
+    await wire.until(10)
+
+    assert sorted(map(repr, wire.sent)) == sorted(repr(changed(number)) for number in range(10))
+
+
+async def test_more_changes_than_can_wait_are_told_as_a_change_of_anything():
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    for number in range(2 * MAX_NOTICES):
+        outbox.put_notice("s", None, f"x://{number}")
+        outbox.put_notice("other", "tools", None)
+        if number == 5:
+            outbox.put_notice("other", None, "x://1")
+    await wire.until(3)
+
+    assert {repr(each) for each in wire.sent} == {
+        repr({"kind": "missed", "server": "s"}),
+        repr({"kind": "missed", "server": "other"}),
+        repr({"kind": "change", "change": {"server": "other", "list": "tools"}}),
+    }
+
+
+async def test_other_messages_are_bounded_and_the_log_says_what_was_dropped(
+    caplog: pytest.LogCaptureFixture,
+):
+    wire = Wire()
+    outbox = Outbox(wire.send)
+    for number in range(MAX_OTHERS + 1000):
+        outbox.put({"kind": "x", "number": number})
+    await outbox.flush()
+
+    assert len(wire.sent) == MAX_OTHERS
+    assert 0 < len(caplog.records) <= 10
