@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from django_mcp.protocol.sampling import ToolUseResult as ToolUseResult
     from django_mcp.protocol.sampling_result import SamplingResult as SamplingResult
     from django_mcp.registry.problems import ArgumentErrors as ArgumentErrors
-    from django_mcp.server.answers import Elicited as Elicited
-    from django_mcp.server.context import NoSession as NoSession
-    from django_mcp.server.rounds import AskFailed as AskFailed
-    from django_mcp.server.rounds import CannotAsk as CannotAsk
-    from django_mcp.server.rounds import InputRequired as InputRequired
+    from django_mcp.server.asking.answers import Elicited as Elicited
+    from django_mcp.server.exchange.rounds import AskFailed as AskFailed
+    from django_mcp.server.exchange.rounds import CannotAsk as CannotAsk
+    from django_mcp.server.exchange.rounds import InputRequired as InputRequired
+    from django_mcp.server.handlers.context import NoSession as NoSession
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import anotify as anotify
     from django_mcp.servers import anotify_prompts_list_changed as anotify_prompts_list_changed
@@ -71,25 +71,25 @@ if TYPE_CHECKING:
 _HOMES = {
     "Annotations": "django_mcp.protocol.content",
     "ArgumentErrors": "django_mcp.registry.problems",
-    "AskFailed": "django_mcp.server.rounds",
+    "AskFailed": "django_mcp.server.exchange.rounds",
     "Audio": "django_mcp.protocol.content",
     "AuthInfo": "django_mcp.auth.principal",
     "BlobContents": "django_mcp.protocol.content",
     "CacheHint": "django_mcp.protocol.results",
-    "CannotAsk": "django_mcp.server.rounds",
+    "CannotAsk": "django_mcp.server.exchange.rounds",
     "Completion": "django_mcp.protocol.results",
     "Context": "django_mcp.context",
-    "Elicited": "django_mcp.server.answers",
+    "Elicited": "django_mcp.server.asking.answers",
     "EmbeddedResource": "django_mcp.protocol.content",
     "File": "django_mcp.protocol.content",
     "Icon": "django_mcp.protocol.content",
     "Image": "django_mcp.protocol.content",
-    "InputRequired": "django_mcp.server.rounds",
+    "InputRequired": "django_mcp.server.exchange.rounds",
     "LogLevel": "django_mcp.protocol.levels",
     "MCPServer": "django_mcp.servers",
     "McpHeader": "django_mcp.protocol.headers",
     "ModelPreferences": "django_mcp.protocol.sampling",
-    "NoSession": "django_mcp.server.context",
+    "NoSession": "django_mcp.server.handlers.context",
     "PromptMessage": "django_mcp.protocol.results",
     "PromptResult": "django_mcp.protocol.results",
     "ProtocolError": "django_mcp.protocol.errors",

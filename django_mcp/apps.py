@@ -32,21 +32,21 @@ class DjangoMCPConfig(AppConfig):
 
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""
-        import_module("django_mcp.checks")
-        import_module("django_mcp.entry_checks")
-        import_module("django_mcp.token_checks")
-        import_module("django_mcp.version_checks")
-        import_module("django_mcp.push.checks")
-        import_module("django_mcp.sessions.checks")
-        import_module("django_mcp.tasks.checks")
+        import_module("django_mcp.checks.site")
+        import_module("django_mcp.checks.entries")
+        import_module("django_mcp.checks.tokens")
+        import_module("django_mcp.checks.versions")
+        import_module("django_mcp.checks.workers")
+        import_module("django_mcp.checks.sessions")
+        import_module("django_mcp.checks.tasks")
         import_module("django_mcp.sessions.closing")
         # It takes the time.
-        import_module("django_mcp.sessions.workers")
-        import_module("django_mcp.auth.changes").connect()
+        import_module("django_mcp.workers")
+        import_module("django_mcp.push.permission_signals").connect()
         import_module("django_mcp.push.keys").connect()
-        import_module("django_mcp.disabling")
+        import_module("django_mcp.endpoints.disabled_entries")
         discover()
-        import_module("django_mcp.well_known").connect()
+        import_module("django_mcp.endpoints.well_known").connect()
 
 
 def discover() -> None:

@@ -30,9 +30,9 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     from django.conf import settings
     from django.urls import set_script_prefix
 
+    from django_mcp.endpoints.urlconf import announce, find_match
+    from django_mcp.endpoints.well_known import require_authorization_servers
     from django_mcp.heap import process_heap
-    from django_mcp.mounting import announce, find_match
-    from django_mcp.well_known import require_authorization_servers
 
     require_authorization_servers()
     announce()
@@ -88,7 +88,7 @@ def _until_shutdown(receive: Any) -> Any:
     async def receive_and_look() -> Any:
         message = await receive()
         if message["type"] == "lifespan.shutdown":
-            from django_mcp.push.hub import process_hub
+            from django_mcp.push.process_hub import process_hub
             from django_mcp.push.shutdown import close_hub
 
             await close_hub(process_hub())
@@ -106,9 +106,9 @@ def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> 
         server: the one.
         beside: answers what is neither, as `alone.site_of` does; None: nobody does.
     """
-    from django_mcp.health import serve_health
+    from django_mcp.endpoints.health import serve_health
+    from django_mcp.endpoints.urlconf import announce_server, consumer_of, legacy_consumer_of
     from django_mcp.heap import process_heap
-    from django_mcp.mounting import announce_server, consumer_of, legacy_consumer_of
 
     consumer = consumer_of(server)
     announce_server(server, "/mcp")

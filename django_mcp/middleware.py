@@ -31,7 +31,7 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 
 __all__ = [
     "GetReply",

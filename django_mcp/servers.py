@@ -22,30 +22,30 @@ from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
 from django_mcp.handlers.exceptions import DjangoExceptions
 from django_mcp.handlers.forms import make_django_form
-from django_mcp.handlers.injectables import find_django_provider
 from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
 from django_mcp.handlers.states import SiteStates
 from django_mcp.handlers.threads import ThreadScope, lease_for_call
+from django_mcp.injectables import find_django_provider
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.protocol.results import CacheHint
-from django_mcp.push.notifying import Publishes
+from django_mcp.push.clients import Reaches
+from django_mcp.push.notify import Publishes
 from django_mcp.push.observer import SignalObserver
-from django_mcp.push.reaching import Reaches
 from django_mcp.registry.injection import Provider
 from django_mcp.server import server as core
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import Mode, Options
-from django_mcp.sessions.keeping import KeepsSessions
+from django_mcp.sessions.session_stores import KeepsSessions
 from django_mcp.tasks import runners
-from django_mcp.tasks.keeping import KeepsTasks
+from django_mcp.tasks.task_stores import KeepsTasks
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
-    from django_mcp.auth.authenticators.base import Authenticator
-    from django_mcp.server.interfaces import Observer
+    from django_mcp.auth.authenticator import Authenticator
+    from django_mcp.server.services.ports import Observer
 
 __all__ = [
     "MCPServer",
@@ -230,10 +230,10 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         if get_reply is None:
             get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, self.load_answer())
             if apps.is_installed("django_mcp"):
-                import_module("django_mcp.disabling").watch()
+                import_module("django_mcp.endpoints.disabled_entries").watch()
             if exchange.headers is not None:
                 # Where only the view serves, nothing of ours runs before the first request.
-                import_module("django_mcp.mounting").announce()
+                import_module("django_mcp.endpoints.urlconf").announce()
         return _answer_leasing(get_reply, exchange)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
@@ -310,7 +310,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
         """What `path()` takes, as of an admin site: `mcp` and `mcp/health` below its prefix."""
-        from django_mcp.mounting import patterns_of
+        from django_mcp.endpoints.urlconf import patterns_of
 
         return patterns_of(self), "django_mcp", self._given_name or "django_mcp"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from django_mcp.mounting import patterns_of
+from django_mcp.endpoints.urlconf import patterns_of
+from django_mcp.endpoints.well_known import patterns
 from django_mcp.servers import default_server
-from django_mcp.well_known import patterns
 
 urlpatterns = [
     path("", include((patterns_of(default_server), "django_mcp"))),

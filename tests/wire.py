@@ -11,7 +11,7 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from django_mcp.protocol.headers import Headers, encode_value
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.server import MCPServer
 
 R1, R2, R3, R4, R5 = REVISIONS

@@ -15,13 +15,13 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin.connecting import find_endpoints, find_own_keys
-from django_mcp.admin.conversing import can_answer
-from django_mcp.admin.finding import get_server
+from django_mcp.admin.connect import find_endpoints, find_own_keys
 from django_mcp.admin.history import note_action
+from django_mcp.admin.lookup import get_server
 from django_mcp.admin.pages import Page, needs, without_transaction
 from django_mcp.admin.texts import inert, pretty
-from django_mcp.admin.trying import TryView, revision_tried
+from django_mcp.admin.try_it import TryView, revision_tried
+from django_mcp.admin.try_session import can_answer
 from django_mcp.inprocess.errors import MCPError
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol.revisions import REVISIONS

@@ -18,11 +18,11 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted
-from django_mcp.admin.revoking import may_act_on_key, may_revoke_any, revoke_key
+from django_mcp.admin.revoke import may_act_on_key, may_revoke_any, revoke_key
 from django_mcp.admin.texts import inert
 from django_mcp.auth.permissions import offer_to
 from django_mcp.conf import settings
-from django_mcp.contrib.oauth.resources import named_scopes
+from django_mcp.contrib.oauth.protected_resources import named_scopes
 from django_mcp.models.keys import APIKey
 from django_mcp.servers import all_servers
 

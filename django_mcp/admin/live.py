@@ -22,14 +22,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin.acting import DONE, OF_CALL, act
-from django_mcp.admin.ending import close_stream, end_session, note
+from django_mcp.admin.closing import close_stream, end_session, note
 from django_mcp.admin.filters import RevisionFilter, ServerFilter
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
-from django_mcp.admin.now import Sight
+from django_mcp.admin.live_actions import DONE, OF_CALL, act
+from django_mcp.admin.live_rows import Sight
 from django_mcp.admin.pages import without_transaction
 from django_mcp.admin.permissions import has_object_backend, may
-from django_mcp.admin.revoking import may_revoke_any
+from django_mcp.admin.revoke import may_revoke_any
 from django_mcp.admin.texts import inert, pretty
 from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool

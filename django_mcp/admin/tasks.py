@@ -16,7 +16,7 @@ from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.texts import inert
 from django_mcp.models import Task
-from django_mcp.server.tasks.keeping import advance
+from django_mcp.server.tasks.transitions import advance
 from django_mcp.servers import find_server
 
 __all__ = ["TaskAdmin"]

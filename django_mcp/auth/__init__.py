@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from django_mcp.auth.authenticator import Authenticator as Authenticator
+    from django_mcp.auth.authenticator import Rejection as Rejection
     from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator as APIKeyAuthenticator
-    from django_mcp.auth.authenticators.base import Authenticator as Authenticator
-    from django_mcp.auth.authenticators.base import Rejection as Rejection
     from django_mcp.auth.authenticators.bearer import BearerAuthenticator as BearerAuthenticator
     from django_mcp.auth.authenticators.callables import (
         CallableAuthenticator as CallableAuthenticator,
@@ -29,14 +29,14 @@ _AUTHENTICATORS = "django_mcp.auth.authenticators"
 _HOMES = {
     "APIKeyAuthenticator": f"{_AUTHENTICATORS}.api_keys",
     "AuthInfo": "django_mcp.auth.principal",
-    "Authenticator": f"{_AUTHENTICATORS}.base",
+    "Authenticator": "django_mcp.auth.authenticator",
     "BearerAuthenticator": f"{_AUTHENTICATORS}.bearer",
     "CallableAuthenticator": f"{_AUTHENTICATORS}.callables",
     "DRFAuthenticator": f"{_AUTHENTICATORS}.drf",
     "IntrospectionAuthenticator": f"{_AUTHENTICATORS}.introspection",
     "JWTAuthenticator": f"{_AUTHENTICATORS}.jwt",
     "Principal": "django_mcp.auth.principal",
-    "Rejection": f"{_AUTHENTICATORS}.base",
+    "Rejection": "django_mcp.auth.authenticator",
     "SessionAuthenticator": f"{_AUTHENTICATORS}.sessions",
 }
 

@@ -13,17 +13,17 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.challenges import insufficient_scope
 from django_mcp.auth.principal import Principal
-from django_mcp.auth.reviving import describe, revive
+from django_mcp.auth.restore import describe, revive
 from django_mcp.auth.scopes import are_covered
 from django_mcp.context import user_of
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange import ANONYMOUS, Exchange
-from django_mcp.server.offers import WHOLE, Offer, Requirements
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
 
 if TYPE_CHECKING:
-    from django_mcp.auth.authenticators.base import Authenticator
+    from django_mcp.auth.authenticator import Authenticator
     from django_mcp.handlers.breaker import Breaker
     from django_mcp.protocol.errors import Refusal
 

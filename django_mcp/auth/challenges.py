@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 
 if TYPE_CHECKING:
     from django_mcp.auth.gate import Gate

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.protocol.headers import Headers
 
 __all__ = [

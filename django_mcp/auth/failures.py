@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.admitting import find_wait_s, too_many
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.quotas import network_of
-from django_mcp.server.sessions import NO_STORE
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.quotas import network_of
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.scopes_and_rates import find_wait_s, too_many
+from django_mcp.server.services.session_lookup import NO_STORE
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

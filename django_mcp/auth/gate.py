@@ -11,7 +11,7 @@ from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator, Rejection
 from django_mcp.auth.challenges import unauthorized
 from django_mcp.auth.credentials import STRIPPED_HEADERS, find_fault, has_authorization
 from django_mcp.auth.failures import FailedAttempts
@@ -21,8 +21,8 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
 from django_mcp.push.bus import Warner
 from django_mcp.registry.arguments import is_async_callable
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.services.ports import StoreUnavailable
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

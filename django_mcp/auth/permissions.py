@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.registry.access import Rule
-from django_mcp.server.offers import Offer, Requirements
+from django_mcp.server.exchange.visibility import Offer, Requirements
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
 
-    from django_mcp.auth.authenticators.base import Authenticator
+    from django_mcp.auth.authenticator import Authenticator
 
 __all__ = ["MAX_KEY_LENGTH", "AuthInfo", "Principal", "make_key"]
 

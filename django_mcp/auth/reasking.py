@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.principal import Principal
 from django_mcp.push.bus import Warner
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from django_mcp.auth.authenticators.base import Authenticator
+from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.principal import Principal
 from django_mcp.handlers.threads import lease_for_authentication
 

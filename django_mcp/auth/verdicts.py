@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable
 from typing import Final
 from weakref import WeakSet
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.principal import Principal
 
 __all__ = ["MAX_AGE_S", "Verdicts", "forget_verdicts", "knows_any"]

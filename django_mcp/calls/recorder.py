@@ -14,12 +14,12 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import clean
 from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
-from django_mcp.server.interfaces import FailureKind
+from django_mcp.server.services.ports import FailureKind
 from django_mcp.signals import tool_called
 
 if TYPE_CHECKING:
     from django_mcp.registry.registry import Registry
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 __all__ = ["CallRecorder"]
 

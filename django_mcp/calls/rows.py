@@ -44,7 +44,7 @@ def insert(calls: Sequence[Call]) -> None:
     # Servers take note of calls before models are loaded.
     from django.db import DEFAULT_DB_ALIAS, connections, router
 
-    from django_mcp.handlers.connections import run_with_connections
+    from django_mcp.handlers.db_connections import run_with_connections
     from django_mcp.models.calls import CallRecord
 
     alias = router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS

@@ -130,7 +130,7 @@ class _Writer:
 
 
 def _tell(call: Call) -> None:
-    from django_mcp.handlers.connections import run_with_connections
+    from django_mcp.handlers.db_connections import run_with_connections
 
     def send() -> None:
         for receiver, answer in tool_called.send_robust(sender=call.server, call=call):

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from django.db import InterfaceError, OperationalError
 
-from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.services.ports import StoreUnavailable
 
 __all__ = ["DOWN", "Breaker"]
 

@@ -21,11 +21,11 @@ from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 
 from django_mcp.handlers.pool import LINGER_S, AwaitedWork, LoopPool, Work
 from django_mcp.protocol.records import Record
-from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.quotas import quota_key_of
+from django_mcp.server.exchange.quotas import quota_key_of
+from django_mcp.server.services.ports import StoreUnavailable
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
 
 __all__ = ["ThreadLease", "principal_key", "thread_user"]
 
@@ -167,7 +167,7 @@ class _Turn(Work):
     def run(self) -> None:
         """See `Work.run`."""
         # Loads the models' machinery, which importing a server must not.
-        from django_mcp.handlers.connections import usable_connections
+        from django_mcp.handlers.db_connections import usable_connections
 
         exchange = self._exchange
         if exchange is not None:
@@ -220,7 +220,7 @@ class _LeasedThreads(Executor):
 
 
 def _run_usably(call: Callable[[], Any]) -> Any:
-    from django_mcp.handlers.connections import usable_connections
+    from django_mcp.handlers.db_connections import usable_connections
 
     with usable_connections():
         return call()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.crypto import salted_hmac
 
-from django_mcp.server.quotas import is_anonymous_quota
+from django_mcp.server.exchange.quotas import is_anonymous_quota
 
 __all__ = ["ANONYMOUS", "digest_of_quota"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from django_mcp.conf import settings
 from django_mcp.handlers.quotas import ANONYMOUS, digest_of_quota
 from django_mcp.handlers.threads import run_in_pool, run_later
-from django_mcp.server.interfaces import STATE_STORE_FULL, StateStoreFull
+from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
 
 if TYPE_CHECKING:
     from django.db.models import Model

@@ -23,11 +23,11 @@ from django_mcp.handlers.leases import (
     thread_user,
 )
 from django_mcp.handlers.pool import AwaitedWork, LoopPool, PoolState
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
 
 __all__ = [
     "ThreadScope",
@@ -150,7 +150,7 @@ def run_later(function: Callable[[], object]) -> None:
     Called from a thread with connections. Where there is no pool it runs at once.
     """
     # Loads the models' machinery, which importing a server must not.
-    from django_mcp.handlers.connections import run_with_connections
+    from django_mcp.handlers.db_connections import run_with_connections
 
     lanes = _lanes or _open_lanes()
     if lanes.our_pool is None or _runs_in_place.get():
@@ -208,7 +208,7 @@ class _Lanes:
 
     def __init__(self, max_threads: int, max_tasks: int, replacements: int) -> None:
         # Loads the models' machinery, which importing a server must not.
-        from django_mcp.handlers.connections import run_with_connections
+        from django_mcp.handlers.db_connections import run_with_connections
         from django_mcp.handlers.transactions import HandlerAbandoned
 
         def work(function: Callable[[], Any], ctx: Context[Any] | None) -> Any:

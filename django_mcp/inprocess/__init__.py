@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.inprocess.calling import Surroundings
+from django_mcp.inprocess.call import Surroundings
 from django_mcp.inprocess.errors import (
     MCPError,
     MissingCapability,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 from asgiref.sync import async_to_sync
 
 from django_mcp.handlers.threads import in_calling_thread
-from django_mcp.inprocess.calling import Surroundings, send
+from django_mcp.inprocess.call import Surroundings, send
 from django_mcp.inprocess.results import (
     CallResult,
     CompletionResult,

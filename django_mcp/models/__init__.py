@@ -6,6 +6,7 @@ from django_mcp.models.bus import BusMessage
 from django_mcp.models.calls import CallRecord, CallTally
 from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.models.keys import APIKey
+from django_mcp.models.page_visits import PageVisit
 from django_mcp.models.sessions import (
     PendingAnswer,
     Session,
@@ -17,7 +18,6 @@ from django_mcp.models.sessions import (
 )
 from django_mcp.models.states import KeptState, UsedState
 from django_mcp.models.tasks import Task
-from django_mcp.models.visits import PageVisit
 
 __all__ = [
     "APIKey",

@@ -12,7 +12,7 @@ __all__ = ["DisabledEntry"]
 class DisabledEntry(models.Model):
     """One entry of a server that is as if it were not there, in all processes.
 
-    `django_mcp.disabling` carries the rows into the registries.
+    `django_mcp.endpoints.disabled_entries` carries the rows into the registries.
     """
 
     class Kind(models.TextChoices):

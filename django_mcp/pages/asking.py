@@ -14,15 +14,15 @@ from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
-from django_mcp.server.answers import Elicited
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import AskFailed, Waiting
-from django_mcp.server.sessions import Session
+from django_mcp.server.asking.answers import Elicited
+from django_mcp.server.exchange.rounds import AskFailed, Waiting
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.services.session_lookup import Session
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from django_mcp.models.visits import PageVisit
+    from django_mcp.models.page_visits import PageVisit
     from django_mcp.pages.visits import Outcome
 
 __all__ = ["PARAMETER", "PageAsking"]
@@ -147,7 +147,7 @@ class PageAsking(Context[Any]):
         # Loads models, which importing a context must not.
         from django.urls import get_script_prefix
 
-        from django_mcp.models.visits import PageVisit
+        from django_mcp.models.page_visits import PageVisit
         from django_mcp.pages.visits import open_visit
 
         visit: PageVisit = PageVisit(

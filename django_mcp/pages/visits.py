@@ -15,10 +15,10 @@ from django.db import router, transaction
 from django.utils import timezone
 
 from django_mcp.handlers.threads import run_in_pool, run_later
-from django_mcp.models.visits import PageVisit
-from django_mcp.push.hub import process_hub
-from django_mcp.server.notifying import announce
-from django_mcp.server.push import Change
+from django_mcp.models.page_visits import PageVisit
+from django_mcp.push.process_hub import process_hub
+from django_mcp.server.delivery.notify import announce
+from django_mcp.server.streams.stream import Change
 
 __all__ = [
     "Outcome",

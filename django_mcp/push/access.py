@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.access import permissions_changed
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.hub import process_hub
+from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import look_after, offer_lists
-from django_mcp.server.push import PushStream
+from django_mcp.server.streams.stream import PushStream
 
 if TYPE_CHECKING:
-    from django_mcp.server.hub import Hub
+    from django_mcp.server.streams.hub import Hub
 
 __all__ = ["join", "tell_after_commit"]
 

@@ -13,10 +13,10 @@ from typing import Any
 from django.core.signals import setting_changed
 
 from django_mcp.protocol.json import JSONObject, decode, encode
-from django_mcp.push.choice import choose_bus
-from django_mcp.server.interfaces import Bus
-from django_mcp.server.memory_state import LocalBus
-from django_mcp.server.outage import OutageLog
+from django_mcp.push.bus_choice import choose_bus
+from django_mcp.server.memory.state import LocalBus
+from django_mcp.server.services.ports import Bus
+from django_mcp.server.streams.outage import OutageLog
 
 __all__ = ["MAX_MESSAGE_BYTES", "SiteBus", "Warner", "hand_over", "pack", "unpack"]
 

@@ -17,11 +17,11 @@ from django.db.models.signals import post_delete, post_save
 from django_mcp.auth.credentials import KEY_START
 from django_mcp.auth.verdicts import forget_verdicts
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.hub import process_hub
+from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import look_after
 
 if TYPE_CHECKING:
-    from django_mcp.server.hub import Hub
+    from django_mcp.server.streams.hub import Hub
 
 __all__ = ["connect", "join", "tell_after_commit"]
 

@@ -19,7 +19,7 @@ from django.conf import settings as site_settings
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.bus import hand_over, has_running_loop, pack, process_id
 from django_mcp.push.gaps import Gaps
-from django_mcp.server.outage import OutageLog
+from django_mcp.server.streams.outage import OutageLog
 
 __all__ = ["LayerBus"]
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp import signals
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.reaching import SessionHandle, StreamHandle
-from django_mcp.server.sessions import Session
+from django_mcp.server.asking.clients import SessionHandle, StreamHandle
+from django_mcp.server.services.session_lookup import Session
 
 if TYPE_CHECKING:
     from django.dispatch import Signal
 
-    from django_mcp.server.connection import ConnectionState
-    from django_mcp.server.push import PushStream
+    from django_mcp.server.exchange.connection import ConnectionState
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.streams.stream import PushStream
 
 __all__ = ["SignalObserver", "flush_signals"]
 
@@ -77,7 +77,7 @@ def _handle(session: Session) -> SessionHandle:
 
 
 def _send(signal: Signal, server: MCPServer, values: dict[str, Any]) -> None:
-    from django_mcp.handlers.connections import run_with_connections
+    from django_mcp.handlers.db_connections import run_with_connections
 
     def send() -> None:
         for receiver, answer in signal.send_robust(sender=server, **values):

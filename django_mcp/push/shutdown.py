@@ -9,10 +9,10 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.server.push import Ending
+from django_mcp.server.streams.stream import Ending
 
 if TYPE_CHECKING:
-    from django_mcp.server.hub import Hub
+    from django_mcp.server.streams.hub import Hub
 
 __all__ = ["chain_signals", "close_hub"]
 

@@ -13,17 +13,17 @@ from django_mcp.auth.grants import Function, GrantWatch
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import find_withdrawn, recheck
 from django_mcp.push.bus import Warner
-from django_mcp.push.rows import has_rows, sign_off, write_rows
+from django_mcp.push.stream_rows import has_rows, sign_off, write_rows
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
-from django_mcp.server.hearing import find_matches
-from django_mcp.server.push import LISTS, Change, Ending, PushStream, StreamKind
+from django_mcp.server.delivery.audience import find_matches
+from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream, StreamKind
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
-    from django_mcp.server.exchange import Exchange
-    from django_mcp.server.hub import Hub
-    from django_mcp.server.offers import Offer
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.visibility import Offer
+    from django_mcp.server.handlers.context import Context
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.streams.hub import Hub
 
 __all__ = ["look_after", "offer_lists"]
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, decode, encode
-from django_mcp.server.exchange import ANONYMOUS, Exchange, ServerRequest
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, ServerRequest
 
 if TYPE_CHECKING:
-    from django_mcp.server.connection import ConnectionState
-    from django_mcp.server.exchange import Reply
+    from django_mcp.server.exchange.connection import ConnectionState
+    from django_mcp.server.exchange.exchange import Reply
 
 __all__ = ["Embedding", "TextSink"]
 

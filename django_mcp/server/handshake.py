@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import FAULT, Refusal
 from django_mcp.protocol.headers import SESSION_ID
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import Reply
-from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.sessions import NO_STORE, Session
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Reply
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.session_lookup import NO_STORE, Session
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

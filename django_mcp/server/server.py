@@ -23,16 +23,18 @@ from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
 from django_mcp.server.advertising import Advertising
-from django_mcp.server.argument_checks import Turns
-from django_mcp.server.cache import BoundedCache
-from django_mcp.server.capabilities import to_capabilities
-from django_mcp.server.context import Context
-from django_mcp.server.derived import Derived, ResultFields
+from django_mcp.server.asking.clients import Reaching
+from django_mcp.server.delivery.notify import Notifying
 from django_mcp.server.embedding import Embedding
-from django_mcp.server.error_handlers import ErrorHandlers
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.hub import Hub
-from django_mcp.server.memory import (
+from django_mcp.server.exchange.cache import BoundedCache
+from django_mcp.server.exchange.capabilities import to_capabilities
+from django_mcp.server.exchange.derived import Derived, ResultFields
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.visibility import Offer
+from django_mcp.server.handlers.argument_checks import Turns
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.error_handlers import ErrorHandlers
+from django_mcp.server.memory.basics import (
     NoKnownExceptions,
     OneLanguage,
     OpenAccess,
@@ -41,22 +43,20 @@ from django_mcp.server.memory import (
     ProcessStates,
     ThreadScope,
 )
-from django_mcp.server.memory_state import (
+from django_mcp.server.memory.state import (
     MemoryAnswers,
     MemoryEvents,
     MemorySessions,
     NoObserver,
 )
-from django_mcp.server.notifying import Notifying
-from django_mcp.server.offers import Offer
+from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import Options
-from django_mcp.server.reaching import Reaching
-from django_mcp.server.tasks.memory import LoopRunner, MemoryTasks
+from django_mcp.server.streams.hub import Hub
 from django_mcp.server.tasks.sweeping import TaskSweep
 
 if TYPE_CHECKING:
     from django_mcp.registry.returns import ResultConverter
-    from django_mcp.server.interfaces import (
+    from django_mcp.server.services.ports import (
         AccessPolicy,
         AnswerBox,
         ConnectionObserver,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         SessionStore,
         StateStore,
     )
-    from django_mcp.server.sessions import Closing, Session
+    from django_mcp.server.services.session_lookup import Closing, Session
     from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 
 LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
@@ -168,13 +168,13 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
 
         Returns when the stream is over.
         """
-        from django_mcp.server.standing import open_stream
+        from django_mcp.server.delivery.standalone import open_stream
 
         return open_stream(self, exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """End the session that the exchange names."""
-        from django_mcp.server.standing import end_session
+        from django_mcp.server.delivery.standalone import end_session
 
         return end_session(self, exchange)
 
@@ -368,7 +368,7 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
 @cache
 def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]]:
     """Load what answers requests: a process that only registers has no use for it."""
-    from django_mcp.server.answering import answer
+    from django_mcp.server.dispatch import answer
 
     return answer
 

@@ -12,9 +12,9 @@ from uuid import UUID
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.db.models import Count, Max, Sum
 
-from django_mcp.handlers.connections import run_with_connections
+from django_mcp.handlers.db_connections import run_with_connections
 from django_mcp.models.sessions import Session, Stream, StreamEvent
-from django_mcp.sessions.workers import hold_lease, worker_id
+from django_mcp.workers import hold_lease, worker_id
 
 __all__ = [
     "MAX_EVENT_AGE_S",

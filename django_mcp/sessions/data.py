@@ -14,7 +14,7 @@ from django.utils.crypto import salted_hmac
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode
-from django_mcp.server.session_data import SessionData, check_count
+from django_mcp.server.exchange.session_data import SessionData, check_count
 
 __all__ = ["EngineData", "RowData"]
 

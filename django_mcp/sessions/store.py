@@ -18,16 +18,16 @@ from django_mcp.handlers.threads import run_later
 from django_mcp.models import sessions as models
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.memory_state import digest_of, new_token
-from django_mcp.server.quotas import quota_key_of, share_of
-from django_mcp.server.sessions import Closing, Session, memory_size
-from django_mcp.server.upkeep import while_there
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.quotas import quota_key_of, share_of
+from django_mcp.server.memory.state import digest_of, new_token
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.session_lookup import Closing, Session, memory_size
+from django_mcp.server.streams.upkeep import while_there
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.database import ask_database
-from django_mcp.sessions.known import Known
+from django_mcp.sessions.known_row import Known
 from django_mcp.sessions.pruning import prune_all
 from django_mcp.sessions.rows import (
     Row,
@@ -43,15 +43,15 @@ from django_mcp.sessions.rows import (
     remove_subscription,
     write_settled,
 )
-from django_mcp.sessions.sharing import Sharing
+from django_mcp.sessions.single_flight import Sharing
 from django_mcp.sessions.writer import write_if_alone
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
-    from django_mcp.server.exchange import Exchange
-    from django_mcp.server.hub import Hub
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.session_data import SessionData
+    from django_mcp.server.handlers.context import Context
     from django_mcp.server.options import Options
-    from django_mcp.server.session_data import SessionData
+    from django_mcp.server.streams.hub import Hub
 
 __all__ = ["DatabaseSessions"]
 

@@ -20,7 +20,7 @@ from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
 from django_mcp.sessions import batches
-from django_mcp.sessions.workers import RENEW_EVERY_S
+from django_mcp.workers import RENEW_EVERY_S
 
 if TYPE_CHECKING:
     from django_mcp.sessions.batches import Batch, NewEvent, NewStream

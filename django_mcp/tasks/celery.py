@@ -10,9 +10,9 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.tasks.runners import InProcessRunner, run_task
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.task import Task
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.task import Task
 
 __all__ = ["CeleryRunner", "run_queued_task"]
 

@@ -16,9 +16,9 @@ from django_mcp.tasks.runners import InProcessRunner, run_task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.task import Task
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.task import Task
 
 __all__ = ["DjangoTasksRunner", "run_queued_task"]
 

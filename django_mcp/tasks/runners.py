@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.utils.module_loading import import_string
 
 from django_mcp.handlers.threads import lease_for_task
-from django_mcp.server.tasks.memory import LoopRunner
-from django_mcp.server.tasks.running import execute
+from django_mcp.server.memory.tasks import LoopRunner
+from django_mcp.server.tasks.run import execute
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
     from django_mcp.server.tasks.interfaces import Spawned, TaskRunner
 

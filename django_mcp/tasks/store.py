@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django_mcp.handlers.quotas import ANONYMOUS, digest_of_quota
 from django_mcp.handlers.threads import run_in_pool, run_later
 from django_mcp.protocol.tasks import FINAL, WORKING
+from django_mcp.server.exchange.task import Task
 from django_mcp.server.tasks.interfaces import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
-from django_mcp.server.tasks.task import Task
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import Resolver404, get_resolver
 
-from django_mcp.mounting import find_mounts
+from django_mcp.endpoints.urlconf import find_mounts
 from django_mcp.protocol import sse
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.view import MCPView
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
 
 __all__ = ["Endpoint", "Presence", "Response", "exchange", "find_endpoint"]

@@ -15,7 +15,7 @@ from django.test import AsyncClient, Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp.admin.now import NEWEST_CALLS, SHOWN
+from django_mcp.admin.live_rows import NEWEST_CALLS, SHOWN
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import decode

@@ -23,7 +23,7 @@ from django_mcp.admin import register
 from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.paging import COUNTED_AT_MOST
 from django_mcp.admin.texts import inert
-from django_mcp.disabling import refresh
+from django_mcp.endpoints.disabled_entries import refresh
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision

@@ -54,7 +54,7 @@ def test_no_public_name_loads_what_only_answering_needs():
     )
 
     assert "django_mcp.server.server" in loaded
-    assert loaded & {"django_mcp.server.answering", "django_mcp.server.methods", *SLOW} == set()
+    assert loaded & {"django_mcp.server.dispatch", "django_mcp.server.methods", *SLOW} == set()
 
 
 @pytest.mark.parametrize("layer", ["protocol", "registry", "server"])

@@ -10,7 +10,7 @@ import pytest
 import django_mcp
 from django_mcp import signals
 from django_mcp.conf import Settings
-from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "names.md").read_text()

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_mcp.auth.recheck import recheck
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 
 LIMIT_S = 20.0
 Lines = Mapping[str, str] | Iterable[tuple[str, str]]

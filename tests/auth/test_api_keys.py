@@ -206,7 +206,7 @@ def test_rechecking_finds_what_ended_in_one_query(server: MCPServer, user: Any):
 
 
 def test_rechecking_ignores_nobody():
-    from django_mcp.server.exchange import ANONYMOUS
+    from django_mcp.server.exchange.exchange import ANONYMOUS
 
     assert async_to_sync(recheck)([ANONYMOUS]) == set()
 

@@ -23,7 +23,7 @@ from django_mcp.auth import (
     Rejection,
 )
 from django_mcp.auth.recheck import recheck
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 from tests.auth.asking import admit, challenges_of, queries, recheck_until, refuse
 from tests.wire import R5, WireClient
 

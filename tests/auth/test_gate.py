@@ -18,7 +18,7 @@ from django_mcp.auth import Authenticator, AuthInfo, BearerAuthenticator, Princi
 from django_mcp.auth.challenges import insufficient_scope
 from django_mcp.auth.principal import MAX_KEY_LENGTH, make_key
 from django_mcp.auth.recheck import recheck
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 from tests.auth.asking import admit, ask, bearer, challenges_of, exchange_with, refuse
 
 

@@ -19,7 +19,7 @@ from django_mcp.auth.access import MAX_AGE_S, DjangoAccess, permissions_changed
 from django_mcp.auth.principal import make_key
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.server.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from tests.wire import R5, WireClient
 
 pytestmark = pytest.mark.django_db(transaction=True)

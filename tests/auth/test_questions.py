@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp.auth.authenticators import questions
-from django_mcp.auth.authenticators.questions import QuestionQueue, QueueFull
-from django_mcp.auth.authenticators.recent import RecentKeys
+from django_mcp.auth.authenticators import introspection_queue as questions
+from django_mcp.auth.authenticators.introspection_queue import QuestionQueue, QueueFull
+from django_mcp.auth.authenticators.recent_keys import RecentKeys
 from tests.auth.asking import LIMIT_S
 
 

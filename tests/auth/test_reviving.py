@@ -17,7 +17,7 @@ from oauth2_provider.models import AccessToken, Application, RefreshToken
 from django_mcp import MCPServer
 from django_mcp.auth import APIKeyAuthenticator, Authenticator, AuthInfo, Principal
 from django_mcp.auth.recheck import find_withdrawn
-from django_mcp.auth.reviving import describe, revive
+from django_mcp.auth.restore import describe, revive
 from django_mcp.contrib.oauth import OAuthAuthenticator
 from django_mcp.models import APIKey
 from tests.auth.asking import admit, bearer

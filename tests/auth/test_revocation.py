@@ -16,16 +16,16 @@ from django.utils import timezone
 
 from django_mcp import Context, MCPServer
 from django_mcp.auth import APIKeyAuthenticator, Principal
-from django_mcp.auth.authenticators.base import Authenticator
+from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.grants import GrantWatch
 from django_mcp.auth.principal import make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.push import keys
-from django_mcp.push.hub import process_hub
+from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import look_after
-from django_mcp.server.memory_state import LocalBus
+from django_mcp.server.memory.state import LocalBus
 from django_mcp.test import AsyncMCPClient
 from tests.auth.asking import admit, bearer, refuse
 from tests.wire import R4, R5, WireClient

@@ -12,7 +12,7 @@ from django_mcp import MCPServer
 from django_mcp.auth import AuthInfo, Principal
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.server.exchange import ANONYMOUS
+from django_mcp.server.exchange.exchange import ANONYMOUS
 from tests.wire import R4, R5, WireClient
 
 

@@ -20,7 +20,7 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.registry.access import Rate, read_rate, read_rates
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server import server as core
-from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from tests.wire import R5, headers_for, message
 
 LOCMEM = "django.core.cache.backends.locmem.LocMemCache"

@@ -7,13 +7,13 @@ from typing import Any
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import ANONYMOUS, Exchange
-from django_mcp.server.hub import Hub
-from django_mcp.server.interfaces import SessionStore
-from django_mcp.server.memory_state import MemorySessions, new_key
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.memory.state import MemorySessions, new_key
 from django_mcp.server.options import Options
-from django_mcp.server.sessions import Closing, Session
+from django_mcp.server.services.ports import SessionStore
+from django_mcp.server.services.session_lookup import Closing, Session
+from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.store import DatabaseSessions
 
 R4 = next(revision for revision in REVISIONS if revision.name == "2025-11-25")

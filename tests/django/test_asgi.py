@@ -212,7 +212,7 @@ async def test_a_forced_script_name_counts_as_it_does_for_django(site: Site):
 
 
 async def test_many_paths_are_remembered_within_bounds(site: Site):
-    from django_mcp import mounting
+    from django_mcp.endpoints import urlconf as mounting
 
     application = django_mcp_application(site)
 
@@ -225,7 +225,7 @@ async def test_many_paths_are_remembered_within_bounds(site: Site):
 async def test_an_endpoint_alone_asks_the_urlconf_for_no_other_path(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ):
-    from django_mcp import mounting
+    from django_mcp.endpoints import urlconf as mounting
 
     alone = ModuleType("alone")
     alone.urlpatterns = [path("", server.urls), path("<path:rest>", page)]  # type: ignore[attr-defined]

@@ -15,8 +15,8 @@ from django.utils import translation
 
 from django_mcp import Context
 from django_mcp.protocol.json import encode
-from django_mcp.server.context import Context as CoreContext
-from django_mcp.server.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.handlers.context import Context as CoreContext
 from django_mcp.servers import MCPServer
 from tests.wire import R5, message
 

@@ -12,7 +12,7 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
 from django_mcp.push.bus import unpack
 from django_mcp.push.database_bus import LATE_S, DatabaseBus
-from django_mcp.server.outage import OutageLog
+from django_mcp.server.streams.outage import OutageLog
 from tests.django.session_sites import ToFirst
 
 

@@ -13,15 +13,15 @@ from django.db import transaction
 from django.db.models import F
 from django.test import override_settings
 
-from django_mcp.handlers.connections import run_with_connections
+from django_mcp.handlers.db_connections import run_with_connections
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
-from django_mcp.server.hub import Hub
-from django_mcp.server.interfaces import AnswerBox
-from django_mcp.server.sessions import Closing
-from django_mcp.server.subscription_limits import MAX_URIS
+from django_mcp.server.exchange.subscription_limits import MAX_URIS
+from django_mcp.server.services.ports import AnswerBox
+from django_mcp.server.services.session_lookup import Closing
+from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.answers import DatabaseAnswers
 from django_mcp.sessions.closing import close_sessions
 from django_mcp.sessions.pruning import prune_all
@@ -328,7 +328,7 @@ async def test_so_many_resources_are_subscribed_to(
     kind: str, clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     assert MAX_URIS == 1000
-    monkeypatch.setattr("django_mcp.server.subscription_limits.MAX_URIS", 2)
+    monkeypatch.setattr("django_mcp.server.exchange.subscription_limits.MAX_URIS", 2)
     here = site(kind, clock)
     _, session = await here.open()
     for uri in ("a:1", "a:2", "a:2"):

@@ -26,7 +26,7 @@ from django_mcp.middleware import (
 )
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
 from tests.wire import R5, headers_for, message
 

@@ -10,8 +10,8 @@ from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.errors import Refusal
-from django_mcp.server.memory_state import new_key
-from django_mcp.server.sessions import Closing
+from django_mcp.server.memory.state import new_key
+from django_mcp.server.services.session_lookup import Closing
 from django_mcp.sessions.writer import flush_sessions
 from tests.django.session_sites import Principal, Time, ToFirst, site
 

@@ -18,7 +18,7 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import DisabledEntry, Session, SessionItem
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 from tests.django.session_sites import ToFirst
 from tests.wire import R4, R5, WireClient, headers_for
 

@@ -11,7 +11,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.models import Session as SessionRow
-from django_mcp.sessions.sharing import Sharing
+from django_mcp.sessions.single_flight import Sharing
 from tests.django.session_sites import Time, ToFirst, site
 
 

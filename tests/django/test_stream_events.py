@@ -18,13 +18,13 @@ from django.utils import timezone
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Stream, StreamEvent, Worker
-from django_mcp.server.interfaces import Event, EventLog, Replay
-from django_mcp.server.memory_state import MemoryEvents
-from django_mcp.server.sessions import Closing
+from django_mcp.server.memory.state import MemoryEvents
+from django_mcp.server.services.ports import Event, EventLog, Replay
+from django_mcp.server.services.session_lookup import Closing
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.events import DatabaseEvents
-from django_mcp.sessions.workers import hold_lease, prune_workers, worker_id
 from django_mcp.sessions.writer import flush_sessions
+from django_mcp.workers import hold_lease, prune_workers, worker_id
 from tests.django.session_sites import Site, Time, ToFirst, site
 
 
@@ -284,7 +284,7 @@ settings.configure(DATABASES=json.loads(sys.argv[1]), INSTALLED_APPS=[
     "django.contrib.auth", "django.contrib.contenttypes", "django_mcp"])
 django.setup()
 from types import SimpleNamespace
-from django_mcp.server.interfaces import Event
+from django_mcp.server.services.ports import Event
 from django_mcp.sessions.events import DatabaseEvents
 session = SimpleNamespace(key=sys.argv[2], server_name="shop", principal_key=None,
     state=None, revision=None, client_info=None)

@@ -12,7 +12,7 @@ from django.db import DatabaseError, IntegrityError, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from django_mcp.handlers.connections import run_with_connections
+from django_mcp.handlers.db_connections import run_with_connections
 from django_mcp.handlers.transactions import HandlerAbandoned
 from example_project.shop.models import Product
 from tests.django.conftest import make_product, products

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from django_mcp.version_checks import Outdated, check_versions, find_outdated
+from django_mcp.checks.versions import Outdated, check_versions, find_outdated
 
 DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
 

@@ -21,7 +21,7 @@ from django_mcp import (
     ask_sampling,
 )
 from django_mcp.registry.decorators import Registration
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 
 
 class And(BaseModel):

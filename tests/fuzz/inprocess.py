@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange import ANONYMOUS, Exchange, Reply
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.fuzz.conversation import Conversation, Shot

@@ -14,13 +14,13 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import override_settings
 
-from django_mcp import health
+from django_mcp.endpoints import health
 from django_mcp.handlers import pool as pools
 from django_mcp.handlers.threads import find_pool_states, in_calling_thread, run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
-from django_mcp.push.census import count_requests
-from django_mcp.server.exchange import Exchange
+from django_mcp.push.in_flight import count_requests
+from django_mcp.server.exchange.exchange import Exchange
 from tests.handlers.held import LIMIT_S, Holder
 from tests.server.tasks import Modern, until
 from tests.wire import R5, WireClient, headers_for, message

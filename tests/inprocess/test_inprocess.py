@@ -22,9 +22,9 @@ from django_mcp.inprocess import (
     UnknownResource,
     UnknownTool,
 )
-from django_mcp.server.exchange import Exchange
-from django_mcp.server.memory import OpenAccess
-from django_mcp.server.offers import NOTHING, WHOLE, Offer, Requirements
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import NOTHING, WHOLE, Offer, Requirements
+from django_mcp.server.memory.basics import OpenAccess
 from example_project.shop.models import Product
 from tests.django.conftest import make_product
 

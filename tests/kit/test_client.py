@@ -27,9 +27,9 @@ from django_mcp.inprocess import (
     UnknownTool,
 )
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.memory import OpenAccess
-from django_mcp.server.offers import WHOLE, Offer, Requirements
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
+from django_mcp.server.memory.basics import OpenAccess
 from django_mcp.test import (
     AsyncMCPClient,
     MCPClient,

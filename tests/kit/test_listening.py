@@ -16,7 +16,7 @@ from django.test import TestCase, override_settings
 from django_mcp import MCPServer
 from django_mcp.inprocess import MCPError
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.push import Change
+from django_mcp.server.streams.stream import Change
 from django_mcp.test import AsyncMCPClient, MCPClient, MCPTestCase
 from example_project.shop.models import Product
 from tests.django.conftest import make_product

@@ -19,14 +19,14 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer, default_server, notify_tools_list_changed, signals
+from django_mcp.checks.workers import check_bus, check_layer
 from django_mcp.models import Session
 from django_mcp.protocol.json import encode
-from django_mcp.push.checks import check_bus, check_layer
-from django_mcp.push.choice import choose_bus
+from django_mcp.push.bus_choice import choose_bus
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.observer import flush_signals
-from django_mcp.server import outage
-from django_mcp.server.outage import OutageLog
+from django_mcp.server.streams import outage
+from django_mcp.server.streams.outage import OutageLog
 from django_mcp.sessions.rows import add_subscription
 from tests.server.streams import StreamClient
 from tests.wire import R4, R5

@@ -9,7 +9,7 @@ from typing import Any
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from tests.wire import WireClient, headers_for, message
 
 LIMIT_S = 10.0

@@ -11,7 +11,7 @@ import mcp_types
 
 from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import ProtocolError, ToolError
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import Open, StreamClient
 from tests.wire import META, R4, R5

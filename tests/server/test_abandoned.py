@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.server.tasks import until

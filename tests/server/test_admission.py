@@ -19,8 +19,8 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import REVISIONS, RevisionSet
-from django_mcp.server.admission import admit, refuse_batch, refuse_version
-from django_mcp.server.connection import ConnectionState
+from django_mcp.server.exchange.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.exchange.connection import ConnectionState
 from tests.protocol.test_json import json_values
 
 R1, R2, R3, R4, R5 = REVISIONS

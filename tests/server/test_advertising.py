@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R4, R5, WireClient
 

@@ -13,10 +13,10 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.messages import Batch, Request, decode_message
 from django_mcp.protocol.revisions import REVISIONS, RevisionSet
-from django_mcp.server.admission import admit, refuse_batch, refuse_version
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.context import Context
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods import METHODS
 from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer

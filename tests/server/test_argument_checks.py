@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from django_mcp.protocol.json import encode
 from django_mcp.registry import validators
-from django_mcp.server.context import Context
-from django_mcp.server.memory import ThreadScope
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.basics import ThreadScope
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient, headers_for, message
 

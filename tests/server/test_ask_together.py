@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 import pytest
 
 from django_mcp.protocol.asks import ask_form, ask_roots, ask_sampling, ask_url
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import InputRequired
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 

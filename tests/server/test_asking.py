@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.asks import FormError, ask_form, ask_roots, ask_url
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import InputRequired
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R4, R5, WireClient
 

@@ -9,8 +9,8 @@ import pytest
 
 from django_mcp.protocol.asks import ask_roots, ask_sampling_raw, ask_url
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import InputRequired
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import HANDSHAKE, R3, R4
@@ -103,7 +103,7 @@ async def test_who_never_says_that_it_is_ready_is_not_asked(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """VER-05"""
-    monkeypatch.setattr("django_mcp.server.readiness.WITHIN_S", 0.05)
+    monkeypatch.setattr("django_mcp.server.asking.readiness.WITHIN_S", 0.05)
     client = StreamClient(server, R4)
     await client.open(ALL, is_ready=False)
     call = client.call_tool("where")

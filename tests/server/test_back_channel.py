@@ -11,9 +11,9 @@ import pytest
 from django_mcp.protocol.asks import ask_form, ask_roots
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.asking import MAX_UNFIT
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import AskFailed, InputRequired
+from django_mcp.server.asking.questions import MAX_UNFIT
+from django_mcp.server.exchange.rounds import AskFailed, InputRequired
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import HANDSHAKE, R1, R2, R3, R4

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.results import CacheHint, ReadResult
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import LIST_METHODS, MCPServer
 from tests.wire import HANDSHAKE, R5, WireClient
 

@@ -8,7 +8,7 @@ import pytest
 
 from django_mcp.protocol.client_details import MAX_CLIENT_BYTES
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.server.tasks import Modern, make_server

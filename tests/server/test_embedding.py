@@ -10,9 +10,9 @@ import pytest
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import AskFailed
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.rounds import AskFailed
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R4, R5, WireClient, message
 

@@ -10,9 +10,9 @@ import pytest
 
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.context import Context
+from django_mcp.server.exchange.rounds import Asked, CannotAsk
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.options import Mode
-from django_mcp.server.rounds import Asked, CannotAsk
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import HANDSHAKE, META, R4, R5, WireClient, headers_for, message

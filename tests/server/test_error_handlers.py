@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.errors import ProtocolError, ToolError
-from django_mcp.server import error_handlers
-from django_mcp.server.context import Context
+from django_mcp.server.handlers import error_handlers
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 

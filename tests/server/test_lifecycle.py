@@ -8,8 +8,8 @@ import pytest
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient, message
 

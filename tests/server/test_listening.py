@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.context import Context
-from django_mcp.server.push import Change
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.stream import Change
 from tests.server.streams import LiveSink, StreamClient
 from tests.wire import META, R5
 

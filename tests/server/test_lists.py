@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.results import CacheHint
-from django_mcp.server.exchange import Exchange
-from django_mcp.server.memory import OpenAccess
-from django_mcp.server.offers import Offer, Requirements
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import Offer, Requirements
+from django_mcp.server.memory.basics import OpenAccess
 from django_mcp.server.server import MCPServer
 from tests.wire import R5, WireClient
 

@@ -10,11 +10,11 @@ import pytest
 from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
-from django_mcp.server.context import Context
-from django_mcp.server.exchange import ANONYMOUS
-from django_mcp.server.interfaces import FailureKind
-from django_mcp.server.rounds import InputRequired
+from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
+from django_mcp.server.services.ports import FailureKind
 from tests.wire import R5, WireClient
 
 

@@ -10,16 +10,16 @@ import pytest
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Rule
-from django_mcp.server.context import Context
-from django_mcp.server.exchange import Exchange
-from django_mcp.server.hub import Hub
-from django_mcp.server.memory import OpenAccess
-from django_mcp.server.memory_state import NoObserver
-from django_mcp.server.offers import NOTHING, Offer, Requirements
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import NOTHING, Offer, Requirements
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.basics import OpenAccess
+from django_mcp.server.memory.state import NoObserver
 from django_mcp.server.options import Mode
-from django_mcp.server.push import Ending
 from django_mcp.server.server import MCPServer
-from django_mcp.server.upkeep import close_old_streams, ping_stream
+from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.stream import Ending
+from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
 from tests.server.streams import StreamClient
 from tests.wire import R2, R3, R4, R5
 
@@ -277,7 +277,7 @@ async def test_pings_are_sent_at_the_interval_that_was_advertised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not when the hub next looks after its streams."""
-    monkeypatch.setattr("django_mcp.server.hub.TICK_S", 3600)
+    monkeypatch.setattr("django_mcp.server.streams.hub.TICK_S", 3600)
     client = await connect(make_server(ping_interval_s=0.02))
     async with client.standing() as stream:
         for _ in range(5):

@@ -9,8 +9,8 @@ import pytest
 
 from django_mcp.protocol.asks import ask_sampling
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import AskFailed
+from django_mcp.server.exchange.rounds import AskFailed
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import HANDSHAKE, R4, R5, WireClient

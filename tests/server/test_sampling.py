@@ -10,9 +10,9 @@ from django_mcp.protocol.asks import ask_form, ask_sampling
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.protocol.sampling import ModelPreferences, SamplingMessage
 from django_mcp.protocol.sampling_result import SamplingResult
-from django_mcp.server.answers import Elicited
-from django_mcp.server.context import Context
-from django_mcp.server.rounds import InputRequired
+from django_mcp.server.asking.answers import Elicited
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.wire import HANDSHAKE, R5, WireClient

@@ -10,9 +10,9 @@ import pytest
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.context import Context, NoSession
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.memory_state import MemorySessions
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.handlers.context import Context, NoSession
+from django_mcp.server.memory.state import MemorySessions
 from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R2, R4, R5, WireClient, headers_for, message

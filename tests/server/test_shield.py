@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.json import encode
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.context import Context
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import R4, message
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.exchange import ANONYMOUS
+from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.server import MCPServer
 from tests.server.streams import Open, StreamClient
 from tests.server.tasks import Person

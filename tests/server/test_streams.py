@@ -10,11 +10,11 @@ import pytest
 
 from django_mcp.protocol.json import decode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server import replay
-from django_mcp.server.context import Context
-from django_mcp.server.memory_state import MemoryEvents
-from django_mcp.server.push import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
+from django_mcp.server.delivery import resumption as replay
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from tests.server.streams import StreamClient
 from tests.wire import R2, R3, R4, R5
 
@@ -589,7 +589,7 @@ async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.E
 async def test_a_quiet_call_opens_its_stream(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.server.answering.PRIME_AFTER_S", 0.0)
+    monkeypatch.setattr("django_mcp.server.dispatch.PRIME_AFTER_S", 0.0)
     client = await connect(server, R4)
     call = client.call_tool("work")
     event_id, message = await call.sink.next()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.context import Context
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.server import test_any_output as outputs

@@ -15,8 +15,8 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.rules import find_error_schema
 from django_mcp.registry.validators import compile_schema
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.context import Context
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.server.streams import StreamClient
 from tests.server.tasks import Legacy, Modern, make_server, until

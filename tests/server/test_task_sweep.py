@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from django_mcp.server.exchange.task import Task, new_id
 from django_mcp.server.server import MCPServer
 from django_mcp.server.tasks.interfaces import TaskLimits
-from django_mcp.server.tasks.running import hand_back_runs
+from django_mcp.server.tasks.run import hand_back_runs
 from django_mcp.server.tasks.sweeping import sweep_tasks
-from django_mcp.server.tasks.task import Task, new_id
 from tests.server.tasks import Gate, Modern, make_server
 from tests.wire import R5
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.context import Context
-from django_mcp.server.exchange import Exchange
-from django_mcp.server.push import MAX_QUEUED_BYTES
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
 from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
-from django_mcp.server.tasks.memory import LoopRunner, MemoryTasks
-from django_mcp.server.tasks.task import MAX_KNOWN_BYTES, Task
 from tests.server.streams import StreamClient
 from tests.server.tasks import LIMIT_S, Modern, Sure
 from tests.wire import R5
@@ -166,7 +166,7 @@ async def test_a_large_filter_is_acknowledged_first():
 async def test_a_listener_hears_on_when_the_store_is_back(
     server: Server, client: Modern, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("django_mcp.server.tasks.watching.POLL_S", 0.01)
+    monkeypatch.setattr("django_mcp.server.tasks.listen.POLL_S", 0.01)
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})

@@ -15,7 +15,7 @@ from django_mcp.protocol.headers import McpHeader
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient
 
@@ -482,7 +482,7 @@ async def test_each_level_has_a_method_of_its_own(server: MCPServer, client: Wir
 
 async def test_a_request_of_a_kept_connection_is_cancelled_by_its_id(server: MCPServer) -> None:
     """CAN-01, CAN-02, CAN-03, CAN-10, STD-07"""
-    from django_mcp.server.connection import ConnectionState
+    from django_mcp.server.exchange.connection import ConnectionState
 
     started, ended = asyncio.Event(), asyncio.Event()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from opentelemetry import baggage, trace
 
-from django_mcp.server.context import Context
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.architecture.sources import ROOT
 from tests.wire import R4, R5, WireClient

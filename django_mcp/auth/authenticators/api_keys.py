@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from django.utils import timezone
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
 from django_mcp.auth.credentials import API_KEY, KEY_START, find_bearer_token, has_authorization
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.handlers.threads import run_in_pool, run_later
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django_mcp.models.keys import APIKey, KeyParts

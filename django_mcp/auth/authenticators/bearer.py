@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 
-from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator, Rejection
 from django_mcp.auth.credentials import KEY_START, find_bearer_token
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.scopes import are_covered
 from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 __all__ = ["BearerAuthenticator"]
 

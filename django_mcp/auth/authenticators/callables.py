@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.core.exceptions import PermissionDenied
 
-from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator, Rejection
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.arguments import is_async_callable
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.handlers.threads import run_in_pool
 

@@ -10,12 +10,12 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.utils.module_loading import import_string
 
-from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator, Rejection
 from django_mcp.auth.authenticators.callables import REFUSED, Presented, to_principal
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.handlers.threads import run_in_pool
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 __all__ = ["DRFAuthenticator"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
 from django_mcp.auth.authenticators.claims import (
     FindUser,
@@ -19,15 +19,15 @@ from django_mcp.auth.authenticators.claims import (
     check_audience,
     to_auth_info,
 )
-from django_mcp.auth.authenticators.fetching import FetchError, check_url, fetch_json
-from django_mcp.auth.authenticators.questions import QuestionQueue, QueueFull
-from django_mcp.auth.authenticators.recent import RecentKeys
+from django_mcp.auth.authenticators.fetch import FetchError, check_url, fetch_json
+from django_mcp.auth.authenticators.introspection_queue import QuestionQueue, QueueFull
+from django_mcp.auth.authenticators.recent_keys import RecentKeys
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.push.bus import Warner
-from django_mcp.server.exchange import Exchange
-from django_mcp.server.quotas import network_of
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import network_of
 
 __all__ = ["IntrospectionAuthenticator"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from django_mcp.auth.authenticators.fetching import FETCHERS, FetchError, check_url, fetch_json
+from django_mcp.auth.authenticators.fetch import FETCHERS, FetchError, check_url, fetch_json
 
 __all__ = ["KeySet"]
 

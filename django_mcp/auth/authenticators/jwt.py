@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
 from django_mcp.auth.authenticators.claims import (
     FindUser,
@@ -17,12 +17,12 @@ from django_mcp.auth.authenticators.claims import (
     check_audience,
     to_auth_info,
 )
-from django_mcp.auth.authenticators.fetching import FetchError, check_url
+from django_mcp.auth.authenticators.fetch import FetchError, check_url
 from django_mcp.auth.authenticators.jwks import KeySet
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.push.bus import Warner
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from jwt import PyJWK

@@ -19,13 +19,13 @@ from django.conf import settings
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
-from django_mcp.auth.authenticators.base import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator, Rejection
 from django_mcp.auth.credentials import has_authorization
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

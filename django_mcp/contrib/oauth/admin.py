@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.models import ClientEndpoint
-from django_mcp.contrib.oauth.resources import takes_tokens_of
+from django_mcp.contrib.oauth.protected_resources import takes_tokens_of
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[ClientEndpoint]

@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.addresses import canonical_uri, resource_of
-from django_mcp.auth.authenticators.base import Rejection
+from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.auth.users import active_filter, is_active
 from django_mcp.handlers.threads import run_in_pool
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

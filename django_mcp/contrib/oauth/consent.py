@@ -22,13 +22,13 @@ from django_mcp.contrib.oauth.consent_form import ConsentForm, has_valid_seal, m
 from django_mcp.contrib.oauth.documents import find_known
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.names import inert
-from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
-from django_mcp.contrib.oauth.resources import (
+from django_mcp.contrib.oauth.protected_resources import (
     find_default_resource,
     find_server_of,
     needs_of,
     takes_tokens_of,
 )
+from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
 from django_mcp.pages.policy import protect_public_page
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
-from django_mcp.contrib.oauth.probing import Unreachable, ask
-from django_mcp.contrib.oauth.visiting import REDIRECT, Visit
+from django_mcp.contrib.oauth.doctor_client import REDIRECT, Visit
+from django_mcp.management.doctor.http import Unreachable, ask
 from django_mcp.protocol.json import encode
 
 __all__ = ["Examination", "Finding", "Person", "run"]

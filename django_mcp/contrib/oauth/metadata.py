@@ -10,8 +10,8 @@ from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import ConnectDiscoveryInfoView, OAuthServerMetadataView
 
 from django_mcp.auth.addresses import origin_of
+from django_mcp.contrib.oauth.protected_resources import find_server_of
 from django_mcp.contrib.oauth.public import refusal
-from django_mcp.contrib.oauth.resources import find_server_of
 from django_mcp.protocol.json import decode
 
 __all__ = ["OpenIDConfiguration", "ServerMetadata", "issuer_of"]

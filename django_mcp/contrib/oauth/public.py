@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.auth.addresses import origin_of
-from django_mcp.server.interfaces import StoreUnavailable
+from django_mcp.server.services.ports import StoreUnavailable
 
 __all__ = ["FORM", "JSON", "View", "at_public_url", "open_to_pages", "refusal", "takes"]
 

@@ -10,7 +10,7 @@ from oauth2_provider.scopes import BaseScopes
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import settings
-from django_mcp.contrib.oauth.resources import named_scopes
+from django_mcp.contrib.oauth.protected_resources import named_scopes
 
 __all__ = ["ToolScopes"]
 

@@ -17,8 +17,8 @@ from oauth2_provider.settings import oauth2_settings
 from django_mcp.auth.addresses import canonical_uri
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
+from django_mcp.contrib.oauth.protected_resources import named_scopes
 from django_mcp.contrib.oauth.redirects import is_loopback
-from django_mcp.contrib.oauth.resources import named_scopes
 
 __all__ = [
     "find_address_problems",

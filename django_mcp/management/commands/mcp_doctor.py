@@ -11,15 +11,15 @@ from django.core import checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import get_script_prefix
 
-from django_mcp.contrib.oauth.probing import Unreachable
+from django_mcp.endpoints.urlconf import find_mounts
+from django_mcp.endpoints.well_known import find_server as find_mounted
 from django_mcp.management.doctor.examination import examine
 from django_mcp.management.doctor.finding import Finding, bad, good
+from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.shell.base import WRONG_USE, find_server, find_user, printable
-from django_mcp.mounting import find_mounts
 from django_mcp.protocol.json import encode_pretty
 from django_mcp.servers import MCPServer
 from django_mcp.transports.http.view import MCPView
-from django_mcp.well_known import find_server as find_mounted
 
 
 class Command(BaseCommand):

@@ -18,14 +18,14 @@ from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.models import KeptState, Session, Task, UsedState
 from django_mcp.pages.visits import prune_visits
 from django_mcp.push.database_bus import prune_messages
-from django_mcp.server.sessions import Closing
+from django_mcp.server.services.session_lookup import Closing
 from django_mcp.server.tasks.sweeping import sweep_tasks
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.pruning import AT_ONCE, expired_sessions, lost_sessions, prune_sessions
-from django_mcp.sessions.workers import prune_workers
 from django_mcp.tasks import prune_tasks
+from django_mcp.workers import prune_workers
 
 
 class Command(BaseCommand):

@@ -20,10 +20,10 @@ from django_mcp.auth.recheck import recheck
 from django_mcp.auth.users import find_users
 from django_mcp.calls.writer import flush_calls
 from django_mcp.handlers.threads import run_in_pool
-from django_mcp.inprocess.calling import principal_of
+from django_mcp.inprocess.call import principal_of
 from django_mcp.management.shell.base import find_pipe_user, find_server
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.servers import MCPServer
 from django_mcp.transports.stdio.driver import serve
 from django_mcp.transports.stdio.pipes import take_pipes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
-from django_mcp.contrib.oauth.probing import Answer, Unreachable, ask
 from django_mcp.management.doctor.finding import Finding, bad, good
+from django_mcp.management.doctor.http import Answer, Unreachable, ask
 from django_mcp.management.doctor.listening import open_stream
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import HEADER_MISMATCH

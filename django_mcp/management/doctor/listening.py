@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
-from django_mcp.contrib.oauth.probing import Unreachable
+from django_mcp.management.doctor.http import Unreachable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
 __all__ = ["Stream", "open_stream"]

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
-from django_mcp.contrib.oauth.probing import Unreachable, ask
+from django_mcp.management.doctor.http import Unreachable, ask
 
 __all__ = ["signed_in"]
 

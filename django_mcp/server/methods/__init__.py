@@ -19,7 +19,7 @@ from django_mcp.server.methods import (
 )
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 Method: TypeAlias = "Callable[[Context[Any]], Awaitable[bytes | Refusal]]"
 """Answers one admitted request: the encoded result, or the refusal to send."""

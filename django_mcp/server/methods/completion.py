@@ -8,12 +8,12 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
-from django_mcp.server.admitting import refuse_scopes
-from django_mcp.server.interfaces import Failure, FailureKind
-from django_mcp.server.running import run_handler, short
+from django_mcp.server.handlers.run import run_handler, short
+from django_mcp.server.services.ports import Failure, FailureKind
+from django_mcp.server.services.scopes_and_rates import refuse_scopes
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 
 async def complete(ctx: Context[Any]) -> bytes | Refusal:

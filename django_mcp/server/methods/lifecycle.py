@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.caching import list_cache_fields
+from django_mcp.server.services.caching import list_cache_fields
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 
 async def initialize(ctx: Context[Any]) -> bytes | Refusal:

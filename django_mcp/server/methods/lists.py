@@ -16,10 +16,10 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.server.caching import list_cache_fields
+from django_mcp.server.services.caching import list_cache_fields
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

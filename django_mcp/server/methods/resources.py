@@ -11,14 +11,14 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
-from django_mcp.server.admitting import refuse_scopes
-from django_mcp.server.caching import read_cache_fields
-from django_mcp.server.hearing import Readable, find_matches
-from django_mcp.server.interfaces import Failure, FailureKind
-from django_mcp.server.running import run_handler, short
+from django_mcp.server.delivery.audience import Readable, find_matches
+from django_mcp.server.handlers.run import run_handler, short
+from django_mcp.server.services.caching import read_cache_fields
+from django_mcp.server.services.ports import Failure, FailureKind
+from django_mcp.server.services.scopes_and_rates import refuse_scopes
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 
 async def read(ctx: Context[Any]) -> bytes | Refusal:

@@ -8,17 +8,17 @@ from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
-from django_mcp.server.connection import limit_kept_details
+from django_mcp.server.delivery.standalone import refuse_stream, run_stream
+from django_mcp.server.exchange.connection import limit_kept_details
+from django_mcp.server.exchange.subscription_limits import check_uris
 from django_mcp.server.methods.resources import refuse_reading
-from django_mcp.server.push import LISTS, Ending, PushStream, StreamKind
-from django_mcp.server.sessions import Session
-from django_mcp.server.standing import refuse_stream, run_stream
-from django_mcp.server.subscription_limits import check_uris
-from django_mcp.server.tasks.watching import choose_tasks, watch
+from django_mcp.server.services.session_lookup import Session
+from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
+from django_mcp.server.tasks.listen import choose_tasks, watch
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
-    from django_mcp.server.tasks.task import Task
+    from django_mcp.server.exchange.task import Task
+    from django_mcp.server.handlers.context import Context
 
 MAX_ID_BYTES = 1024
 """Size of the request id of a listening stream. Our own limit."""

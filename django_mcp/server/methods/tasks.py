@@ -20,10 +20,12 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.tasks import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRules
-from django_mcp.server.answers import find_malformed
-from django_mcp.server.back_channel import ask_client
-from django_mcp.server.rounds import AskFailed, CannotAsk
-from django_mcp.server.tasks.keeping import (
+from django_mcp.server.asking.answers import find_malformed
+from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
+from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
+from django_mcp.server.tasks.run import stop_run
+from django_mcp.server.tasks.transitions import (
     UNKNOWN_TASK,
     advance,
     find_own,
@@ -33,11 +35,9 @@ from django_mcp.server.tasks.keeping import (
     stream_of,
     to_wire,
 )
-from django_mcp.server.tasks.running import stop_run
-from django_mcp.server.tasks.task import Task, TooMuchKnown, new_id
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 __all__ = ["cancel", "get", "list_tasks", "result", "to_detailed", "update"]
 

@@ -26,19 +26,19 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
-from django_mcp.server.admitting import refuse_scopes, refuse_tool_rate
-from django_mcp.server.argument_checks import (
+from django_mcp.server.exchange.capabilities import covers
+from django_mcp.server.exchange.visibility import WHOLE
+from django_mcp.server.handlers.argument_checks import (
     check_at_length,
     check_briefly,
     describe_problems,
 )
-from django_mcp.server.capabilities import covers
-from django_mcp.server.interfaces import Failure, FailureKind
-from django_mcp.server.offers import WHOLE
-from django_mcp.server.running import note, run_handler, short
+from django_mcp.server.handlers.run import note, run_handler, short
+from django_mcp.server.services.ports import Failure, FailureKind
+from django_mcp.server.services.scopes_and_rates import refuse_scopes, refuse_tool_rate
 
 if TYPE_CHECKING:
-    from django_mcp.server.context import Context
+    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 
@@ -86,7 +86,7 @@ def _start(
     """Return what runs a tool, directly or as a task."""
     if entry.task is NEVER and "task" not in ctx.message.params:
         return run(ctx, entry, arguments)
-    from django_mcp.server.tasks.calling import call_with_tasks
+    from django_mcp.server.tasks.create import call_with_tasks
 
     return call_with_tasks(ctx, entry, arguments, partial(run, ctx, entry, arguments))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange import Exchange
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.task import Task
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.task import Task
 
 __all__ = [
     "MAX_KEPT_BYTES_EACH",

@@ -8,12 +8,12 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.tasks import NEVER
-from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.tasks.keeping import look_after
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.tasks.transitions import look_after
 
 if TYPE_CHECKING:
-    from django_mcp.server.hub import Hub
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.streams.hub import Hub
 
 __all__ = ["TaskSweep", "sweep_tasks"]
 

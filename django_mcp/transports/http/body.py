@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from django_mcp.server.exchange import Reply
-from django_mcp.server.interrupt import TaskTimers
+from django_mcp.server.exchange.exchange import Reply
+from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.transports.http.replies import refuse
 
 __all__ = ["Receive", "read_body", "too_large"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from django_mcp.protocol import sse
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 
 __all__ = ["BufferSink"]
 

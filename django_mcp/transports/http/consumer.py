@@ -20,8 +20,8 @@ from django.core.handlers.asgi import ASGIRequest
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.interrupt import Interrupt, TaskTimers
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.timers import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
 from django_mcp.transports.http.entries import Entry, find_entry, refuse_at_door
 from django_mcp.transports.http.guard import Clearance, current_guard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.replies import RawHeaders
 
 __all__ = ["cors_headers", "preflight"]

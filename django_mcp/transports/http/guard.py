@@ -15,7 +15,7 @@ from django.http.request import split_domain_port
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.cors import VARY, cors_headers, preflight
 from django_mcp.transports.http.replies import RawHeaders, refuse

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from django_mcp.protocol import sse
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 
 __all__ = ["QueueSink"]
 

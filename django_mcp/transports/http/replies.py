@@ -6,7 +6,7 @@ import logging
 
 from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 
 __all__ = ["STREAM_HEADERS", "RawHeaders", "fault", "json_headers", "noted", "refuse"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from django_mcp.protocol import sse
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.backpressure import wait_for_room
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
 

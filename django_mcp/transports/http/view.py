@@ -21,7 +21,7 @@ from django.http.request import UnreadablePostError
 from django.http.response import HttpResponseBase
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.buffer_sink import BufferSink
 from django_mcp.transports.http.entries import Entry, find_entry, refuse_at_door

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.transports.http.body import Receive
 from django_mcp.transports.http.sink import StreamSink
 

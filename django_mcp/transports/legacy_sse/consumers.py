@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.entries import Entry
 from django_mcp.transports.legacy_sse.driver import TOKEN, keep_stream, take_message

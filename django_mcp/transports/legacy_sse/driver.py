@@ -19,13 +19,19 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Malformed, decode_message, encode_error
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import Exchange, Reply
-from django_mcp.server.interfaces import StoreUnavailable
-from django_mcp.server.push import Ending, PushStream, StreamKind
-from django_mcp.server.quotas import quota_key_of
-from django_mcp.server.sessions import NO_STORE, UNKNOWN_SESSION, Closing, Session, find_session
-from django_mcp.server.standing import refuse_stream, run_stream
+from django_mcp.server.delivery.standalone import refuse_stream, run_stream
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.quotas import quota_key_of
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.session_lookup import (
+    NO_STORE,
+    UNKNOWN_SESSION,
+    Closing,
+    Session,
+    find_session,
+)
+from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

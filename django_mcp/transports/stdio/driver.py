@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
-from django_mcp.server.connection import ConnectionState
-from django_mcp.server.exchange import ANONYMOUS, Exchange
-from django_mcp.server.interrupt import TaskTimers
-from django_mcp.server.push import Ending
-from django_mcp.server.session_data import MemoryData
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.exchange.session_data import MemoryData
+from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.streams.stream import Ending
+from django_mcp.transports.stdio.notifications import Teller
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
-from django_mcp.transports.stdio.telling import Teller
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.backends import BaseBackend
 
 from django_mcp.auth import Authenticator, AuthInfo, Principal
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 PERMISSIONS = {"ann": {"shop.see_secrets"}, "bob": set[str]()}
 SCOPES = {"ann": frozenset({"write"}), "bob": frozenset[str]()}

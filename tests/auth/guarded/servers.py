@@ -9,9 +9,9 @@ from typing import Any
 from django_mcp import MCPServer
 from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.tasks import COMPLETED
+from django_mcp.server.exchange.task import Task
+from django_mcp.server.memory.tasks import MemoryTasks
 from django_mcp.server.tasks.interfaces import TaskStore
-from django_mcp.server.tasks.memory import MemoryTasks
-from django_mcp.server.tasks.task import Task
 from tests.auth.guarded.people import Named
 from tests.wire import R4, R5
 

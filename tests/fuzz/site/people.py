@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django_mcp.auth import Authenticator, AuthInfo, Principal
-from django_mcp.server.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange
 
 KNOWN = ("Bearer ann", "Bearer bob")
 

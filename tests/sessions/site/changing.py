@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from django_mcp import Context, default_server, resource, tool
-from django_mcp.server.sessions import Session
+from django_mcp.server.services.session_lookup import Session
 from tests.auth.guarded.servers import SEE
 
 

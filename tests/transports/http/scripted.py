@@ -22,7 +22,7 @@ from collections import defaultdict
 from typing import Any
 
 from django_mcp.registry.registry import Registry
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import Options
 
 WAIT_LIMIT_S = 10.0

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.server.exchange import Reply
-from django_mcp.server.interrupt import TaskTimers
+from django_mcp.server.exchange.exchange import Reply
+from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.transports.http.body import read_body
 from tests.transports.http.harness import GONE, LIMIT_S, part
 

@@ -10,7 +10,7 @@ from channels.routing import URLRouter
 from django.urls import path
 
 from django_mcp import MCPServer
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.sink import StreamSink
 from django_mcp.transports.http.watch import Watch

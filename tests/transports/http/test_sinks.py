@@ -5,7 +5,7 @@ import pytest
 
 from django_mcp.protocol import sse
 from django_mcp.protocol.sse import Parser
-from django_mcp.server.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.queue_sink import MAX_QUEUED, QueueSink
 from django_mcp.transports.http.sink import StreamSink
 from tests.transports.http.harness import LIMIT_S

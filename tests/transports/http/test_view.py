@@ -18,7 +18,7 @@ from django.urls import path
 from django.utils.decorators import async_only_middleware
 
 from django_mcp.protocol.sse import Parser
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.buffer_sink import MAX_KEPT_BYTES, MAX_MESSAGES
 from django_mcp.transports.http.view import make_view
 from tests.transports.http.harness import GONE, LIMIT_S, Conversation, http_scope, part, until

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from django_mcp.protocol.json import decode, encode
-from django_mcp.server.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.stdio.driver import serve
 from tests.server.streams import LIMIT_S, LiveSink, Open, StreamClient
 from tests.wire import HANDSHAKE, META, message

@@ -5,7 +5,7 @@ from django.urls import include, path
 from django.utils.translation import get_language
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.mounting import legacy_patterns_of
+from django_mcp.endpoints.urlconf import legacy_patterns_of
 
 alone = MCPServer("alone", public=True)
 

@@ -1,0 +1,127 @@
+"""What the live page does to sessions and streams; what is gone already is no error."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.admin.closing import close_stream, end_session, note
+from django_mcp.admin.permissions import has_object_backend, may
+from django_mcp.admin.revoke import Outcome, revoke
+from django_mcp.models import Session, Stream
+from django_mcp.servers import MCPServer, find_server
+
+__all__ = ["DONE", "OF_CALL", "act"]
+
+MAX_LOG_LENGTH = 2000
+PING_LIMIT_S = 5.0
+
+DONE = {
+    "end": _("The session is ended."),
+    "revoke": _("The credentials are revoked, and the session is ended."),
+    "close": _("The stream is closed."),
+    "cut": _("The credentials are revoked, and what they opened is closed."),
+    "log": _("The message is sent."),
+    "ping": "",
+}
+_ALREADY = {
+    "revoke": _("The credentials were revoked already, and the session is ended."),
+    "cut": _("The credentials were revoked already, and what they opened is closed."),
+}
+_NOTHING = {
+    "revoke": _("It was opened with nothing that can be revoked here; end it instead."),
+    "cut": _("It was opened with nothing that can be revoked here; close it instead."),
+}
+OF_CALL = _("The stream of a call ends with the call, or with its session.")
+
+
+def act(request: HttpRequest) -> HttpResponse:
+    """Do something to a session or a stream."""
+    name, pk = request.POST.get("act", ""), _to_uuid(request.POST.get("id", ""))
+    if pk is None or name not in DONE:
+        return JsonResponse({"error": "no such action"}, status=400)
+    row = _find(request, Session if name in ("end", "revoke") else Stream, pk)
+    if row is None:
+        return JsonResponse({"done": _t("It is gone already.")})
+    told, refused = str(DONE[name]), None
+    match name:
+        case "end":
+            end_session(row)
+        case "close":
+            refused = None if close_stream(row) else _refuse(str(OF_CALL))
+        case "revoke" | "cut":
+            told, refused = _revoke(request, row, name)
+        case _:
+            told, refused = _speak(request, row, name)
+    if refused is not None:
+        return refused
+    note(request, row, told)
+    return JsonResponse({"done": told})
+
+
+def _to_uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def _find(request: HttpRequest, model: Any, pk: uuid.UUID) -> Any:
+    """Return a row that the user may see and end; None: to them it is gone.
+
+    Where permissions may be given through objects, what is gone and what one may not see look alike.
+
+    Raises:
+        PermissionDenied: they may not, or have no permission through which they might have.
+    """
+    row = model.objects.filter(pk=pk).first()
+    if has_object_backend() and (row is None or not may(request.user, "view", row)):
+        return None
+    if not all(may(request.user, action, row or model) for action in ("view", "end")):
+        raise PermissionDenied
+    return row
+
+
+def _refuse(text: str) -> HttpResponse:
+    return JsonResponse({"error": text}, status=400)
+
+
+def _revoke(
+    request: HttpRequest, row: Session | Stream, name: str
+) -> tuple[str, HttpResponse | None]:
+    """Revoke what a session or a stream was opened with, and end it; return what to tell."""
+    outcome = revoke(request, row)
+    if outcome is Outcome.NOTHING:
+        return "", _refuse(str(_NOTHING[name]))
+    if isinstance(row, Session):
+        end_session(row)
+    else:
+        # That of a call ends with what it was opened with, within two seconds.
+        close_stream(row)
+    return str((DONE if outcome is Outcome.DONE else _ALREADY)[name]), None
+
+
+def _speak(request: HttpRequest, stream: Stream, name: str) -> tuple[str, HttpResponse | None]:
+    """Ping the client of a session's stream or send it a message; return what to tell."""
+    server = find_server(stream.server)
+    if server is None or stream.session_id is None:
+        return "", _refuse(_t("A stream without a session can only be closed."))
+    if name == "ping":
+        return _ping(server, stream.session_id.hex), None
+    text = request.POST.get("text", "")[:MAX_LOG_LENGTH]
+    if not text:
+        return "", _refuse(_t("There is nothing to send."))
+    server.notify_log("notice", text, logger="operator", session=stream.session_id.hex)
+    return str(DONE[name]), None
+
+
+def _ping(server: MCPServer, session_key: str) -> str:
+    taken_s = server.ping_client(session_key, PING_LIMIT_S)
+    if taken_s is None:
+        return _t("The client does not answer.")
+    return _t("The client answered within %(time)d ms.") % {"time": round(taken_s * 1000) or 1}

@@ -1,0 +1,1 @@
+"""System checks. docs/reference/checks.md lists them."""

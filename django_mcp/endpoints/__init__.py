@@ -1,0 +1,1 @@
+"""The endpoints of a site: their URLs, metadata and health."""

@@ -1,0 +1,98 @@
+"""What a process answers that serves one server alone: how its clients get in, and nothing else.
+
+The site's own URLconf is behind that, without its other servers: the page where somebody signs in has
+links to the rest of the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from django.apps import apps
+from django.conf import settings as site_settings
+from django.core.handlers.asgi import ASGIHandler
+from django.shortcuts import resolve_url
+from django.urls import URLResolver, path
+
+from django_mcp.asgi import ASGIApp, not_found
+from django_mcp.auth.addresses import METADATA_PATH
+from django_mcp.conf import settings
+from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
+from django_mcp.endpoints.urlconf import is_ours
+from django_mcp.endpoints.well_known import SERVER_PATH, patterns, require_authorization_servers
+
+if TYPE_CHECKING:
+    from django_mcp.servers import MCPServer
+
+__all__ = ["site_of", "urlpatterns"]
+
+urlpatterns: list[Any] = []
+"""Of the server that `site_of` was called for."""
+
+OPENID_PATH = "/.well-known/openid-configuration"
+
+
+def site_of(server: MCPServer) -> ASGIApp:
+    """Return what answers beside a server; from then on this module is the process's URLconf.
+
+    That is the metadata of the protected resource, where an authenticator names authorization servers;
+    and this site's own authorization server with the page to sign in at, where its tokens are taken.
+
+    Raises:
+        ImproperlyConfigured: tokens are asked for that nobody could find out how to get.
+    """
+    site = import_module(site_settings.ROOT_URLCONF)
+    urlpatterns[:] = [
+        path("", server.urls),
+        *patterns(),
+        *_without_servers(getattr(site, "urlpatterns", ())),
+    ]
+    site_settings.ROOT_URLCONF = __name__
+    require_authorization_servers()
+    starts, sign_in = tuple(_starts_of(server)), _sign_in_of(server)
+    handler = ASGIHandler()
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        path = f"{scope['path'].removesuffix('/')}/"
+        is_answered = path == sign_in or path.startswith(starts)
+        await (handler if is_answered else not_found)(scope, receive, send)
+
+    return serve
+
+
+def _starts_of(server: MCPServer) -> Iterator[str]:
+    authenticators = () if server.gate is None else server.gate.authenticators
+    if authenticators:
+        yield f"{METADATA_PATH}/"
+    if _takes_own_tokens(server):
+        yield f"{SERVER_PATH}/"
+        yield f"{OPENID_PATH}/"
+        yield f"/{settings.OAUTH_PREFIX}"
+
+
+def _sign_in_of(server: MCPServer) -> str | None:
+    """Return the path of the page where people sign in, with a slash at its end; None: elsewhere."""
+    parts = urlsplit(resolve_url(site_settings.LOGIN_URL))
+    is_here = _takes_own_tokens(server) and not parts.netloc
+    return f"{parts.path.rstrip('/')}/" if is_here else None
+
+
+def _takes_own_tokens(server: MCPServer) -> bool:
+    authenticators = () if server.gate is None else server.gate.authenticators
+    return apps.is_installed("django_mcp.contrib.oauth") and any(
+        isinstance(each, OAuthAuthenticator) for each in authenticators
+    )
+
+
+def _without_servers(found: Any) -> Iterator[Any]:
+    for each in found:
+        if isinstance(each, URLResolver):
+            inside = list(_without_servers(each.url_patterns))
+            yield URLResolver(
+                each.pattern, inside, each.default_kwargs, each.app_name, each.namespace
+            )
+        elif not is_ours(each.callback):
+            yield each

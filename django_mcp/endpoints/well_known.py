@@ -1,0 +1,218 @@
+"""Where clients learn how to get in: the metadata of each protected resource (RFC 9728), and what OAuth needs.
+
+The documents are plain Django views at the origin's root, so the ASGI wrapper leaves them to the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+from django.apps import apps
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_script_prefix, path
+
+from django_mcp.auth.addresses import METADATA_PATH, metadata_url_of, origin_of
+from django_mcp.auth.authenticator import Authenticator
+from django_mcp.auth.challenges import set_metadata_source
+from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
+from django_mcp.contrib.oauth.protected_resources import baseline_scopes
+from django_mcp.contrib.oauth.protected_resources import connect as connect_resources
+from django_mcp.contrib.oauth.public import open_to_pages, refusal
+from django_mcp.endpoints.urlconf import find_mounts
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.servers import MCPServer, all_servers
+from django_mcp.transports.http.view import MCPView, set_first_use
+
+__all__ = [
+    "connect",
+    "find_server",
+    "find_undescribed",
+    "find_unnamed",
+    "find_unreachable",
+    "patterns",
+    "require_authorization_servers",
+]
+
+SERVER_PATH = "/.well-known/oauth-authorization-server"
+REMEDY = (
+    "Add 'oauth2_provider' and 'django_mcp.contrib.oauth' to INSTALLED_APPS and "
+    'path("", include("django_mcp.urls")) to the root URLconf.'
+)
+NAMING_REMEDY = (
+    "Set its authorization_servers, or needs_authorization_server = False if clients get its tokens by "
+    "other means."
+)
+
+
+def connect() -> None:
+    """Tell challenges where the metadata is, views what must be there, and the OAuth part which servers are."""
+    set_metadata_source(_find_metadata_url)
+    set_first_use(require_authorization_servers)
+    connect_resources(
+        all_servers=all_servers,
+        find_server=find_server,
+        find_root_path=_find_root_path,
+        find_issuers=_find_issuers,
+    )
+
+
+def require_authorization_servers() -> None:
+    """Refuse to serve where tokens are asked for that nobody could find out how to get.
+
+    The ASGI wrapper asks at the start. Without it there is no URLconf until the first request, so a
+    view asks when it is first used.
+
+    Raises:
+        ImproperlyConfigured: a server takes tokens of this site's authorization server, whose metadata
+            is not there, or tokens of an authorization server that nothing names.
+    """
+    for server, authenticator in find_unnamed():
+        raise ImproperlyConfigured(
+            f"The MCP server {server.public_name!r} takes bearer tokens, and "
+            f"{type(authenticator).__name__} names no authorization server. {NAMING_REMEDY}"
+        )
+    for server in find_unreachable():
+        raise ImproperlyConfigured(
+            f"The MCP server {server.public_name!r} takes tokens of this site's authorization server, "
+            f"and there is none: {SERVER_PATH} and {METADATA_PATH} must answer. {REMEDY}"
+        )
+
+
+def find_unreachable() -> list[MCPServer]:
+    """Return the servers whose tokens come from this site's authorization server, if it is not there."""
+    takers = _mounted_with(lambda each: isinstance(each, OAuthAuthenticator))
+    return takers if takers and not (_is_there(SERVER_PATH) and _is_there(METADATA_PATH)) else []
+
+
+def find_unnamed() -> list[tuple[MCPServer, Authenticator]]:
+    """Return the authenticators of tokens whose authorization server nothing names."""
+    return [
+        (server, each)
+        for server in _mounted_with(_lacks_authorization_server)
+        for each in (() if server.gate is None else server.gate.authenticators)
+        if _lacks_authorization_server(each)
+    ]
+
+
+def _lacks_authorization_server(authenticator: Authenticator) -> bool:
+    return (
+        authenticator.needs_authorization_server and not authenticator.names_authorization_server()
+    )
+
+
+def find_undescribed() -> list[MCPServer]:
+    """Return the servers that take tokens of other issuers, if no client can find out of which."""
+    takers = _mounted_with(lambda each: bool(each.authorization_servers))
+    return takers if takers and not _is_there(METADATA_PATH) else []
+
+
+def _mounted_with(is_meant: Callable[[Authenticator], bool]) -> list[MCPServer]:
+    mounted = {mount.view.server for mount in find_mounts() if isinstance(mount.view, MCPView)}
+    return [
+        server
+        for server in all_servers()
+        if server in mounted
+        and server.gate is not None
+        and any(map(is_meant, server.gate.authenticators))
+    ]
+
+
+def _is_there(path_info: str) -> bool:
+    try:
+        get_resolver().resolve(path_info)
+    except Resolver404:
+        return False
+    return True
+
+
+def find_server(path_info: str) -> MCPServer | None:
+    """Return the server whose endpoint a path leads to; None: no server's."""
+    try:
+        view = get_resolver().resolve(path_info).func
+    except Resolver404:
+        return None
+    server = view.server if isinstance(view, MCPView) else None
+    return server if isinstance(server, MCPServer) else None
+
+
+def patterns() -> list[URLPattern | URLResolver]:
+    """Return the URL patterns of the documents, for the root of the URLconf."""
+    view = open_to_pages("GET", "HEAD")(protected_resource)
+    name = METADATA_PATH.removeprefix("/")
+    found: list[URLPattern | URLResolver] = [
+        path(name, view),
+        path(f"{name}/<path:resource_path>", view),
+    ]
+    if apps.is_installed("django_mcp.contrib.oauth"):
+        from django.urls import include
+
+        found.append(path("", include("django_mcp.contrib.oauth.urls")))
+    return found
+
+
+def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpResponseBase:
+    """Answer with the metadata of the endpoint whose path follows; without one, of the root's server."""
+    prefix = get_script_prefix()
+    path_info = f"/{resource_path}" if resource_path else _find_root_path() or "/"
+    if prefix != "/" and path_info.startswith(prefix):
+        path_info = path_info.removeprefix(prefix.rstrip("/"))
+    server = find_server(path_info)
+    document = None if server is None else _describe(server, path_info, request)
+    if document is None:
+        return refusal("not_found", "No protected resource is at this path", 404)
+    response: HttpResponse = JsonResponse(document)
+    return response
+
+
+def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[str, Any] | None:
+    gate = server.gate
+    issuers = _find_issuers(server, request)
+    if gate is None or not issuers:
+        return None
+    scopes = list(dict.fromkeys((*gate.required_scopes, *baseline_scopes(server))))
+    options = server.options
+    found: dict[str, Any] = {
+        "resource": origin_of(request) + get_script_prefix().rstrip("/") + path_info.rstrip("/"),
+        "authorization_servers": issuers,
+        "bearer_methods_supported": ["header"],
+        "resource_name": str(options.title or options.name),
+        **({"scopes_supported": scopes} if scopes else {}),
+        **({"resource_documentation": options.website_url} if options.website_url else {}),
+    }
+    return found
+
+
+def _find_issuers(server: Any, request: HttpRequest) -> list[str]:
+    """Return the issuers whose tokens a server takes, each once."""
+    authenticators = () if server.gate is None else server.gate.authenticators
+    found = (each.find_authorization_servers(request) for each in authenticators)
+    return list(dict.fromkeys(chain.from_iterable(found)))
+
+
+def _find_root_path() -> str | None:
+    """Return the path of the endpoint that the root form is about: the default server's, or the only one."""
+    endpoints = {
+        mount.view.server: mount.path
+        for mount in reversed(find_mounts())
+        if mount.is_fixed and isinstance(mount.view, MCPView)
+    }
+    for server, endpoint in endpoints.items():
+        if getattr(server, "is_default", False) or len(endpoints) == 1:
+            return endpoint
+    return None
+
+
+def _find_metadata_url(exchange: Exchange) -> str | None:
+    gate = exchange.gate
+    if gate is None or exchange.build_request is None:
+        return None
+    request = exchange.build_request()
+    try:
+        if any(each.find_authorization_servers(request) for each in gate.authenticators):
+            return metadata_url_of(request)
+    except DisallowedHost:
+        return None
+    return None

@@ -1,0 +1,71 @@
+"""What a process answers just now, counted for the admin: by session, and by caller."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.handlers.threads import find_pool_states
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.texts import clean, name_and_version
+
+if TYPE_CHECKING:
+    from django_mcp.server.handlers.context import Context
+    from django_mcp.server.streams.hub import Hub
+
+__all__ = ["count_requests"]
+
+MAX_TOLD = 200
+"""Sessions and callers that are told of, those with most in flight first."""
+
+LISTEN = "subscriptions/listen"
+"""It is in flight for as long as its stream is open, and counted there."""
+
+
+def count_requests(hub: Hub) -> JSONObject | None:
+    """Return what is in flight in a process; None: nothing.
+
+    The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
+    key of the user, revision, client name, client version, 1]], "threads": [busy, of so many,
+    calls that wait for one]}`.
+    """
+    running = [ctx for ctx in list(hub.calls) if ctx.method != LISTEN and not _is_detached(ctx)]
+    sessions: Counter[str] = Counter()
+    for key, session in list(hub.sessions.items()):
+        found = [ctx for ctx in session.in_flight.values() if not _is_detached(ctx)]
+        if found:
+            sessions[key] = len(found)
+            running += found
+    threads = _count_threads()
+    # A handler runs on after its call has timed out.
+    if not running and not threads[0]:
+        return None
+    callers = Counter(map(_caller, running))
+    return {
+        "total": len(running),
+        "sessions": dict(sessions.most_common(MAX_TOLD)),
+        "callers": [[*who, count] for who, count in callers.most_common(MAX_TOLD)],
+        "threads": threads,
+    }
+
+
+def _count_threads() -> list[int]:
+    state = find_pool_states().get("SYNC_THREADS")
+    return [0, 0, 0] if state is None else [len(state.running), state.max_threads, state.waiting]
+
+
+def _is_detached(ctx: Context[Any]) -> bool:
+    # A task goes on after its request was answered.
+    return ctx.run is not None and ctx.run.is_detached
+
+
+def _caller(ctx: Context[Any]) -> tuple[str, ...]:
+    principal = ctx.principal
+    user = getattr(getattr(principal, "user", None), "pk", None)
+    return (
+        clean(ctx.server.name, 100),
+        getattr(principal, "key", None) or "",
+        "" if user is None else str(user),
+        ctx.revision,
+        *name_and_version(ctx.client_info),
+    )

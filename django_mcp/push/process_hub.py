@@ -1,0 +1,45 @@
+"""The hub of this process, which all of a site's servers share."""
+
+from __future__ import annotations
+
+import os
+
+from django_mcp.auth.verdicts import knows_any
+from django_mcp.push.bus import SiteBus
+from django_mcp.push.shutdown import chain_signals
+from django_mcp.push.upkeep import look_after
+from django_mcp.server.streams.hub import Hub
+
+__all__ = ["process_hub"]
+
+
+def _make() -> Hub:
+    bus = SiteBus()
+    hub = Hub(bus)
+    # What is remembered of a key must not outlive it for long, though nothing is open.
+    bus.is_wanted = lambda: hub.is_busy or knows_any("api-key")
+    hub.on_start.append(chain_signals)
+    hub.on_start.append(_hear_of_changes)
+    hub.on_tick.append(look_after)
+    return hub
+
+
+def _hear_of_changes(hub: Hub) -> None:
+    # They need the hub itself.
+    from django_mcp.push import access, keys
+
+    access.join(hub)
+    keys.join(hub)
+
+
+_hub = _make()
+
+
+def process_hub() -> Hub:
+    """Return the hub of this process. It begins to live with the first stream or session call."""
+    return _hub
+
+
+if hasattr(os, "register_at_fork"):
+    # Servers hold on to it, so it is the same object in the child, empty.
+    os.register_at_fork(after_in_child=_hub.reset)

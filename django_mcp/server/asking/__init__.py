@@ -1,0 +1,1 @@
+"""Requests from the server to the client, and the rounds of a call that asks."""

@@ -1,0 +1,1 @@
+"""Delivery of changes and results: who receives a notification, and on which stream."""

@@ -1,0 +1,135 @@
+"""Who hears of a changed resource: whoever could read it at that moment, on whichever stream."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django_mcp.protocol.messages import Request
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.streams.stream import Change, PushStream, StreamKind
+
+if TYPE_CHECKING:
+    from django_mcp.registry.registry import Registry
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.visibility import Requirements
+    from django_mcp.server.handlers.context import Context
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["Readable", "find_matches", "may_hear"]
+
+logger = logging.getLogger("django_mcp")
+
+Readable: TypeAlias = ResourceEntry | TemplateEntry
+
+_due: set[tuple[PushStream, str]] = set()
+"""Changes whose judgement has not begun: it is one for all that come until then."""
+
+_judging: dict[tuple[PushStream, str], asyncio.Task[None]] = {}
+
+
+def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mapping[str, Any]]]:
+    """Yield what a URI may lead to, in the order it is looked for, and the variables in it."""
+    resource = registry.resources.get(uri)
+    if resource is not None:
+        yield resource, {}
+    for template in registry.templates.values():
+        variables = template.match(uri)
+        if variables is not None:
+            yield template, variables
+
+
+def may_hear(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
+    """Return what tells whether a stream's principal could read the changed resource now.
+
+    None: everybody could. Where it takes more than a look at what is known, the stream is sent the
+    change after that, if it may be, and is not counted.
+    """
+    requirements, uri = server.derived.requirements, change.uri or ""
+    entries = [entry for entry, _variables in find_matches(server.registry, uri)]
+    if _is_open_to_all(requirements, entries):
+        return None
+
+    def judge(stream: PushStream) -> bool:
+        exchange = stream.exchange
+        if exchange is None or not entries:
+            return False
+        offer = server.access.find_offer(exchange, requirements)
+        if offer is not None:
+            found = next(filter(offer.includes, entries), None)
+            if found is None or not _asks_more(requirements, found):
+                return found is not None
+        _tell_later(server, stream, uri)
+        return False
+
+    return judge
+
+
+def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:
+    """Tell whether whichever of these is the first for somebody asks nothing more of them."""
+    for entry in entries:
+        if _asks_more(requirements, entry):
+            return False
+        if entry not in requirements.rules:
+            return True
+    return False
+
+
+def _asks_more(requirements: Requirements, entry: Readable) -> bool:
+    return entry in requirements.scopes or entry.handler.check is not None
+
+
+def _tell_later(server: MCPServer, stream: PushStream, uri: str) -> None:
+    key = (stream, uri)
+    _due.add(key)
+    if key not in _judging:
+        _judging[key] = asyncio.get_running_loop().create_task(
+            _tell_in_turn(server, stream, uri), context=stream.context
+        )
+
+
+async def _tell_in_turn(server: MCPServer, stream: PushStream, uri: str) -> None:
+    key = (stream, uri)
+    try:
+        while key in _due:
+            _due.discard(key)
+            if stream.exchange is None or not stream.is_open:
+                continue
+            try:
+                await _tell_if_readable(server, stream, stream.exchange, uri)
+            except Exception:
+                logger.exception("Could not judge who hears of a resource")
+    finally:
+        del _judging[key]
+
+
+async def _tell_if_readable(
+    server: MCPServer, stream: PushStream, exchange: Exchange, uri: str
+) -> None:
+    # Loads what runs handlers, which a process that only registers has no use for.
+    from django_mcp.server.methods.resources import refuse_reading
+
+    ctx = _make_context(server, stream, exchange, uri)
+    await server.refresh_offer(ctx.exchange)
+    if await refuse_reading(ctx, uri) is None:
+        stream.tell(Change(server=server.name, uri=uri))
+
+
+def _make_context(server: MCPServer, stream: PushStream, given: Exchange, uri: str) -> Context[Any]:
+    """Return the context that a stream's principal would read a resource in."""
+    exchange = copy.copy(given)
+    # What belongs to the request that opened the stream is none of this one's.
+    exchange.sink = exchange.timers = exchange.shield = None
+    exchange.can_stream = False
+    connection = exchange.connection
+    if connection is None or stream.kind is StreamKind.LISTEN:
+        connection = ConnectionState(
+            find_revision(stream.revision_name), client_info=stream.client_info
+        )
+    message = Request(id=stream.id, method="resources/read", params={"uri": uri})
+    return server.context_class.of(server, exchange, message, connection)

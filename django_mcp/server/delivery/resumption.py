@@ -1,0 +1,255 @@
+"""The event stream of a call on a session: numbered where the revision can resume it, and resumed.
+
+Only what a client cannot do without is recorded: questions to it, and the answer. Each has an id;
+progress and log messages go by as they come. An id is delivered at once, recording follows in
+batches, so a call that ends quickly pays next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+from typing import TYPE_CHECKING
+
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
+from django_mcp.protocol.json import JSONDecodeError, decode, encode
+from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
+from django_mcp.protocol.records import Record
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Sink
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.services.session_lookup import Session
+
+PRIME_AFTER_S = 0.5
+"""A call that has said nothing for this long opens its stream, so that it can be resumed."""
+
+POLL_S = 2.0
+RETRY_S = 0.5
+GRACE_S = 1.5
+"""How long the end of a stream may take to be recorded after its call has ended. Ours."""
+
+MAX_ID = 300
+_ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
+
+
+_priming: set[asyncio.Future[None]] = set()
+
+
+class CallStream(Record):
+    """A `Sink` in front of a transport's, for one exchange of a session.
+
+    Attributes:
+        id: the stream's, in the ids of its events.
+    """
+
+    _server: MCPServer
+    _session: Session
+    _exchange: Exchange
+    _wire: Sink
+    _request_id: RequestId | None
+    _number: int = -1
+    _has_hung_up: bool = False
+    id: str = ""
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the client reads it no longer, and what is recorded has to wait for it."""
+        return self._has_hung_up or self._exchange.is_disconnected
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the client was given an id that it can resume from."""
+        return self._number >= 0
+
+    async def send(self, message: bytes, event_id: str | None = None) -> None:
+        """Send what is not worth recording."""
+        revision = self._session.revision
+        if self._number < 0 and revision is not None and revision.has_event_ids:
+            if revision.primes_streams:
+                await self.prime()
+            else:
+                event_id = self._begin()
+        if not self.is_detached:
+            await self._wire.send(message, event_id)
+        elif self._number >= 0:
+            self._server.hub.followers.show(self.id, message)
+
+    async def send_recorded(self, message: bytes) -> None:
+        """Send and record a message."""
+        revision = self._session.revision
+        if revision is None or not revision.has_event_ids:
+            await self._wire.send(message)
+            return
+        if self._number < 0:
+            await self.prime() if revision.primes_streams else self._begin()
+        event_id = self._record(message, is_last=False)
+        if not self.is_detached:
+            await self._wire.send(message, event_id)
+
+    async def prime(self, event_id: str | None = None) -> None:
+        """Open the stream with an id and no message, if the revision has that, and once only."""
+        revision = self._session.revision
+        if self._number < 0 and revision is not None and revision.primes_streams:
+            await self._wire.prime(self._begin())
+
+    def prime_soon(self) -> None:
+        """Prime the stream, without waiting for it."""
+        task = asyncio.ensure_future(self.prime())
+        _priming.add(task)
+        task.add_done_callback(_priming.discard)
+
+    async def hang_up(self, retry_ms: int) -> None:
+        """Close the connection while the call goes on; the client comes back for the rest."""
+        revision = self._session.revision
+        if self.is_detached or revision is None or not revision.primes_streams:
+            return
+        await self.prime()
+        self._has_hung_up = True
+        await self._wire.hang_up(retry_ms)
+
+    def abandon(self) -> None:
+        """Note that there will be no answer."""
+        if self._number >= 0:
+            self._server.events.close(self.id, self._session)
+
+    def finish(self, reply: Reply) -> None:
+        """Record the answer, if the client can resume, and give it its id."""
+        if reply.body is None or reply.is_dispensable:
+            self.abandon()
+        elif self._number >= 0:
+            reply.event_id = self._record(reply.body, is_last=True)
+
+    def _begin(self) -> str:
+        self._number = 0
+        self.id = _new_id(self._session)
+        self._server.events.open(self.id, self._session)
+        return self._event_id()
+
+    def _record(self, message: bytes, *, is_last: bool) -> str:
+        self._number += 1
+        self._server.events.append(
+            self.id,
+            self._session,
+            Event(number=self._number, message=message, is_last=is_last),
+        )
+        if self.is_detached:
+            self._server.hub.followers.wake(self.id, everywhere=True)
+        return self._event_id()
+
+    def _event_id(self) -> str:
+        found = f"{self.id}-{self._number}"
+        request_id = encode(self._request_id).decode() if self._request_id is not None else ""
+        # It tells any process what to answer, should this one die. The client gets its own back.
+        return (
+            f"{found}-{request_id}"
+            if 0 < len(request_id) <= 200 and _is_plain(request_id)
+            else found
+        )
+
+
+def _new_id(session: Session) -> str:
+    """Return the id of a stream, by which any process knows that it is of this session."""
+    start = secrets.token_hex(8)
+    return start + _mark(start, session)
+
+
+def _is_of(stream_id: str, session: Session) -> bool:
+    return stream_id[16:] == _mark(stream_id[:16], session)
+
+
+def _mark(start: str, session: Session) -> str:
+    # No secret: whoever makes one up is told of a call of their own that there is none.
+    return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+async def resume(
+    server: MCPServer, exchange: Exchange, session: Session, last_id: str
+) -> Reply | None:
+    """Send what a broken stream's client has missed, and go on with it until its call ends.
+
+    Returns None when the stream was no call's: there is nothing to go on with.
+
+    Source: 2025-11-25 basic/transports "Resumability and Redelivery".
+    """
+    found = _split_id(last_id, session)
+    sink = exchange.sink
+    if found is None or sink is None:
+        return _refuse_id()
+    stream_id, number, request_id = found
+    replay = await server.events.read(stream_id, session, number)
+    if replay is None and request_id is None:
+        return None
+    exchange.cancels_on_disconnect = True
+    server.join_hub()
+    waited_s = 0.0
+    with server.hub.followers.follow(stream_id) as follower:
+        while True:
+            for event in replay.events if replay is not None else ():
+                number = event.number
+                event_id = f"{stream_id}-{number}" + (f"-{request_id}" if request_id else "")
+                if event.is_last:
+                    return Reply(200, event.message, event_id=event_id)
+                await sink.send(event.message, event_id)
+            is_running = replay is not None and replay.is_running
+            if is_running:
+                waited_s = 0.0
+            elif waited_s >= GRACE_S:
+                return await _find_end(server, session, stream_id, number, request_id)
+            else:
+                waited_s += RETRY_S
+            for message in await follower.wait(POLL_S if is_running else RETRY_S):
+                await sink.send(message)
+            try:
+                replay = await server.events.read(stream_id, session, number)
+            except StoreUnavailable:
+                # It will be back; until then there is nothing new.
+                replay = Replay(events=(), is_running=True)
+
+
+def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
+    """Return the stream, the number and the request of an event id; None: this session has no such."""
+    match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
+    # An id without a request may be of a standalone stream, which nothing is resumed of.
+    if match is None or (match[3] is not None and not _is_of(match[1], session)):
+        return None
+    return match[1], int(match[2]), match[3]
+
+
+async def _find_end(
+    server: MCPServer, session: Session, stream_id: str, number: int, request_id: str | None
+) -> Reply:
+    """Return the end of a stream of which nothing is recorded behind event `number`."""
+    replay = await server.events.read(stream_id, session, 0)
+    events = replay.events if replay is not None else ()
+    if not (events and events[-1].is_last):
+        return Reply(200, _lost(request_id))
+    # It was answered: the client has that answer, or names an event that never was.
+    return Reply(200) if number <= events[-1].number else _refuse_id()
+
+
+def _lost(request_id: str | None) -> bytes | None:
+    """Return the error that ends a call whose process is gone; None when it has no id to name."""
+    if request_id is None:
+        return None
+    try:
+        found = decode(request_id)
+    except JSONDecodeError:
+        return None
+    if not is_request_id(found):
+        return None
+    refusal = Refusal(code=INTERNAL_ERROR, message="The call was lost: its process has ended")
+    return encode_error(found, refusal)
+
+
+def _refuse_id() -> Reply:
+    refusal = Refusal(code=INVALID_REQUEST, message="Unknown Last-Event-ID")
+    return Reply(400, encode_error(None, refusal))

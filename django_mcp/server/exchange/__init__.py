@@ -1,0 +1,1 @@
+"""One exchange: the message, its connection, and the rules that hold for it."""

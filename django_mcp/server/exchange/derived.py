@@ -1,0 +1,89 @@
+"""What follows from one state of the registry and the options, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.revisions import RevisionSet
+from django_mcp.registry.access import read_rates
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.cache import BoundedCache
+from django_mcp.server.exchange.capabilities import offered_features
+from django_mcp.server.exchange.visibility import Requirements
+from django_mcp.server.options import Mode, Options
+from django_mcp.server.services.caching import has_lazy_texts
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Exchange
+
+
+class Derived:
+    """What follows from one state of the registry and the options."""
+
+    __slots__ = (
+        "failures",
+        "features",
+        "features_if_listening",
+        "features_if_pushing",
+        "features_if_streaming",
+        "features_over_http",
+        "has_lazy_identity",
+        "has_lazy_texts",
+        "keeps_sessions",
+        "lists",
+        "options",
+        "rates",
+        "requirements",
+        "result_fields",
+        "revisions",
+        "version",
+    )
+
+    def __init__(self, registry: Registry, options: Options) -> None:
+        self.version = registry.version
+        self.options = options
+        self.revisions = RevisionSet(
+            options.revisions, has_stateless=options.mode is not Mode.STATEFUL
+        )
+        self.keeps_sessions = options.mode is not Mode.STATELESS and bool(self.revisions.handshake)
+        self.features = offered_features(registry, can_stream=False)
+        self.features_if_streaming = offered_features(registry, can_stream=True)
+        self.features_if_listening = self.features_if_streaming | {"listen"}
+        self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
+        self.features_over_http = (
+            self.features_if_pushing
+            if options.mode is not Mode.STATELESS
+            else self.features_if_listening
+        )
+        self.lists = BoundedCache(256)
+        self.requirements = Requirements(registry, options)
+        self.rates = read_rates(options.throttle)
+        self.failures = self.rates.pop("failures", None)
+        self.has_lazy_identity = not all(
+            text is None or isinstance(text, str) for text in (options.title, options.description)
+        )
+        self.has_lazy_texts = has_lazy_texts(registry, options)
+        self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
+
+    def features_for(self, exchange: Exchange) -> Container[str]:
+        """Return what is offered on the way that an exchange came."""
+        if not exchange.can_stream:
+            return self.features
+        if exchange.is_buffered:
+            return self.features_if_streaming
+        return self.features_over_http if exchange.connection is None else self.features_if_pushing
+
+
+class ResultFields:
+    """What a stateless revision adds to every result, in the forms it is needed in."""
+
+    __slots__ = ("encoded", "meta", "parsed")
+
+    def __init__(self, parsed: Mapping[str, Any], meta: JSONObject) -> None:
+        self.parsed = parsed
+        self.meta = meta
+        whole = encode({**parsed, "_meta": meta} if meta else dict(parsed))
+        self.encoded = whole[1:]
+        """All of them with the closing brace of the result they are put at the end of."""

@@ -1,0 +1,1 @@
+"""Running handlers: their context, arguments, progress and errors."""

@@ -1,0 +1,116 @@
+"""Check the arguments of a call and convert them, without holding up the event loop.
+
+What takes long runs in a thread. What holds the interpreter's lock is bounded by the number of values
+in a message (`Options.max_body_values`), and other calls get a turn before each such step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.arguments import Handler
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import Problem
+from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.services.ports import Failure, FailureKind
+
+if TYPE_CHECKING:
+    from django_mcp.server.handlers.context import Context
+
+__all__ = [
+    "HandlerTimeout",
+    "Turns",
+    "bind_in_thread",
+    "check_at_length",
+    "check_briefly",
+    "describe_problems",
+    "is_large",
+]
+
+T = TypeVar("T")
+
+LARGE_BYTES = 32 * 1024
+"""From this size of a message on, other calls get a turn between the steps of a call. Ours."""
+
+
+class HandlerTimeout(Exception):
+    """A call took longer than it may."""
+
+
+class Turns:
+    """Let one long check run at a time on an event loop.
+
+    Several at once would end no sooner, since they share the interpreter's lock, and each would
+    delay everything else.
+    """
+
+    def __init__(self) -> None:
+        # Under WSGI each request has an event loop of its own.
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
+
+    async def run(self, ctx: Context[Any], function: Callable[[], T]) -> T:
+        """Return what a function returns, which runs in a thread when it is its turn."""
+        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            return await ctx.server.scope.run(function, ctx)
+
+
+def is_large(ctx: Context[Any]) -> bool:
+    """Return whether the arguments may take long to check or to convert."""
+    return len(ctx.exchange.body) > LARGE_BYTES
+
+
+def check_briefly(
+    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+) -> list[Problem] | None:
+    """Return what is wrong with arguments; None when finding that out may take long."""
+    if not ctx.options.validate_input:
+        return []
+    return None if is_large(ctx) else entry.input_validator.check_briefly(arguments)
+
+
+async def check_at_length(
+    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+) -> list[Problem] | Failure:
+    """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
+    try:
+        return await _in_time(
+            ctx, entry.timeout_s, partial(entry.input_validator.problems, arguments)
+        )
+    except HandlerTimeout as error:
+        return Failure(kind=FailureKind.TIMEOUT, message=str(error))
+
+
+def describe_problems(problems: Sequence[Problem]) -> str:
+    """Return what is wrong with arguments, a line each, for a model that may try again."""
+    lines = [f"- {problem.pointer or '(arguments)'}: {problem.message}" for problem in problems]
+    return "Invalid arguments:\n" + "\n".join(lines)
+
+
+async def bind_in_thread(ctx: Context[Any], handler: Handler, arguments: JSONObject) -> Any:
+    """Return the keyword arguments of a call; see `Handler.bind`."""
+    read = await ctx.server.turns.run(ctx, partial(handler.read, arguments))
+    return handler.inject(read, ctx)
+
+
+async def _in_time(ctx: Context[Any], timeout_s: float | None, function: Callable[[], T]) -> T:
+    if timeout_s is None:
+        timeout_s = ctx.options.call_timeout_s
+    timers = ctx.exchange.timers or TaskTimers()
+    deadline = timers.limit(timeout_s)
+    try:
+        return await ctx.server.turns.run(ctx, function)
+    except asyncio.CancelledError:
+        ctx.abandon()
+        if not deadline.is_ours():
+            raise
+        raise HandlerTimeout(f"No result within {timeout_s:g} s") from None
+    finally:
+        deadline.cancel()

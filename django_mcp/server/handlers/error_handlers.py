@@ -1,0 +1,62 @@
+"""Functions of the site that are told of unforeseen errors: `server.on_error`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from django_mcp.server.handlers.context import Context
+
+__all__ = ["ErrorHandler", "ErrorHandlers", "report_error"]
+
+logger = logging.getLogger("django_mcp")
+
+TIMEOUT_S = 5.0
+"""How long an answer waits for one function that is told of its error. Ours."""
+
+ErrorHandler: TypeAlias = Callable[[BaseException, Any, str | None], Any]
+"""Takes the exception, the context, and the reference in the log; may be asynchronous."""
+
+F = TypeVar("F", bound=ErrorHandler)
+
+
+class ErrorHandlers:
+    """The part of a server that keeps the functions to be told of errors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error_handlers: tuple[ErrorHandler, ...] = ()
+
+    def on_error(self, function: F) -> F:
+        """Have a function told of each unforeseen error, and return the function.
+
+        It is called as `function(error, ctx, reference)` after the error was logged and before the
+        call is answered: a synchronous function in a thread, as synchronous handlers are, an
+        asynchronous one on the event loop. What it returns or raises changes nothing: its own
+        failure is logged. It may take 5 seconds.
+
+        Unforeseen is what clients are told of as an internal error. `ToolError`, `ProtocolError`,
+        wrong arguments, timeouts and what Django means by `Http404`, `PermissionDenied` and
+        `ValidationError` are not. `reference` is in the log and in the client's message; it is None
+        for an error of this package, and for a `check=` that failed, which looks like a missing entry.
+        """
+        self.error_handlers = (*self.error_handlers, function)
+        return function
+
+
+async def report_error(ctx: Context[Any], error: BaseException, reference: str | None) -> None:
+    """Tell the site's functions of an error; never raises, except `CancelledError`."""
+    for function in ctx.server.error_handlers:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                if iscoroutinefunction(function):
+                    await function(error, ctx, reference)
+                else:
+                    await ctx.server.scope.run(partial(function, error, ctx, reference), ctx)
+        except Exception:
+            logger.exception("The error handler %r failed", function)

@@ -1,0 +1,349 @@
+"""Run a handler: bind its arguments, in the right place, within its time, and name its failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    MISSING_CLIENT_CAPABILITY,
+    ProtocolError,
+    Refusal,
+    ToolError,
+)
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.arguments import Handler
+from django_mcp.registry.injection import Unavailable
+from django_mcp.registry.object_checks import Forbidden, ObjectCheck
+from django_mcp.registry.problems import ArgumentErrors
+from django_mcp.server.asking.back_channel import ask_client, ask_params
+from django_mcp.server.asking.request_state import StateTooLarge, open_answers, seal_state
+from django_mcp.server.exchange.capabilities import covers
+from django_mcp.server.exchange.rounds import (
+    Answers,
+    Asked,
+    AskFailed,
+    CannotAsk,
+    InputRequired,
+    OnceDue,
+    Waiting,
+)
+from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.handlers.argument_checks import (
+    HandlerTimeout,
+    bind_in_thread,
+    describe_problems,
+    is_large,
+)
+from django_mcp.server.handlers.error_handlers import report_error
+from django_mcp.server.handlers.tracing import attach_trace
+from django_mcp.server.services.ports import Failure, FailureKind, StateStoreFull
+
+if TYPE_CHECKING:
+    from django_mcp.server.handlers.context import Context
+
+logger = logging.getLogger("django_mcp")
+
+
+_MORE = (InputRequired, OnceDue, Waiting, Asked)
+"""What a handler ends its round with when it needs something before it can go on."""
+
+
+_NO_THREAD = Refusal(
+    code=INTERNAL_ERROR,
+    message="The server is busy with other calls, and this one was not begun: try again",
+    status=503,
+    headers=((b"retry-after", b"2"),),
+)
+
+
+class NoThread(Exception):
+    """A call waited for a thread for as long as it may take, and had none."""
+
+    def to_refusal(self) -> Refusal:
+        """Return what tells the client to try again."""
+        return _NO_THREAD
+
+
+async def run_handler(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    *,
+    what: str,
+    timeout_s: float | None = None,
+    may_ask: bool = False,
+) -> bytes | Refusal | Failure:
+    """Run a handler and return what `finish` makes of its value, or how it failed.
+
+    An asynchronous handler runs where the request runs. A synchronous one gets a thread, and
+    `finish` with it: a lazy result may still have to ask the database.
+
+    Args:
+        ctx: the request.
+        handler: what to run.
+        arguments: checked against the schema, where there is one; not yet converted.
+        finish: encodes the value; runs where the handler ran.
+        what: names the handler in the log, such as `"tool find_orders"`.
+        timeout_s: seconds it may take; None: the server's.
+        may_ask: whether the answer may be a question to the client.
+    """
+    params, meta = ctx.message.params, ctx.meta
+    if may_ask and ("inputResponses" in params or "requestState" in params):
+        opened = await open_answers(ctx) if ctx.rules.interim_fields else Answers()
+        if isinstance(opened, Refusal):
+            return opened
+        ctx.answers = opened
+    # The keys that may stand alone: a state without a parent means nothing.
+    is_traced = "traceparent" in meta or "baggage" in meta
+    detach_trace = attach_trace(meta) if is_traced else None
+    try:
+        outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked
+        try:
+            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
+        except (Asked, OnceDue, Waiting) as due:
+            outcome = due
+        if type(outcome) is bytes or not isinstance(outcome, _MORE):
+            return outcome
+        return await _run_rounds(ctx, handler, arguments, finish, timeout_s, outcome)
+    except Asked as asked:
+        return await _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
+    except CannotAsk as error:
+        return _refuse_asking(ctx, error)
+    except (ProtocolError, NoThread) as error:
+        return error.to_refusal()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - what a site's code raises ends here
+        return note(ctx, await _describe(ctx, error, what))
+    finally:
+        if detach_trace is not None:
+            detach_trace()
+
+
+async def _run_rounds(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    timeout_s: float | None,
+    outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked,
+) -> bytes | Refusal | Failure:
+    """Run the handler again until it needs nothing more that can be had while its request lasts."""
+    while isinstance(outcome, _MORE):
+        if isinstance(outcome, OnceDue):
+            ctx.answers.kept[outcome.key] = await ctx.server.scope.run(outcome.function, ctx)
+            if ctx.run is not None:
+                await ctx.run.keep(ctx.answers)
+        elif isinstance(outcome, Waiting):
+            ctx.answers.waited.add(outcome.key)
+            await outcome.wait()
+        elif not ctx.unwinds_to_ask:
+            state = outcome.state if isinstance(outcome, InputRequired) else None
+            await _ask_back(ctx, outcome.asks, state)
+        elif isinstance(outcome, Asked):
+            raise outcome
+        else:
+            return await _ask(ctx, outcome.asks, outcome.state)
+        ctx.answers.begin()
+        try:
+            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
+        except (Asked, OnceDue, Waiting) as due:
+            outcome = due
+    return outcome
+
+
+async def _run(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: JSONObject,
+    finish: Callable[[Any], bytes | Refusal],
+    timeout_s: float | None,
+) -> bytes | Refusal | InputRequired:
+    server = ctx.server
+    if timeout_s is None:
+        options = ctx.options
+        timeout_s = options.call_timeout_s if ctx.run is None else options.task_timeout_s
+    timers = ctx.exchange.timers or TaskTimers()
+    deadline = timers.limit(timeout_s)
+    try:
+        if is_large(ctx):
+            kwargs = await bind_in_thread(ctx, handler, arguments)
+        else:
+            kwargs = handler.bind(arguments, ctx)
+        if handler.is_async:
+            if handler.check is not None:
+                await _demand(ctx, handler.check, kwargs)
+            value = await handler.function(**kwargs)
+            if type(value) is str:
+                return finish(value)
+            needs_thread = (
+                ctx.needs_thread_to_ask(value.asks)
+                if isinstance(value, InputRequired)
+                else server.converter.needs_thread(value)
+            )
+            if not needs_thread:
+                return _end(ctx, finish, value)
+            return await server.scope.run(partial(_end, ctx, finish, value), ctx)
+        ctx.bind_loop()
+        return await server.scope.run(partial(_run_here, ctx, handler, kwargs, finish), ctx)
+    except asyncio.CancelledError:
+        # Its thread runs on: let it see that nobody waits, and roll back.
+        ctx.abandon()
+        if not deadline.is_ours():
+            raise
+        raise _time_out(ctx, handler, timeout_s) from None
+    finally:
+        deadline.cancel()
+
+
+def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:
+    text = f"No result within {timeout_s:g} s"
+    if not ctx.exchange.waits_for_thread:
+        return HandlerTimeout(text)
+    if handler.is_async or ctx.answers.kept:
+        # It may have done something already, so the client must not be told to send it again.
+        return HandlerTimeout(f"{text}: the server is busy with other calls")
+    logger.warning("%s was not run: it had no thread within %g s", ctx.method, timeout_s)
+    return NoThread()
+
+
+async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
+    if check.is_async:
+        await check.ademand(ctx, arguments)
+    else:
+        await ctx.server.scope.run(partial(check.demand, ctx, arguments), ctx)
+
+
+def _run_here(
+    ctx: Context[Any],
+    handler: Handler,
+    arguments: dict[str, Any],
+    finish: Callable[[Any], bytes | Refusal],
+) -> bytes | Refusal | InputRequired:
+    if handler.check is not None:
+        handler.check.demand(ctx, arguments)
+    return _end(ctx, finish, handler.function(**arguments))
+
+
+def _end(
+    ctx: Context[Any], finish: Callable[[Any], bytes | Refusal], value: Any
+) -> bytes | Refusal | InputRequired:
+    if isinstance(value, InputRequired):
+        asks = ctx.complete_asks(value.asks)
+        ctx.check_asks(asks)
+        return InputRequired(asks, value.state)
+    return finish(value)
+
+
+async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
+    """Return the result that carries questions, and what is known so far, to the client."""
+    if ctx.run is not None:
+        ctx.run.park(asks, state)
+        return b""
+    try:
+        sealed = await seal_state(ctx, ctx.answers, list(asks), state)
+    except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
+        return note(ctx, await _describe(ctx, error, f"asking in {ctx.method}"))
+    ctx.has_asked = True
+    result: JSONObject = {"requestState": sealed}
+    if asks:
+        result["inputRequests"] = {key: ask.to_wire() for key, ask in asks.items()}
+    return ctx.server.encode_interim(result, ctx.rules)
+
+
+async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> None:
+    """Ask on the stream of the request, and keep the answers for the handler's next round."""
+    found = await ask_client(ctx, asks)
+    answers = ctx.answers
+    for key, answer in found.items():
+        if isinstance(answer, AskFailed):
+            answers.failed[key] = answer
+        else:
+            answers.known[key] = answer
+    answers.state = state
+    answers.is_resubmit = True
+
+
+def _cannot_ask_here(ctx: Context[Any]) -> Failure:
+    message = "Nothing can be asked while this is answered"
+    return note(ctx, Failure(kind=FailureKind.FAULT, message=message))
+
+
+def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
+    if ctx.rules.interim_fields:
+        return Refusal(
+            code=MISSING_CLIENT_CAPABILITY,
+            message=str(error),
+            data={"requiredCapabilities": error.capability},
+        )
+    code, asks = ctx.rules.visit_code, error.unasked
+    if (
+        code is not None
+        and asks
+        and all(
+            ask.kind == "url" and covers(ctx.client_capabilities, ask.capability) for ask in asks
+        )
+    ):
+        # Source: 2025-11-25 client/elicitation "URL Elicitation Required Error".
+        return Refusal(
+            code=code,
+            message="This needs you to visit a page first; then send the request once more",
+            data={"elicitations": [ask_params(ask, ctx.rules) for ask in asks]},
+        )
+    return note(ctx, Failure(kind=FailureKind.TOLD, message=str(error)))
+
+
+def note(ctx: Context[Any], failure: Failure) -> Failure:
+    """Write down in the context how its handler failed, for who observes, and return it."""
+    ctx.failure = failure
+    return failure
+
+
+async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+    """Return what may be told of an exception; what was not foreseen is logged.
+
+    The text of an unforeseen failure holds a reference that the log record holds too, and
+    nothing of the exception.
+    """
+    if isinstance(error, Forbidden):
+        return await _forbid(ctx, error, what)
+    if isinstance(error, ToolError | Unavailable | StateTooLarge | StateStoreFull):
+        return Failure(kind=FailureKind.TOLD, message=str(error))
+    if isinstance(error, ArgumentErrors):
+        return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
+    if isinstance(error, HandlerTimeout):
+        logger.warning("%s timed out: %s", what, error)
+        return Failure(kind=FailureKind.TIMEOUT, message=str(error))
+    # An exit is meant for a command; here it would end the server and all its other calls.
+    failure = ctx.server.exceptions.map(error) if isinstance(error, Exception) else None
+    if failure is not None:
+        is_checked = ctx.entry is not None and ctx.entry.access.check is not None
+        if is_checked and failure.kind in (FailureKind.DENIED, FailureKind.MISSING):
+            # In the words for what the check hides: what is missing must not look different.
+            return ctx.server.exceptions.missing()
+        return failure
+    reference = secrets.token_hex(6)
+    logger.error("%s failed, reference %s", what, reference, exc_info=error)
+    await report_error(ctx, error, reference)
+    message = f"Internal error (reference {reference})"
+    return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
+
+
+async def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
+    exceptions, cause = ctx.server.exceptions, error.__cause__
+    is_expected = cause is None or isinstance(cause, ToolError)
+    if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):
+        logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
+        await report_error(ctx, cause or error, None)
+    return exceptions.missing()
+
+
+def short(text: str) -> str:
+    """Return a client's text cut to a length fit for an error message."""
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -1,0 +1,1 @@
+"""The plain implementation of each port: one process, no framework."""

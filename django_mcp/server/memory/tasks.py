@@ -1,0 +1,133 @@
+"""The plain store of tasks, which keeps them in the process, and the plain runner on its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django_mcp.server.exchange.quotas import is_anonymous_quota
+from django_mcp.server.exchange.task import Task
+from django_mcp.server.tasks.interfaces import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.server import MCPServer
+    from django_mcp.server.tasks.interfaces import Spawned, TaskLimits
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+__all__ = ["LoopRunner", "MemoryTasks"]
+
+
+class MemoryTasks:
+    """Keep tasks in this process; they end with it."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._tasks: dict[str, Task] = {}
+
+    async def insert(self, task: Task, limits: TaskLimits) -> bool:
+        """See `TaskStore.insert`."""
+        self._drop_expired()
+        now = self._clock()
+        unfinished = [
+            each for each in self._tasks.values() if not each.is_final and not each.is_orphaned(now)
+        ]
+        own = [each for each in unfinished if each.quota_key == task.quota_key]
+        anonymous = sum(is_anonymous_quota(each.quota_key) for each in unfinished)
+        if (
+            len(unfinished) >= limits.total
+            or len(own) >= limits.each
+            or sum(each.size for each in own) + task.size > MAX_KEPT_BYTES_EACH
+            or (is_anonymous_quota(task.quota_key) and anonymous >= limits.anonymous)
+        ):
+            return False
+        self._tasks[task.id] = task
+        self._drop_finished(task.quota_key)
+        return True
+
+    def _drop_finished(self, quota_key: str) -> None:
+        own = [each for each in self._tasks.values() if each.quota_key == quota_key]
+        count, size = len(own), sum(each.size for each in own)
+        for each in own:
+            if count <= MAX_KEPT_EACH and size <= MAX_KEPT_BYTES_EACH:
+                return
+            if each.is_final:
+                count, size = count - 1, size - each.size
+                del self._tasks[each.id]
+
+    async def find_lapsed(self, server: str, limit: int) -> list[Task]:
+        """See `TaskStore.find_lapsed`."""
+        now = self._clock()
+        found = [
+            each
+            for each in self._tasks.values()
+            if each.server == server and each.is_orphaned(now) and each.expires_s > now
+        ]
+        return sorted(found, key=lambda each: each.lease_s or 0.0, reverse=True)[:limit]
+
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        """See `TaskStore.find`."""
+        now = self._clock()
+        found = {key: self._tasks[key] for key in task_ids if key in self._tasks}
+        return {key: task for key, task in found.items() if task.expires_s > now}
+
+    async def replace(self, task: Task) -> bool:
+        """See `TaskStore.replace`."""
+        known = self._tasks.get(task.id)
+        if known is None or known.version != task.version - 1:
+            return False
+        self._tasks[task.id] = task
+        return True
+
+    async def list_of(
+        self, server: str, owner: str, after: tuple[float, str] | None, limit: int
+    ) -> list[Task]:
+        """See `TaskStore.list_of`."""
+        now = self._clock()
+        own = [
+            replace(task, result=None)
+            for task in self._tasks.values()
+            if task.server == server and task.owner == owner and task.expires_s > now
+        ]
+        own.sort(key=_place)
+        return [task for task in own if after is None or _place(task) > after][:limit]
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        for key in [key for key, task in self._tasks.items() if task.expires_s <= now]:
+            del self._tasks[key]
+
+
+def _place(task: Task) -> tuple[float, str]:
+    return task.created_s, task.id
+
+
+class LoopRunner:
+    """Run tasks on the event loop of whoever starts them."""
+
+    is_here = True
+
+    def __init__(self) -> None:
+        # Keeps them from being collected.
+        self._running: set[Any] = set()
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
+        """See `TaskRunner.start`."""
+        from django_mcp.server.tasks.run import execute
+
+        self.spawn(execute(server, task.id, exchange, task.run), exchange)
+
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
+        """See `TaskRunner.spawn`."""
+        return self._keep(asyncio.ensure_future(work))
+
+    def _keep(self, running: S) -> S:
+        found: Any = running
+        self._running.add(found)
+        found.add_done_callback(self._running.discard)
+        return running

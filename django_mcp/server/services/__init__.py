@@ -1,0 +1,1 @@
+"""What the server needs from its surroundings, and the look-ups that use it."""

@@ -1,0 +1,334 @@
+"""Push: what can change, and the open streams that clients hear of it on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.messages import (
+    RequestId,
+    encode_notification,
+    encode_notification_head,
+)
+from django_mcp.protocol.meta import SUBSCRIPTION_ID
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Exchange, Sink
+    from django_mcp.server.exchange.visibility import Offer
+    from django_mcp.server.services.session_lookup import Session
+
+logger = logging.getLogger("django_mcp")
+
+MAX_QUEUED_EVENTS = 256
+MAX_QUEUED_BYTES = 256 * 1024
+"""What may wait for a slow reader. Change notices beyond it wait as the names of what changed; any other
+message beyond it closes the stream. Ours."""
+
+LISTS = ("tools", "prompts", "resources")
+
+ELICITATION_COMPLETE = "notifications/elicitation/complete"
+"""Only for revisions in which a client can be asked to visit a page."""
+
+Topic: TypeAlias = tuple[str | None, str | None]
+"""The name of a list, or the URI of a resource."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """Something that open streams may have to hear of.
+
+    Attributes:
+        server: the name of the server it happened at.
+        list: which list is another now: tools, prompts or resources.
+        uri: which resource is another now.
+        method, params: a notification of the site's own, for sessions only.
+        session: the key of the only session that hears of it; None: all.
+        level: of a log message: only who wants to hear of that level does.
+    """
+
+    server: str
+    list: str | None = None
+    uri: str | None = None
+    method: str | None = None
+    params: JSONObject | None = None
+    session: str | None = None
+    level: str | None = None
+
+    def __post_init__(self) -> None:
+        named = (self.list, self.uri, self.method)
+        if sum(type(each) is str and each != "" for each in named) != 1:
+            raise TypeError(
+                "A notification needs one text that is not empty: the URI of a resource, or a method"
+            )
+        if self.params is not None and not isinstance(self.params, dict):
+            raise TypeError(f"The params of a notification are a dict, not {self.params!r:.60}")
+
+    def to_wire(self) -> JSONObject:
+        """Return it as the bus carries it."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def topic(self) -> Topic | None:
+        """What a client reads again because of it; None: it is no change notice.
+
+        Change notices of one topic that wait for the same reader are one.
+        """
+        return None if self.method is not None else (self.list, self.uri)
+
+    def notification(self) -> tuple[str, JSONObject | None]:
+        """Return the method and the params that tell a client of it."""
+        if self.list is not None:
+            return f"notifications/{self.list}/list_changed", None
+        if self.uri is not None:
+            return "notifications/resources/updated", {"uri": self.uri}
+        return self.method or "", self.params
+
+
+class StreamKind(Enum):
+    """What opened a stream."""
+
+    STANDALONE = "get"
+    LISTEN = "listen"
+    LEGACY = "sse"
+    STDIO = "stdio"
+
+
+class Ending(Enum):
+    """Why a stream is over."""
+
+    CLIENT = "the client has gone"
+    AGE = "it was open for long enough"
+    SLOW = "its reader was too slow"
+    SESSION = "its session is over"
+    PRINCIPAL = "its user may not use it any more"
+    SHUTDOWN = "the server is shutting down"
+    CLOSED = "it was closed by the site"
+    SILENT = "its client did not answer pings"
+
+
+class PushStream:
+    """One open stream that a client hears of changes on.
+
+    Attributes:
+        id: names it in public.
+        lists: the lists whose changes it hears of.
+        uris: the resources whose changes it hears of. A session's stream shares the session's set.
+        subscription_id: of the request that opened it, where messages have to say that.
+        tail: how all its messages end where they say that; see `encode_notification_head`.
+        queued_bytes: what waits for its reader.
+        opened_at: seconds since the epoch, to compare with streams of other processes.
+        closes_s: when it is old enough to be closed, by the loop's clock; 0: not yet said.
+        pinged_s: when its client was pinged last, by the loop's clock.
+        ping_id: of the ping that is not answered yet.
+        ping_failures: how often in a row that came to nothing.
+        exchange: of the request that opened it.
+        quota_key: under which it is counted, see `quotas`; empty for a pipe.
+        context: the context variables of that request, such as its tenant.
+        rights: what there was for its principal when that was last looked into; None: not yet.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_flusher",
+        "_late",
+        "_queue",
+        "_sink",
+        "client_info",
+        "closes_s",
+        "context",
+        "exchange",
+        "id",
+        "is_active",
+        "kind",
+        "lists",
+        "opened_at",
+        "opened_s",
+        "ping_failures",
+        "ping_id",
+        "pinged_s",
+        "principal",
+        "queued_bytes",
+        "quota_key",
+        "revision_name",
+        "rights",
+        "server_name",
+        "session",
+        "subscription_id",
+        "tail",
+        "uris",
+    )
+
+    def __init__(
+        self,
+        *,
+        kind: StreamKind,
+        server_name: str,
+        sink: Sink,
+        principal: Any,
+        lists: Iterable[str] = LISTS,
+        uris: set[str] | None = None,
+        session: Session | None = None,
+        subscription_id: RequestId | None = None,
+        client_info: JSONObject | None = None,
+        revision_name: str = "",
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.id = uuid.uuid4().hex
+        self.kind = kind
+        self.server_name = server_name
+        self.principal = principal
+        self.session = session
+        self.lists = frozenset(lists)
+        self.uris: set[str] = uris if uris is not None else set()
+        self.subscription_id = subscription_id
+        self.client_info = client_info
+        self.revision_name = revision_name
+        self.opened_s = loop.time()
+        self.opened_at = time.time()
+        self.exchange: Exchange | None = None
+        self.quota_key = ""
+        self.context = contextvars.copy_context()
+        self.rights: Offer | None = None
+        self.closes_s = 0.0
+        self.pinged_s = self.opened_s
+        self.ping_id: str | None = None
+        self.ping_failures = 0
+        self.queued_bytes = 0
+        self.is_active = False
+        self._sink = sink
+        self._queue: dict[Topic | object, bytes] = {}
+        self._late: dict[Topic, None] = {}
+        self._flusher: asyncio.Task[None] | None = None
+        self._ended: asyncio.Future[Ending] = loop.create_future()
+        self.tail = b""
+        if subscription_id is not None:
+            self.tail = b'"_meta":%b}}' % encode({SUBSCRIPTION_ID: subscription_id})
+
+    @property
+    def queued_events(self) -> int:
+        """How many messages wait for its reader."""
+        return len(self._queue) + len(self._late)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self._ended.done()
+
+    @property
+    def session_key(self) -> str | None:
+        """The public key of its session. A pipe is one session, with one stream that names it."""
+        if self.kind is StreamKind.STDIO:
+            return self.id
+        return None if self.session is None else self.session.key
+
+    def encode(self, method: str, params: JSONObject | None) -> bytes:
+        """Return a notification as this stream has to write it."""
+        if self.tail:
+            return encode_notification_head(method, params) + self.tail
+        return encode_notification(method, params)
+
+    def tell(self, change: Change) -> bool:
+        """Queue the notification of a change; see `offer`."""
+        return self.offer(self.encode(*change.notification()), change.topic)
+
+    def offer(self, message: bytes, topic: Topic | None = None) -> bool:
+        """Queue a message for the reader; return whether it will be sent.
+
+        A change notice is merged with one of the same topic that waits, since it says "read again".
+        When the queue is full, only its topic waits. Any other message then closes the stream.
+        """
+        if not self.is_open:
+            return False
+        if topic is not None and (topic in self._queue or topic in self._late):
+            return True
+        size_bytes = self.queued_bytes + len(message)
+        # One message on an empty queue says nothing about its reader, whatever its size.
+        is_over = len(self._queue) >= MAX_QUEUED_EVENTS or size_bytes > MAX_QUEUED_BYTES
+        if is_over and self._queue:
+            if topic is None:
+                logger.warning("Closed stream %s: %s", self.id, Ending.SLOW.value)
+                self.end(Ending.SLOW)
+                return False
+            self._late[topic] = None
+            return True
+        self.queued_bytes = size_bytes
+        self._queue[object() if topic is None else topic] = message
+        if self._flusher is None:
+            self._flusher = asyncio.get_running_loop().create_task(self._flush())
+        return True
+
+    def hold_strictly(self) -> None:
+        """Send nothing from now on that breaks the rules of its revision."""
+        from django_mcp.server.exchange.strict import StrictSink
+
+        if not isinstance(self._sink, StrictSink):
+            self._sink = StrictSink(self, self._sink)
+
+    async def _flush(self) -> None:
+        try:
+            while self.is_open:
+                message = self._take_next()
+                if message is None:
+                    break
+                await self._sink.send(message)
+                self.queued_bytes -= len(message)
+        except Exception:
+            logger.exception("Could not write to stream %s", self.id)
+            self.end(Ending.CLIENT)
+        finally:
+            self._flusher = None
+
+    def _take_next(self) -> bytes | None:
+        """Return the message to be sent next. The same change, coming from now on, is news again."""
+        if self._queue:
+            return self._queue.pop(next(iter(self._queue)))
+        if not self._late:
+            return None
+        topic = next(iter(self._late))
+        del self._late[topic]
+        changed = Change(server=self.server_name, list=topic[0], uri=topic[1])
+        message = self.encode(*changed.notification())
+        self.queued_bytes += len(message)
+        return message
+
+    async def drain(self) -> None:
+        """Wait until nothing waits for the reader any more, or the stream has ended."""
+        while self._flusher is not None and self.is_open:
+            await asyncio.wait((self._flusher, self._ended), return_when=asyncio.FIRST_COMPLETED)
+
+    def take_pong(self, ping_id: object) -> bool:
+        """Note that the client answered a ping; tell whether it was the one that is open."""
+        if ping_id != self.ping_id or ping_id is None:
+            return False
+        self.ping_id = None
+        self.ping_failures = 0
+        return True
+
+    def end(self, reason: Ending) -> None:
+        """End the stream; what waits is not sent any more."""
+        if not self._ended.done():
+            self._ended.set_result(reason)
+
+    async def run(self) -> Ending:
+        """Wait for its end, and return what it was."""
+        try:
+            return await self._ended
+        finally:
+            self.end(Ending.CLIENT)
+            if self._flusher is not None:
+                self._flusher.cancel()
+
+
+def read_change(wire: JSONObject) -> Change:
+    """Return the change that a message on the bus tells of."""
+    return Change(**wire)

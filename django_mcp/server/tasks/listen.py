@@ -1,0 +1,88 @@
+"""Tell a listening client of its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.json import JSONObject
+from django_mcp.server.methods.tasks import POLL_S, to_detailed
+from django_mcp.server.streams.stream import Ending, PushStream
+from django_mcp.server.tasks.transitions import (
+    find_own_all,
+    refuse_undeclared,
+    rules_of,
+    stream_of,
+)
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.task import Task
+    from django_mcp.server.handlers.context import Context
+
+__all__ = ["choose_tasks", "watch"]
+
+logger = logging.getLogger("django_mcp")
+
+MAX_TASKS = 100
+"""Tasks that one stream can ask to hear of. Ours."""
+
+
+async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Refusal:
+    """Return those of the tasks in a filter that are there for who asks, or why it is refused."""
+    if "taskIds" not in wanted:
+        return []
+    refusal = refuse_undeclared(ctx)
+    if refusal is not None:
+        return refusal
+    task_ids = wanted["taskIds"]
+    if type(task_ids) is not list or not all(type(each) is str for each in task_ids):
+        return Refusal(code=INVALID_PARAMS, message="taskIds must be strings")
+    if len(task_ids) > MAX_TASKS:
+        return Refusal(code=INVALID_PARAMS, message=f"At most {MAX_TASKS} tasks can be listened to")
+    if "tasks" not in ctx.server.features(ctx.exchange):
+        return []
+    return await find_own_all(ctx, task_ids)
+
+
+async def watch(
+    ctx: Context[Any], stream: PushStream, tasks: list[Task], run: Coroutine[Any, Any, Ending]
+) -> Ending:
+    """Run a stream that also hears of tasks, and return why it ended."""
+    watching = asyncio.ensure_future(_watch(ctx, stream, tasks))
+    try:
+        return await run
+    finally:
+        watching.cancel()
+
+
+async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> None:
+    """Send each change of the tasks until all have ended, beginning with what they are now."""
+    seen: dict[str, float] = {}
+    left = [task.id for task in tasks]
+    with ctx.server.hub.followers.follow(*map(stream_of, left)) as follower:
+        while left and stream.is_open:
+            for task in await _look(ctx, left):
+                if seen.get(task.id) != task.updated_s:
+                    seen[task.id] = task.updated_s
+                    # The results of several may be larger together than what may wait.
+                    await stream.drain()
+                    _tell(stream, task)
+                if task.is_final:
+                    left.remove(task.id)
+            if left:
+                await follower.wait(POLL_S)
+
+
+async def _look(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
+    try:
+        return await find_own_all(ctx, task_ids)
+    except Exception as error:  # noqa: BLE001 - the store is back sooner or later
+        logger.warning("Could not look at the tasks of a stream: %r", error)
+        return []
+
+
+def _tell(stream: PushStream, task: Task) -> None:
+    stream.offer(stream.encode("notifications/tasks", to_detailed(task, rules_of(task))))

@@ -1,0 +1,112 @@
+"""Tell the client at the other end of a pipe of changes, for as long as the pipe is there."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream, StreamKind
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Exchange, Sink
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["Teller"]
+
+_FINAL = frozenset({Ending.CLOSED, Ending.PRINCIPAL})
+"""Whoever ends the stream so means the client, which has no other way here to come back by."""
+
+
+class Teller:
+    """Keeps the one stream of a pipe whose client has shaken hands.
+
+    A reader that was too slow misses changes. It hears of everything that may have changed as soon
+    as it reads again, since nobody opens another stream on a pipe.
+
+    Args:
+        server: whose changes.
+        exchange: of the client; says what it may see.
+        sink: the pipe.
+        wait_for_room: waits until the client has read what was written.
+        close: ends the connection.
+    """
+
+    def __init__(
+        self,
+        server: MCPServer,
+        exchange: Exchange,
+        sink: Sink,
+        wait_for_room: Callable[[], Awaitable[None]],
+        close: Callable[[], None],
+    ) -> None:
+        self._server = server
+        self._exchange = exchange
+        self._sink = sink
+        self._wait_for_room = wait_for_room
+        self._close = close
+        self._task = asyncio.get_running_loop().create_task(self._run(self._open(set())))
+
+    def set_principal(self, principal: Any) -> None:
+        """Say anew on whose behalf the client hears of changes."""
+        self._exchange.principal = principal
+        stream = self._stream
+        if stream is not None:
+            stream.principal = principal
+
+    def end(self) -> None:
+        """Tell of nothing any more."""
+        self._task.cancel()
+        stream = self._stream
+        if stream is not None:
+            stream.end(Ending.CLIENT)
+
+    @property
+    def _stream(self) -> PushStream | None:
+        connection = self._exchange.connection
+        return None if connection is None else connection.stream
+
+    def _open(self, uris: set[str]) -> PushStream:
+        server, exchange, connection = self._server, self._exchange, self._exchange.connection
+        if connection is None or connection.revision is None:
+            raise ValueError("hands were not shaken")
+        stream = PushStream(
+            kind=StreamKind.STDIO,
+            server_name=server.name,
+            sink=self._sink,
+            principal=exchange.principal,
+            uris=uris,
+            client_info=connection.client_info,
+            revision_name=connection.revision.name,
+        )
+        stream.exchange = exchange
+        # It lasts as long as the pipe.
+        stream.closes_s = math.inf
+        connection.stream = stream
+        server.join_hub().attach(stream)
+        server.connection_observer.stream_opened(stream)
+        return stream
+
+    async def _run(self, stream: PushStream) -> None:
+        while True:
+            reason = Ending.CLIENT
+            try:
+                reason = await stream.run()
+            finally:
+                self._server.hub.detach(stream)
+                self._server.connection_observer.stream_closed(stream, reason.value)
+            if reason in _FINAL:
+                self._close()
+            if reason is not Ending.SLOW:
+                return
+            await self._wait_for_room()
+            stream = self._open(stream.uris)
+            self._tell_all(stream)
+
+    def _tell_all(self, stream: PushStream) -> None:
+        features, name = self._server.features(self._exchange), self._server.name
+        changes = [Change(server=name, list=each) for each in LISTS if each in features]
+        changes += [Change(server=name, uri=uri) for uri in sorted(stream.uris)]
+        for change in changes:
+            stream.tell(change)
