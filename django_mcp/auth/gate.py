@@ -16,10 +16,10 @@ from django_mcp.auth.challenges import unauthorized
 from django_mcp.auth.credentials import STRIPPED_HEADERS, find_fault, has_authorization
 from django_mcp.auth.failures import FailedAttempts
 from django_mcp.handlers.threads import lease_for_authentication, run_in_pool, through_breaker
+from django_mcp.process import Warner
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.messages import encode_error
-from django_mcp.push.bus import Warner
 from django_mcp.registry.arguments import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.services.ports import StoreUnavailable

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.principal import Principal
-from django_mcp.push.bus import Warner
+from django_mcp.process import Warner
 
 __all__ = ["RECHECK_S", "Reasker"]
 

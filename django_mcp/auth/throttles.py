@@ -12,7 +12,7 @@ from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
-from django_mcp.push.bus import Warner
+from django_mcp.process import Warner
 from django_mcp.server.services.ports import StoreUnavailable
 
 __all__ = ["CacheCounter"]

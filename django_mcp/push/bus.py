@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-import time
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from django.core.signals import setting_changed
 
-from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.json import JSONObject
 from django_mcp.push.bus_choice import choose_bus
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.services.ports import Bus
 from django_mcp.server.streams.outage import OutageLog
 
-__all__ = ["MAX_MESSAGE_BYTES", "SiteBus", "Warner", "hand_over", "pack", "unpack"]
-
-logger = logging.getLogger("django_mcp")
-
-MAX_MESSAGE_BYTES = 64 * 1024
-"""Of one text between processes. A message that does not fit is dropped, with a line in the log. Ours."""
-
-SLICE = 64
-"""Messages that are taken at once, before other work of the event loop has its turn. Ours."""
+__all__ = ["SiteBus"]
 
 
 class SiteBus:
@@ -105,92 +93,3 @@ class SiteBus:
 
 def _new_outage() -> OutageLog:
     return OutageLog("Could not reach the other processes")
-
-
-class Warner:
-    """Log the same trouble once in a while, however often it comes."""
-
-    def __init__(self, every_s: float = 60.0) -> None:
-        self._every_s = every_s
-        self._next_s = 0.0
-
-    def warn(self, text: str, error: object) -> None:
-        """Log a trouble, unless that was done a short time ago."""
-        now = time.monotonic()
-        if now >= self._next_s:
-            self._next_s = now + self._every_s
-            logger.warning(text, error)
-
-
-_oversized = Warner()
-
-
-def pack(messages: Iterable[JSONObject]) -> list[str]:
-    """Return messages as they travel: in as few texts of `MAX_MESSAGE_BYTES` as they fit into.
-
-    A message that does not fit into one by itself is dropped.
-    """
-    texts: list[str] = []
-    parts: list[bytes] = []
-    size_bytes = 0
-    for message in messages:
-        part = encode(message)
-        if len(part) + 2 > MAX_MESSAGE_BYTES:
-            _oversized.warn(
-                "Dropped a message to other processes that is too large: %s", message["kind"]
-            )
-            continue
-        if size_bytes + len(part) + 2 > MAX_MESSAGE_BYTES:
-            texts.append(f"[{b','.join(parts).decode()}]")
-            parts, size_bytes = [], 0
-        parts.append(part)
-        size_bytes += len(part) + 1
-    if parts:
-        texts.append(f"[{b','.join(parts).decode()}]")
-    return texts
-
-
-def unpack(body: Any) -> list[JSONObject]:
-    """Return the messages in a text that came; none when it is not one of ours."""
-    if not isinstance(body, str) or len(body) > MAX_MESSAGE_BYTES:
-        return []
-    try:
-        found = decode(body.encode())
-    except ValueError:
-        return []
-    messages = found if isinstance(found, list) else [found]
-    return [each for each in messages if isinstance(each, dict)]
-
-
-async def hand_over(body: Any, receive: Callable[[JSONObject], None]) -> None:
-    """Call `receive` with each message in a text; streams are written to in between."""
-    for number, message in enumerate(unpack(body)):
-        receive(message)
-        if number % SLICE == SLICE - 1:
-            await asyncio.sleep(0)
-
-
-_process_id = uuid.uuid4().hex
-
-
-def process_id() -> str:
-    """Return what tells this process's messages from those of others."""
-    return _process_id
-
-
-def _renew() -> None:
-    global _process_id
-    _process_id = uuid.uuid4().hex
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
-
-
-def has_running_loop() -> bool:
-    """Tell whether this thread runs an event loop, which must not be kept waiting."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -23,8 +23,9 @@ from django_mcp.handlers.db_connections import run_with_connections
 from django_mcp.handlers.pool import LoopPool
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
+from django_mcp.process import has_running_loop, process_id
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.bus import hand_over, has_running_loop, pack, process_id
+from django_mcp.push.wire import hand_over, pack
 from django_mcp.server.streams.outage import OutageLog
 
 __all__ = ["DatabaseBus", "prune_messages"]

@@ -16,9 +16,10 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.conf import settings as site_settings
 
+from django_mcp.process import has_running_loop, process_id
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.bus import hand_over, has_running_loop, pack, process_id
 from django_mcp.push.gaps import Gaps
+from django_mcp.push.wire import hand_over, pack
 from django_mcp.server.streams.outage import OutageLog
 
 __all__ = ["LayerBus"]

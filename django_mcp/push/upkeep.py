@@ -12,7 +12,7 @@ from django_mcp.auth.access import permissions_changed
 from django_mcp.auth.grants import Function, GrantWatch
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import find_withdrawn, recheck
-from django_mcp.push.bus import Warner
+from django_mcp.process import Warner
 from django_mcp.push.stream_rows import has_rows, sign_off, write_rows
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.audience import find_matches

@@ -10,8 +10,8 @@ from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
-from django_mcp.push.bus import unpack
 from django_mcp.push.database_bus import LATE_S, DatabaseBus
+from django_mcp.push.wire import unpack
 from django_mcp.server.streams.outage import OutageLog
 from tests.django.session_sites import ToFirst
 

@@ -9,9 +9,9 @@ import pytest
 from channels.layers import get_channel_layer
 from django.test import override_settings
 
-from django_mcp.push.bus import MAX_MESSAGE_BYTES, hand_over, pack, unpack
 from django_mcp.push.gaps import LATE_S, MAX_SENDERS, Gaps
 from django_mcp.push.layer_bus import LayerBus
+from django_mcp.push.wire import MAX_MESSAGE_BYTES, hand_over, pack, unpack
 from django_mcp.server.streams.outage import OutageLog
 
 

@@ -25,7 +25,7 @@ from django_mcp.auth.authenticators.recent_keys import RecentKeys
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.auth.verdicts import MAX_AGE_S
-from django_mcp.push.bus import Warner
+from django_mcp.process import Warner
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
 

@@ -21,7 +21,7 @@ from django_mcp.auth.authenticators.fetch import FetchError, check_url
 from django_mcp.auth.authenticators.jwks import KeySet
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.verdicts import MAX_AGE_S
-from django_mcp.push.bus import Warner
+from django_mcp.process import Warner
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:

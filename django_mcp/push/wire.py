@@ -1,0 +1,65 @@
+"""The hub's messages as they travel between processes: packed into few texts, and unpacked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django_mcp.process import Warner
+from django_mcp.protocol.json import JSONObject, decode, encode
+
+__all__ = ["MAX_MESSAGE_BYTES", "hand_over", "pack", "unpack"]
+
+MAX_MESSAGE_BYTES = 64 * 1024
+"""Of one text between processes. A message that does not fit is dropped, with a line in the log. Ours."""
+
+SLICE = 64
+"""Messages that are taken at once, before other work of the event loop has its turn. Ours."""
+
+_oversized = Warner()
+
+
+def pack(messages: Iterable[JSONObject]) -> list[str]:
+    """Return messages as they travel: in as few texts of `MAX_MESSAGE_BYTES` as they fit into.
+
+    A message that does not fit into one by itself is dropped.
+    """
+    texts: list[str] = []
+    parts: list[bytes] = []
+    size_bytes = 0
+    for message in messages:
+        part = encode(message)
+        if len(part) + 2 > MAX_MESSAGE_BYTES:
+            _oversized.warn(
+                "Dropped a message to other processes that is too large: %s", message["kind"]
+            )
+            continue
+        if size_bytes + len(part) + 2 > MAX_MESSAGE_BYTES:
+            texts.append(f"[{b','.join(parts).decode()}]")
+            parts, size_bytes = [], 0
+        parts.append(part)
+        size_bytes += len(part) + 1
+    if parts:
+        texts.append(f"[{b','.join(parts).decode()}]")
+    return texts
+
+
+def unpack(body: Any) -> list[JSONObject]:
+    """Return the messages in a text that came; none when it is not one of ours."""
+    if not isinstance(body, str) or len(body) > MAX_MESSAGE_BYTES:
+        return []
+    try:
+        found = decode(body.encode())
+    except ValueError:
+        return []
+    messages = found if isinstance(found, list) else [found]
+    return [each for each in messages if isinstance(each, dict)]
+
+
+async def hand_over(body: Any, receive: Callable[[JSONObject], None]) -> None:
+    """Call `receive` with each message in a text; streams are written to in between."""
+    for number, message in enumerate(unpack(body)):
+        receive(message)
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
