@@ -75,11 +75,15 @@ class _Literals:
     names: tuple[str, ...]
     attribute: str
     values: frozenset[tuple[type, Any]]
+    may_be_absent: bool
 
     def match(self, value: Any) -> bool:
-        """Return whether a value has this field with one of the possible values."""
+        """Return whether this field has one of the possible values, or may be absent and is."""
         if isinstance(value, dict):
-            found = next((value[name] for name in self.names if name in value), None)
+            name = next((name for name in self.names if name in value), None)
+            if name is None:
+                return self.may_be_absent
+            found = value[name]
         else:
             found = getattr(value, self.attribute, None)
         try:
@@ -88,8 +92,27 @@ class _Literals:
             return False
 
 
-_Group: TypeAlias = dict[int, list[_Literals]]
-"""The forms of a union to choose from, by their position, with the fields that decide."""
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a JSON object of one form of a union looks like: the fields that decide, and all others."""
+
+    literals: list[_Literals]
+    required: list[tuple[str, ...]]
+    known: frozenset[str]
+
+    def fit(self, value: Any) -> tuple[bool, int]:
+        """Return how well a value fits that the literals match, to be compared with other forms.
+
+        Where fields that decide are left out, pydantic takes the form with most of the fields as well.
+        """
+        if not isinstance(value, dict):
+            return True, 0
+        is_whole = all(any(name in value for name in names) for names in self.required)
+        return is_whole, len(self.known & value.keys())
+
+
+_Group: TypeAlias = dict[int, _Form]
+"""The forms of a union to choose from, by their position."""
 
 
 class _Graph:
@@ -139,8 +162,8 @@ class _Graph:
         # The recursive forms come first: the others join where they can be told from them.
         for index in sorted(range(len(forms)), key=lambda index: index not in recursive):
             literals = self._literals(forms[index])
-            if literals and all(_differ(literals, each) for each in group.values()):
-                group[index] = literals
+            if literals and all(_differ(literals, each.literals) for each in group.values()):
+                group[index] = self._describe(forms[index], literals)
         return group if len(group.keys() & set(recursive)) > 1 else None
 
     def check_constructors(self, groups: Mapping[int, _Group]) -> None:
@@ -211,8 +234,8 @@ class _Graph:
             return frozenset[str]().union(*found)
         return _SCALARS.get(inner["type"], frozenset({"object", "array"}))
 
-    def _literals(self, node: _Node) -> list[_Literals]:
-        """Return the fields of a form that have few possible values."""
+    def _fields(self, node: _Node) -> Iterator[tuple[str, tuple[str, ...], _Node]]:
+        """Yield the fields of a form: the name in Python, the names in JSON, the node."""
         inner = self._inner(node)
         config = inner.get("config") or {}
         by_name = config.get("validate_by_name") or config.get("populate_by_name")
@@ -224,21 +247,34 @@ class _Graph:
             if isinstance(fields, dict)
             else [(field["name"], field) for field in fields if isinstance(field, dict)]
         )
-        return [
-            literals
-            for name, field in named
-            if (literals := self._field_literals(name, field, by_name=bool(by_name))) is not None
-        ]
+        for name, field in named:
+            alias = field.get("validation_alias", name)
+            # An alias that is no string is a path into the value.
+            if isinstance(alias, str):
+                yield name, ((alias, name) if by_name else (alias,)), field
 
-    def _field_literals(self, name: str, field: _Node, *, by_name: bool) -> _Literals | None:
-        schema = self._follow(field["schema"])
-        while schema["type"] == "default":
-            schema = self._follow(schema["schema"])
-        alias = field.get("validation_alias", name)
-        if schema["type"] != "literal" or not isinstance(alias, str):
-            return None
-        names = (alias, name) if by_name else (alias,)
-        return _Literals(names, name, frozenset(_key(each) for each in schema["expected"]))
+    def _literals(self, node: _Node) -> list[_Literals]:
+        """Return the fields of a form that have few possible values."""
+        found = []
+        for name, names, field in self._fields(node):
+            schema = self._follow(field["schema"])
+            while schema["type"] == "default":
+                schema = self._follow(schema["schema"])
+            if schema["type"] == "literal":
+                values = frozenset(_key(each) for each in schema["expected"])
+                found.append(_Literals(names, name, values, not self._is_required(field)))
+        return found
+
+    def _is_required(self, field: _Node) -> bool:
+        return bool(field.get("required", self._follow(field["schema"])["type"] != "default"))
+
+    def _describe(self, node: _Node, literals: list[_Literals]) -> _Form:
+        fields = list(self._fields(node))
+        return _Form(
+            literals,
+            [names for _name, names, field in fields if self._is_required(field)],
+            frozenset(name for _name, names, _field in fields for name in names),
+        )
 
     def _name(self, node: _Node) -> str:
         inner = self._inner(node)
@@ -292,7 +328,7 @@ def _rebuild(value: Any, groups: Mapping[int, _Group]) -> Any:
 
 def _discriminated(union: _Node, group: _Group) -> _Node:
     choices = union["choices"]
-    names = sorted({each.names[0] for literals in group.values() for each in literals})
+    names = sorted({each.names[0] for form in group.values() for each in form.literals})
     tagged: _Node = {
         "type": "tagged-union",
         "choices": {index: _form(choices[index]) for index in group},
@@ -314,17 +350,22 @@ def _quoted(names: Sequence[str]) -> str:
 
 
 def _picker(group: _Group) -> Callable[[Any], int | None]:
+    forms = dict(sorted(group.items()))
+
     def pick(value: Any) -> int | None:
-        for index, literals in group.items():
-            if all(each.match(value) for each in literals):
-                return index
-        return None
+        found = [
+            index
+            for index, form in forms.items()
+            if all(each.match(value) for each in form.literals)
+        ]
+        # Of forms that fit equally well the first wins, as in pydantic.
+        return max(found, key=lambda index: forms[index].fit(value), default=None)
 
     return pick
 
 
 def _differ(one: list[_Literals], other: list[_Literals]) -> bool:
-    """Return whether no value can match the fields of both forms."""
+    """Return whether no value that has the fields can match those of both forms."""
     return any(
         set(mine.names) & set(theirs.names) and not mine.values & theirs.values
         for mine in one

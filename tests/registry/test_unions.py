@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Generic, Literal, Optional, TypeVar, Union
+from typing import Annotated, Any, Generic, Literal, NotRequired, Optional, TypeVar, Union
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
 from typing_extensions import TypeAliasType, TypedDict
 
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
@@ -198,6 +198,50 @@ def test_a_value_of_no_form_is_refused_in_words(site: Site, op: Any):
     (problem,) = found.value.problems
     assert problem.pointer == "/where"
     assert problem.message == "should be one of the forms that `op` tells apart"
+
+
+class Grow(BaseModel):
+    do: Literal["grow"] = "grow"
+    by: int = 1
+    then: "Grow | Shrink | Named | None" = None
+
+
+class Shrink(BaseModel):
+    do: Literal["shrink"] = "shrink"
+    down: int = 1
+    then: "Grow | Shrink | Named | None" = None
+
+
+class Named(TypedDict):
+    do: NotRequired[Literal["name"]]
+    name: str
+    then: "NotRequired[Grow | Shrink | Named]"
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ({}, Grow()),
+        ({"do": "shrink"}, Shrink()),
+        ({"down": 2}, Shrink(down=2)),
+        ({"name": "x"}, {"name": "x"}),
+        ({"by": 2, "then": {"name": "x"}}, Grow(by=2, then={"name": "x"})),
+        ({"then": {"then": {"down": 3}}}, Grow(then=Grow(then=Shrink(down=3)))),
+    ],
+)
+def test_a_field_that_decides_may_be_left_out_where_the_schema_allows_it(
+    site: Site, value: Any, form: Any
+):
+    seen = []
+
+    @site.tool
+    def change(step: Grow | Shrink | Named) -> None:
+        seen.append(step)
+
+    assert not site.call("change", {"step": value}).is_error
+    assert seen == [form]
+    # pydantic by itself, which tries all forms.
+    assert TypeAdapter(Grow | Shrink | Named).validate_python(value) == form
 
 
 def test_the_published_schema_stays_as_it_was(site: Site):

@@ -7,9 +7,11 @@ looked at, and no protocol rule stands here. What GET and DELETE mean is the ser
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from django.conf import settings as site_settings
 from django.core.signals import setting_changed
 from django.http.request import split_domain_port
 
@@ -22,6 +24,8 @@ from django_mcp.transports.http.replies import RawHeaders, refuse
 from django_mcp.transports.http.sites import SETTINGS_READ, SiteRules, read_rules
 
 __all__ = ["Clearance", "Guard", "current_guard"]
+
+logger = logging.getLogger("django_mcp")
 
 MAX_HEADERS = 128
 """Header lines of one request, ours: a tool call mirrors its arguments in some of them."""
@@ -169,14 +173,19 @@ def _refuse_host(host: str | None, rules: SiteRules) -> Reply | None:
     if not domain:
         return refuse(400, "One well-formed Host header is needed")
     if not rules.is_host(domain):
-        return refuse(403, f"This site is not {domain[:200]}: see ALLOWED_HOSTS")
+        return _forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS")
     return None
 
 
 def _refuse_origin(origin: str) -> Reply:
-    return refuse(
-        403, f"Pages of the origin {origin[:200]} may not call this server: see ALLOWED_ORIGINS"
-    )
+    message = f"Pages of the origin {origin[:200]} may not call this server"
+    return _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
+
+
+def _forbid(message: str, setting: str) -> Reply:
+    # Strangers do not need to know how the site is configured.
+    logger.info("Refused a request: %r. See the setting %s.", message, setting)
+    return refuse(403, f"{message}: see {setting}" if site_settings.DEBUG else message)
 
 
 def _refuse_kind(facts: _Facts) -> Reply | None:

@@ -102,8 +102,28 @@ def test_a_foreign_origin_is_refused_whatever_the_verb(method: str):
     refused = examine(method, {"origin": "http://evil.example"})
 
     assert status(refused) == 403
-    assert "ALLOWED_ORIGINS" in error_of(refused)["message"]
+    assert error_of(refused)["message"] == (
+        "Pages of the origin http://evil.example may not call this server"
+    )
     assert dict(refused.headers) == {b"vary": b"Origin"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "setting"),
+    [
+        ({"host": "evil.example"}, "ALLOWED_HOSTS"),
+        ({"origin": "http://evil.example"}, "ALLOWED_ORIGINS"),
+    ],
+)
+def test_settings_are_named_in_the_log_and_with_debug_but_not_to_strangers(
+    headers: dict[str, str], setting: str, caplog: pytest.LogCaptureFixture, settings: Any
+):
+    caplog.set_level("INFO", logger="django_mcp")
+
+    assert setting not in error_of(examine(headers=headers))["message"]
+    assert setting in caplog.text
+    settings.DEBUG = True
+    assert setting in error_of(examine(headers=headers))["message"]
 
 
 def test_a_second_origin_is_refused():
