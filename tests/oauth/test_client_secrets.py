@@ -196,6 +196,16 @@ def test_a_request_above_the_limit_of_wrong_secrets_costs_no_hash(computed: list
 
 
 @pytest.mark.usefixtures("three_a_minute")
+def test_a_client_that_goes_on_with_a_wrong_secret_shuts_out_no_other_at_its_address():
+    wrong, right = add_by_hand(client_secret=TYPED), add_by_hand(client_secret=TYPED)
+
+    statuses = {credentials(wrong, "wrong").status_code for _ in range(20)}
+
+    assert statuses == {401, 429}
+    assert credentials(right, TYPED).status_code == 200
+
+
+@pytest.mark.usefixtures("three_a_minute")
 def test_wrong_secrets_are_limited_for_every_way_to_send_them(computed: list[int | None]):
     application = add_by_hand(client_secret=TYPED)
     computed.clear()

@@ -77,9 +77,10 @@ class ClientAuthentication(OAuth2Validator):
 
 
 def _take(attempts: list[Allowance], request: Any) -> None:
-    waits = [attempt.wait_s for attempt in attempts if not attempt.take()]
-    if waits:
-        raise TooManyWrongSecrets(max(waits), request)
+    for attempt in attempts:
+        # What one client may not try any more must not be counted against others at its address.
+        if not attempt.take():
+            raise TooManyWrongSecrets(attempt.wait_s, request)
 
 
 def _client_of(basic: str) -> str | None:
