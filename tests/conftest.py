@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.backends import is_answering, postgres_address, redis_address
+from tests.support.backends import is_answering, postgres_address, redis_address
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -19,30 +19,7 @@ settings.register_profile("thorough", parent=settings.get_profile("default"), ma
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-APART = (
-    "test_docs.py",
-    "admin/test_workers.py",
-    "architecture",
-    "browser",
-    "commands",
-    "fuzz",
-    "handlers/test_async_orm_served.py",
-    "oauth",
-    "sessions",
-    "tasks/test_celery_worker.py",
-    "transports/stdio",
-    "transports/legacy_sse",
-    "transports/http/test_nginx.py",
-    "transports/http/test_sockets.py",
-    "auth/test_database_away.py",
-    "auth/test_sockets.py",
-    "auth/test_revocation_everywhere.py",
-    "push/test_bursts.py",
-    "push/test_processes.py",
-    "push/test_shutdown.py",
-    "example_project/test_workers.py",
-    "example_project/test_own_tests.py",
-)
+APART = ("architecture", "fuzz", "live", "unit/contrib/oauth", "unit/management")
 """What starts servers, browsers and clusters, or reads the sources: it takes most of the time and
 depends least on the versions of what we need."""
 

@@ -30,9 +30,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests import sites
 from tests.benchmarks import canary, database, flood, load, record, streams, table
 from tests.benchmarks.cases import CASES, CONSUMER, FLOOR, VIEW, Figures, check, import_ms, measure
+from tests.support import sites
 
 PACKAGE = "tests.benchmarks"
 ASGI_SERVERS = ("uvicorn", "daphne")

@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests import backends
-from tests.sessions import canary
-from tests.sessions.cluster import SITE, serving
+from tests.support import backends
+from tests.support.sessions import canary
+from tests.support.sessions.cluster import SITE, serving
 
 
 def run(server: str, *, workers: int, clients: int, rounds: int, steps: int) -> int:

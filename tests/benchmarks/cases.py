@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests import sites
 from tests.benchmarks import load, usage
 from tests.benchmarks.messages import LEGACY, MODERN, Request, call, request
+from tests.support import sites
 
 CONNECTIONS = 16
 EVENTS = 100

@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests import backends, sites
 from tests.benchmarks import usage
-from tests.sessions.cluster import SITE, serving
-from tests.sessions.rows import Rows
-from tests.transports.http.rawhttp import connect, post
+from tests.support import backends, sites
+from tests.support.http.rawhttp import connect, post
+from tests.support.sessions.cluster import SITE, serving
+from tests.support.sessions.rows import Rows
 
 BODY = json.dumps(
     {

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import sites
 from tests.benchmarks import load, usage
 from tests.benchmarks.messages import MODERN, call
+from tests.support import sites
 
 PACKAGE = "tests.benchmarks"
 CONNECTIONS = 16

@@ -10,7 +10,7 @@ BENCH_DATA      the folder of the SQLite file, `.cache/benchmarks` in the reposi
 import os
 from pathlib import Path
 
-from tests.sites import ROOT
+from tests.support.sites import ROOT
 
 SECRET_KEY = "benchmarks-only-no-secret"
 DEBUG = False

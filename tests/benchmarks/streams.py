@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import sites
 from tests.benchmarks import load, messages, usage
 from tests.benchmarks.messages import LEGACY, MODERN
+from tests.support import sites
 
 URI = "bench://shared"
 MARKER = b"notifications/resources/updated"

@@ -3,7 +3,7 @@
     python -m tests.conformance serve --server uvicorn --port 8000 [--workers 2]
     python -m tests.conformance run [LEG ...] [--server uvicorn ...] [--verbose] [--keep FOLDER]
 
-Several workers share PostgreSQL and Redis, see `tests.backends`; `serve` takes what its environment says.
+Several workers share PostgreSQL and Redis, see `tests.support.backends`; `serve` takes what its environment says.
 
 `run` exits with 0 when every scenario ended as `expected_failures.yml` says, 1 when one did not, 2 when
 the suite could not be run. Environment: CONFORMANCE_CACHE (the folder of the npm packages; `.cache` in
@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import sites
-from tests.backends import Backends, missing_services, own_postgres, redis_address
 from tests.conformance import expectations, report, suite
+from tests.support import sites
+from tests.support.backends import Backends, missing_services, own_postgres, redis_address
 
 PACKAGE = "tests.conformance"
 WARM_UPS = 8

@@ -14,7 +14,7 @@ import yaml
 
 from tests.conformance.report import Outcome, Verdict
 from tests.conformance.suite import LEGS
-from tests.sites import SERVERS
+from tests.support.sites import SERVERS
 
 FILE = Path(__file__).with_name("expected_failures.yml")
 SECTIONS = {"failed": Verdict.FAILED, "nothing_checked": Verdict.NOTHING_CHECKED}

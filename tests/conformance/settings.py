@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.backends import channel_layers, databases, has_database
+from tests.support.backends import channel_layers, databases, has_database
 
 # Without a database, nothing is kept longer than the process.
 STORE = "model" if has_database() else "memory"

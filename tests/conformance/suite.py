@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sites import ROOT
+from tests.support.sites import ROOT
 
 PACKAGE = "@modelcontextprotocol/conformance"
 STABLE = "0.1.16"

@@ -17,8 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests import sites
 from tests.fuzz.inprocess import run_share
+from tests.support import sites
 
 SHOWN = 200
 ROUNDS_PER_JOB = 10_000_000

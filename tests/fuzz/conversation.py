@@ -11,7 +11,7 @@ from django_mcp.protocol.headers import encode_value
 from django_mcp.protocol.revisions import REVISIONS
 from tests.fuzz import corpus
 from tests.fuzz.mutate import Line, mutate, mutate_bytes, mutate_headers, write
-from tests.wire import MIRRORED, R5
+from tests.support.wire import MIRRORED, R5
 
 MAX_REMEMBERED = 8
 MAX_SHOTS = 40

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from django_mcp.protocol.revisions import Revision
-from tests.wire import META, R5
+from tests.support.wire import META, R5
 
 TASKS = "io.modelcontextprotocol/tasks"
 CAPABILITIES: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ if os.environ.get("FUZZ_WITHOUT_SPEED"):
     # Before anything has looked for it.
     sys.modules["jsonschema_rs"] = None  # type: ignore[assignment]
 
-from tests.backends import channel_layers, databases
+from tests.support.backends import channel_layers, databases
 
 SECRET_KEY = "only-for-tests"
 DEBUG = False

@@ -1,7 +1,0 @@
-"""The one server of the site, where every door finds it."""
-
-from __future__ import annotations
-
-from tests.auth.guarded.servers import make_server
-
-server = make_server()

@@ -1,7 +1,0 @@
-"""The same site under django-unfold, whose own pages need scripts and styles that are inline."""
-
-from tests.browser.site.settings import *  # noqa: F403  (a settings module is read by its names)
-from tests.browser.site.settings import INSTALLED_APPS, MIDDLEWARE
-
-INSTALLED_APPS = ["unfold", *INSTALLED_APPS]
-MIDDLEWARE = [name for name in MIDDLEWARE if not name.endswith(".StrictPolicy")]

@@ -1,6 +1,0 @@
-"""A site with one tool that tells how far it is."""
-
-from tests.settings import *  # noqa: F403  (a settings module is read by its names)
-from tests.settings import INSTALLED_APPS
-
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.commands.terminal"]

@@ -1,0 +1,114 @@
+"""The admin as a person uses it, and the checks that hold on each of its pages."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+from playwright.async_api import ConsoleMessage, Page
+
+from tests.support.sites import ROOT, Running
+from tests.support.wire import R5, headers_for, message
+
+AXE = Path(__file__).parent / "assets" / "axe-core" / "axe.min.js"
+SERIOUS = ("serious", "critical")
+
+
+class AdminPages:
+    """One browser page, signed in to the admin; remembers what went wrong on it."""
+
+    def __init__(self, page: Page, site: Running, folder: Path) -> None:
+        self.page = page
+        self.site = site
+        self.root = f"http://{site.host}:{site.port}/admin/"
+        self.complaints: list[str] = []
+        self._folder = folder
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _hear(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self.complaints.append(said.text)
+
+    async def sign_in(self, name: str) -> None:
+        await self.page.goto(self.root + "login/?next=/admin/")
+        await self.page.fill("#id_username", name)
+        await self.page.fill("#id_password", name)
+        await self.page.press("#id_password", "Enter")
+        await self.page.wait_for_url(self.root)
+
+    async def open(self, path: str, **query: str) -> None:
+        await self.page.goto(
+            f"{self.root}django_mcp/{path}" + (f"?{urlencode(query)}" if query else "")
+        )
+
+    async def open_entry(self, name: str, kind: str = "tools", **query: str) -> None:
+        query = {"server": "browser-site", "kind": kind, "key": name, **query}
+        await self.open("disabledentry/entry/", **query)
+
+    async def screenshot(self, name: str) -> None:
+        """Take a picture; it becomes the one in the documentation when WRITE_SCREENSHOTS is 1."""
+        # Where this copy of the project lies is nobody's business.
+        await self.page.evaluate(
+            "root => document.querySelectorAll('code bdi').forEach("
+            "each => { each.textContent = each.textContent.replace(root, '/srv/shop') })",
+            str(ROOT),
+        )
+        folder = (
+            ROOT / "docs" / "images" if os.environ.get("WRITE_SCREENSHOTS") == "1" else self._folder
+        )
+        await self.page.screenshot(path=folder / f"{name}.png", full_page=True)
+
+    async def check(self, *within: str) -> None:
+        """Nothing was refused by the policy or failed, and axe finds no serious fault within these.
+
+        axe itself is not the page's script, so it comes in past the policy. The field to search in
+        and the way back up are Django's own.
+        """
+        assert self.complaints == [], self.complaints
+        await self.page.evaluate(AXE.read_text())
+        where = {
+            "exclude": ["#searchbar", ".breadcrumbs"],
+            **({"include": within} if within else {}),
+        }
+        found = await self.page.evaluate(
+            "where => axe.run(where, {resultTypes: ['violations']})", where
+        )
+        faults = [
+            (each["id"], [node["html"][:200] for node in each["nodes"]])
+            for each in found["violations"]
+            if each["impact"] in SERIOUS
+        ]
+        assert faults == [], faults
+
+    async def overhang(self) -> int:
+        """Return by how much the page is wider than its window."""
+        found: int = await self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        return found
+
+    async def assert_inert(self) -> None:
+        """No script of a client's or a tool's has run."""
+        assert await self.page.evaluate("window.hacked") is None
+
+
+async def call(site: Running, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Call a tool as a client does, and return the whole answer."""
+    request = message("tools/call", {"name": name, "arguments": arguments or {}}, revision=R5)
+    async with httpx.AsyncClient(timeout=30) as client:
+        answer = await client.post(site.url, json=request, headers=headers_for(request, R5))
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def until(is_true: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something becomes true; fail when it has not within fifteen seconds."""
+    async with asyncio.timeout(15):
+        while True:
+            if await is_true():
+                return
+            await asyncio.sleep(0.2)

@@ -1,0 +1,235 @@
+"""The catalogue in a browser: seeing, trying, disabling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.async_api import expect
+
+from django_mcp.protocol.revisions import REVISIONS
+from tests.live.browser.pages import AdminPages, call, until
+from tests.support.site.browser.hostile import SCRIPT
+
+
+async def test_the_catalogue_shows_what_there_is(admin: AdminPages):
+    await admin.open("disabledentry/")
+
+    await expect(admin.page.locator("#mcp-tools tr[data-key=greet]")).to_contain_text("enabled")
+    await expect(admin.page.locator("#mcp-prompts")).to_contain_text("apology")
+    await admin.check()
+    await admin.screenshot("catalogue")
+
+
+async def test_a_tool_is_tried(admin: AdminPages):
+    await admin.open_entry("greet")
+    page = admin.page
+    await page.get_by_label("Name *").fill("Ann")
+    await page.get_by_label("Times").fill("2")
+    await page.get_by_label("Loud").select_option("Yes")
+    await page.get_by_role("button", name="Call").click()
+
+    await expect(page.locator("#mcp-result")).to_contain_text("HELLO, ANN! HELLO, ANN!")
+    await page.get_by_text("What went over the wire").click()
+    sent, received = await page.locator("#mcp-wire pre").all_text_contents()
+    assert '"method":"tools/call"' in sent
+    assert '"arguments":{"name":"Ann","times":2,"loud":true}' in sent
+    assert '"text":"HELLO, ANN! HELLO, ANN!"' in received
+    await admin.check()
+
+
+async def test_wrong_arguments_are_told(admin: AdminPages):
+    await admin.open_entry("greet")
+    await admin.page.get_by_label("Times").fill("9")
+    await admin.page.get_by_role("button", name="Call").click()
+
+    await expect(admin.page.locator("#mcp-result")).to_contain_text("Invalid arguments")
+    await expect(admin.page.locator("#mcp-status")).to_contain_text("failed")
+
+
+async def test_a_tool_that_asks_is_answered(admin: AdminPages):
+    await admin.open_entry("order_shirt")
+    page = admin.page
+    await page.get_by_label("Color").select_option("green")
+    await page.get_by_role("button", name="Call").click()
+    await expect(page.locator("#mcp-questions")).to_contain_text("Which size?")
+    await admin.screenshot("try")
+    await admin.check()
+    await page.get_by_label("Size").select_option("M")
+    await page.get_by_role("button", name="Answer").click()
+
+    await expect(page.locator("#mcp-result")).to_contain_text("A green shirt in M")
+
+
+WAIT_UNTIL_GONE = """
+from django_mcp.models import Session
+while Session.objects.filter(client_name="django-admin").exists():
+    pass
+"""
+ASKING = [each.name for each in REVISIONS if "form" in each.asks]
+
+
+@pytest.mark.parametrize("revision", ASKING)
+async def test_a_tool_that_asks_is_answered_at_each_revision(
+    admin: AdminPages, run_in_site: Callable[[str], None], revision: str
+):
+    await admin.open_entry("order_shirt", revision=revision)
+    page = admin.page
+    await expect(page.locator("body")).not_to_contain_text("cannot be answered here")
+    await page.get_by_label("Color").select_option("green")
+    for size in ("M", "L"):
+        # Answers come back at either of the two workers.
+        await page.get_by_role("button", name="Call").click()
+        await page.get_by_label("Size").select_option(size)
+        await page.get_by_role("button", name="Answer").click()
+        await expect(page.locator("#mcp-result")).to_contain_text(f"A green shirt in {size}")
+    await expect(page.locator("#mcp-questions form")).to_have_count(0)
+    await page.get_by_text("What went over the wire").click()
+    await expect(page.locator("#mcp-wire")).to_contain_text('"content":{"size":"L"}')
+    await admin.check()
+    run_in_site(WAIT_UNTIL_GONE)
+
+
+async def test_a_question_that_is_left_ends_its_session(
+    admin: AdminPages, run_in_site: Callable[[str], None]
+):
+    await admin.open_entry("order_shirt", revision="2025-11-25")
+    page = admin.page
+    await page.get_by_label("Color").select_option("green")
+    await page.get_by_role("button", name="Call").click()
+    await expect(page.locator("#mcp-questions")).to_contain_text("Which size?")
+    await page.get_by_role("button", name="Stop").click()
+
+    await expect(page.locator("#mcp-questions form")).to_have_count(0)
+    run_in_site(WAIT_UNTIL_GONE)
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+async def test_a_question_is_declined(admin: AdminPages, revision: str):
+    await admin.open_entry("order_shirt", revision=revision)
+    await admin.page.get_by_label("Color").select_option("red")
+    await admin.page.get_by_role("button", name="Call").click()
+    await admin.page.get_by_role("button", name="Decline").click()
+
+    await expect(admin.page.locator("#mcp-result")).to_contain_text("No shirt")
+
+
+async def test_progress_is_shown(admin: AdminPages):
+    await admin.open_entry("climb")
+    await admin.page.get_by_label("Steps").fill("3")
+    await admin.page.get_by_role("button", name="Call").click()
+
+    await expect(admin.page.locator("#mcp-result")).to_contain_text('"steps": 3')
+    await admin.page.get_by_text("What went over the wire").click()
+    await expect(admin.page.locator("#mcp-wire li")).to_have_count(5)
+
+
+async def test_an_image_is_drawn_and_what_is_none_is_told(admin: AdminPages):
+    await admin.open_entry("picture")
+    await admin.page.get_by_role("button", name="Call").click()
+
+    canvas = admin.page.locator("#mcp-result canvas")
+    await expect(canvas).to_have_count(1)
+    assert await canvas.get_attribute("width") == "2"
+    await expect(admin.page.locator("#mcp-result")).to_contain_text("image/png")
+    await admin.assert_inert()
+
+
+async def test_a_resource_is_read(admin: AdminPages):
+    await admin.open_entry("shop://terms", "resources")
+    await admin.page.get_by_role("button", name="Call").click()
+
+    await expect(admin.page.locator("#mcp-result")).to_contain_text("Returns within 30 days")
+
+
+async def test_hostile_texts_stay_texts(admin: AdminPages):
+    await admin.open("disabledentry/")
+    await admin.assert_inert()
+    await expect(admin.page.locator("#mcp-tools tr[data-key=hostile]")).to_contain_text(SCRIPT)
+    await admin.open_entry("hostile")
+    await admin.page.get_by_label(SCRIPT).fill(SCRIPT)
+    await admin.page.get_by_role("button", name="Call").click()
+    result = admin.page.locator("#mcp-result pre").first
+    await expect(result).to_contain_text(SCRIPT)
+    await expect(result).to_contain_text("\\u{202e}")
+    assert len(await result.text_content() or "") < 30_000
+    await admin.assert_inert()
+    assert admin.complaints == []
+
+
+async def test_a_disabled_tool_is_gone_for_clients_of_all_workers(admin: AdminPages):
+    row = admin.page.locator("#mcp-tools tr[data-key=find_products]")
+    await admin.open("disabledentry/")
+    await row.get_by_role("button", name="Disable").click()
+    await expect(row).to_contain_text("disabled")
+    try:
+        # Two workers answer in turn; a dozen refusals in a row are both of them.
+        await until(lambda: refuses(admin, "find_products"))
+        unknown = await call(admin.site, "find_productz")
+        answer = await call(admin.site, "find_products")
+        assert answer["error"]["code"] == unknown["error"]["code"]
+        assert answer["error"]["message"] == "Unknown tool: find_products"
+    finally:
+        await row.get_by_role("button", name="Enable").click()
+    await expect(row).to_contain_text("enabled")
+    await until(lambda: answers(admin, "find_products"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_pages_are_accessible_in_light_and_dark(admin: AdminPages, scheme: str):
+    await admin.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    for path in ("disabledentry/", "disabledentry/connect/", "callrecord/charts/", "session/live/"):
+        await admin.open(path)
+        await admin.check()
+
+
+async def test_the_pages_read_from_right_to_left(admin: AdminPages):
+    await admin.page.set_extra_http_headers({"Accept-Language": "ar"})
+    await admin.open("disabledentry/")
+
+    assert await admin.page.locator("html").get_attribute("dir") == "rtl"
+    width = await admin.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert width <= 0
+    await admin.check()
+
+
+PAGES = (
+    "session/live/",
+    "disabledentry/",
+    "disabledentry/entry/?server=browser-site&kind=tools&key=order_shirt",
+    "disabledentry/connect/",
+    "callrecord/charts/",
+    "callrecord/",
+    "task/",
+    "apikey/",
+)
+
+
+async def test_the_pages_fit_a_narrow_window(admin: AdminPages):
+    await call(admin.site, "greet", {"name": "Ann"})
+    await admin.page.set_viewport_size({"width": 400, "height": 800})
+    for path in PAGES:
+        await admin.page.goto(f"{admin.root}django_mcp/{path}")
+        if path == "session/live/":
+            await expect(admin.page.locator("#mcp-callers tbody tr")).not_to_have_count(
+                0, timeout=15_000
+            )
+        assert await admin.overhang() <= 0, path
+    assert admin.complaints == []
+
+
+async def test_the_keyboard_is_enough_to_try_a_tool(admin: AdminPages):
+    await admin.open_entry("greet")
+    await admin.page.locator("[data-name=name]").focus()
+    await admin.page.keyboard.type("Bob")
+    await admin.page.keyboard.press("Enter")
+
+    await expect(admin.page.locator("#mcp-result")).to_contain_text("Hello, Bob!")
+
+
+async def refuses(admin: AdminPages, name: str) -> bool:
+    return all(["error" in await call(admin.site, name) for _ in range(12)])
+
+
+async def answers(admin: AdminPages, name: str) -> bool:
+    return all(["result" in await call(admin.site, name) for _ in range(12)])

@@ -1,0 +1,114 @@
+"""The charts and the list of calls in a browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.live.browser.pages import AdminPages, call, until
+from tests.support.site.browser.hostile import SCRIPT
+
+
+async def test_the_charts_show_the_calls_made(admin: AdminPages):
+    for name in ("Ann", "Bob", "Cid"):
+        await call(admin.site, "greet", {"name": name})
+    await call(admin.site, "greet", {"name": 1})
+    # Written within a second or so; the page loads again by itself.
+    await admin.open("callrecord/charts/")
+    row = admin.page.locator("#mcp-names tbody tr", has_text="greet")
+    await expect(row.locator("td").nth(3)).to_have_text(
+        re.compile("^([4-9]|[1-9][0-9]+)$"), timeout=40_000
+    )
+    await expect(row.locator("td").nth(4)).not_to_have_text("0")
+    await expect(admin.page.locator("#mcp-counts canvas")).to_have_count(1)
+    await admin.check()
+    await admin.screenshot("charts")
+    await admin.page.get_by_label("Over the last").select_option("week")
+    await expect(admin.page.locator("#mcp-names tbody tr", has_text="greet")).to_have_count(1)
+    assert admin.complaints == []
+
+
+NUMBERS = {"calls": 1234, "errors": 0, "p50": 1234.5, "p95": 2000.25, "p99": None}
+# Each text that is drawn on a canvas, noted before it is.
+NOTE_TEXTS = """
+window.drawn = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+    window.drawn.push(text);
+    return fill.call(this, text, ...where);
+};
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "hour", "day", "thousand", "moment", "median"),
+    [
+        ("de", "14:00", "1.3.", "1.000", "01.03.2026, 14:30", "1.234,5"),
+        ("en", "2:00 PM", "3/1", "1,000", "Mar 1, 2026, 2:30 PM", "1,234.5"),
+    ],
+)
+async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
+    admin: AdminPages,
+    language: str,
+    hour: str,
+    day: str,
+    thousand: str,
+    moment: str,
+    median: str,
+):
+    page = admin.page
+    noon = await page.evaluate("new Date(2026, 2, 1, 12).getTime() / 1000")
+    times = [noon + 60 * minute for minute in range(0, 181, 30)]
+    values = {key: [value] * len(times) for key, value in NUMBERS.items()}
+    name = {"name": "greet", "method": "tool", "server": "browser-site", **NUMBERS}
+    data = {"times": times, **values, "names": [name]}
+    await page.route("**/charts/data/*", lambda route: route.fulfill(json=data))
+    await page.set_extra_http_headers({"Accept-Language": language})
+    await page.add_init_script(NOTE_TEXTS)
+    await admin.open("callrecord/charts/")
+    await expect(page.locator("#mcp-names tbody")).to_contain_text(median)
+    over = page.locator("#mcp-counts .u-over")
+    box = await over.bounding_box()
+    assert box is not None
+    # The sixth of the seven points; half past two.
+    await over.hover(position={"x": box["width"] * 5 / 6, "y": 10})
+
+    legend = page.locator("#mcp-counts .u-legend .u-value")
+    await expect(legend.first).to_have_text(re.compile(moment.replace(" ", r"\s")))
+    drawn = {re.sub(r"\s", " ", text) for text in await page.evaluate("window.drawn")}
+    assert {hour, day, thousand} <= drawn
+    assert admin.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 1000])
+async def test_long_names_fit_the_window(admin: AdminPages, width: int):
+    long = "n" * 200
+    values = {key: [value] for key, value in NUMBERS.items()}
+    name = {"name": long, "method": "tool", "server": "browser-site", **NUMBERS}
+    data = {"times": [1_800_000_000], **values, "names": [name]}
+    await admin.page.set_viewport_size({"width": width, "height": 800})
+    await admin.page.route("**/charts/data/*", lambda route: route.fulfill(json=data))
+    await admin.open("callrecord/charts/")
+    await expect(admin.page.locator("#mcp-names tbody")).to_contain_text(long)
+
+    assert await admin.overhang() <= 0
+    await admin.check(".mcp-page")
+
+
+async def test_the_list_of_calls_shows_hostile_names_as_text(admin: AdminPages):
+    await call(admin.site, SCRIPT + "\u202e")
+    rows = admin.page.locator("#result_list")
+    await until(lambda: lists(admin, SCRIPT))
+    await expect(rows).to_contain_text("\ufffd")
+    await admin.assert_inert()
+    await admin.check()
+    await admin.screenshot("calls")
+    await admin.page.locator("#result_list tbody tr a").first.click()
+    await admin.check()
+
+
+async def lists(admin: AdminPages, text: str) -> bool:
+    await admin.open("callrecord/")
+    return text in (await admin.page.locator("#content").text_content() or "")

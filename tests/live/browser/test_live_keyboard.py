@@ -1,0 +1,75 @@
+"""The live page with the keyboard alone, and what is told to those who do not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.async_api import expect
+
+from tests.live.browser.pages import AdminPages
+from tests.live.browser.test_live import OPEN
+
+SEEN = """
+from django.utils import timezone
+from django_mcp.models import Session
+Session.objects.filter(client_name="desktop").update(last_seen_at=timezone.now())
+"""
+
+
+@pytest.fixture
+async def live(admin: AdminPages, run_in_site: Callable[[str], None]) -> AdminPages:
+    """The live page with two clients connected, and a clock of the page's that can be put on."""
+    run_in_site(OPEN)
+    await admin.page.clock.install()
+    await admin.open("session/live/")
+    await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(2)
+    return admin
+
+
+@pytest.mark.parametrize("ending", ["Enter", "Cancel"])
+async def test_the_focus_goes_back_to_the_button_of_the_message(live: AdminPages, ending: str):
+    row = live.page.locator("#mcp-streams tbody tr", has_text="desktop")
+    opener = row.get_by_role("button", name="Send a message")
+    await opener.press("Enter")
+    field = live.page.get_by_label("The message that the client gets")
+    await expect(field).to_be_focused()
+    if ending == "Enter":
+        await field.fill("Back at six")
+        await field.press("Enter")
+        await expect(live.page.locator("#mcp-live-status")).to_have_text("The message is sent.")
+    else:
+        await live.page.get_by_role("button", name="Cancel").press("Enter")
+
+    await expect(opener).to_be_focused()
+
+
+async def test_a_question_is_told_and_waits_as_long_as_the_focus_is_there(live: AdminPages):
+    row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
+    status = live.page.locator("#mcp-live-status")
+    button = row.locator("button", has_text="desktop 1.2").first
+    await button.press("Enter")
+    await expect(status).to_have_text("Press once more to confirm: End desktop 1.2")
+    await live.page.clock.fast_forward(60_000)
+    await expect(button).to_have_text("Really? desktop 1.2")
+    await live.page.keyboard.press("Tab")
+    await live.page.clock.fast_forward(1_000)
+
+    await expect(button).to_have_text("End desktop 1.2")
+    await expect(status).to_have_text("")
+
+
+async def test_a_row_that_moves_or_goes_does_not_lose_the_focus(
+    live: AdminPages, run_in_site: Callable[[str], None]
+):
+    rows = live.page.locator("#mcp-sessions tbody tr")
+    button = rows.filter(has_text="desktop").get_by_role("button", name="End", exact=False).first
+    await expect(rows.last).to_contain_text("desktop")
+    await button.focus()
+    run_in_site(SEEN)
+    await expect(rows.first).to_contain_text("desktop")
+    await expect(button).to_be_focused()
+    run_in_site("from django_mcp.models import Session; Session.objects.all().delete()")
+    await expect(rows).to_have_count(0)
+
+    await expect(live.page.locator("#mcp-live-status")).to_be_focused()

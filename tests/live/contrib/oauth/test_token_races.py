@@ -1,0 +1,63 @@
+"""Concurrent requests with one code or one refresh token: one wins, and the others end nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import sql
+
+from tests.support.backends import Backends, connect
+from tests.support.sites import ROOT, environment
+
+SITE = "tests.support.site.oauth_races"
+WON = [200, None]
+LOST = [400, "invalid_grant"]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.services)])
+def backends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backends]:
+    if request.param == "sqlite":
+        yield Backends(sqlite=tmp_path / "db.sqlite3")
+        return
+    name = f"django_mcp_races_{os.getpid()}"
+    with connect("postgres") as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield Backends(postgres=name)
+        finally:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+            connection.execute(drop.format(sql.Identifier(name)))
+
+
+def run_races(backends: Backends) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", SITE],
+        cwd=ROOT,
+        env=environment(SITE, backends.environment()),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_losers_of_a_race_get_invalid_grant_and_the_winners_tokens_live(backends: Backends):
+    """R83"""
+    found = run_races(backends)
+
+    assert found["codes"].count(WON) == found["refreshes"].count(WON) == 1
+    assert found["codes"].count(LOST) == found["refreshes"].count(LOST) == 5
+    assert found["revocations"] == [200] * 6
+    assert found["winner"] == 200
+    assert found["loser_again"] == 400
+    assert found["winner_again"] == 200
+    # Much later, the same token is a stolen one and ends the session.
+    assert found["thief"] == found["winner_after_the_thief"] == 400

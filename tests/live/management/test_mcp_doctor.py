@@ -1,0 +1,138 @@
+"""`mcp_doctor` against a site that is well, and against what is not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Shell
+from tests.support.sites import Running, free_port, running
+
+
+@pytest.fixture(scope="module", params=["uvicorn", "wsgi"])
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shell: Shell
+) -> Iterator[Running]:
+    # The site's processes and the command share one database.
+    database = shell(
+        "shell", "-c", "from django.db import connection as c; print(c.settings_dict['NAME'])"
+    )
+    log = tmp_path_factory.mktemp("doctor") / "server.log"
+    name = database.stdout.splitlines()[-1]
+    with running("example_project", request.param, log=log, extra={"SHOP_DATABASE": name}) as site:
+        yield site
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/staff/mcp"])
+def test_a_site_that_is_well(site: Running, shell: Shell, path: str) -> None:
+    done = shell("mcp_doctor", "--url", site.url.removesuffix("/mcp") + path, "--json")
+    findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
+
+    assert findings["The endpoint answers"]["ok"]
+    assert findings["Pages of strangers are turned away"]["ok"]
+    if "uvicorn" in str(site.process.args):
+        assert (done.returncode, done.stderr) == (0, "")
+        assert findings["Events arrive as they are sent"]["ok"]
+        assert findings["A change in another process reaches clients"]["ok"]
+    else:
+        assert done.returncode == 1
+        assert "over ASGI" in findings["Nothing can be pushed: answers cannot stream here"]["fix"]
+
+
+def test_a_site_whose_sessions_cannot_be_kept(shell: Shell, tmp_path: Path) -> None:
+    empty = {"SHOP_DATABASE": str(tmp_path / "empty.sqlite3")}
+    with running("example_project", "wsgi", log=tmp_path / "log", extra=empty) as site:
+        done = shell("mcp_doctor", "--url", site.url, "--json")
+
+    findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
+    (text,) = [text for text in findings if text.startswith("A handshake fails with 503")]
+    assert "migrate" in findings[text]["fix"]
+    assert not findings[text]["ok"]
+
+
+def test_a_server_without_a_handshake_is_well(shell: Shell, tmp_path: Path) -> None:
+    extra = {"DJANGO_SETTINGS_MODULE": "tests.support.site.no_handshake_settings"}
+    with running("example_project", "wsgi", log=tmp_path / "log", extra=extra) as site:
+        done = shell("mcp_doctor", "--url", site.url)
+
+    assert "ok    Clients that shake hands are told to use the stateless" in done.stdout
+
+
+def test_a_token_that_is_refused(shell: Shell) -> None:
+    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as url:
+        done = shell("mcp_doctor", "--url", url, "--token", "wrong")
+
+    assert "The token is refused" in done.stdout
+    assert "without credentials" not in done.stdout
+
+
+def test_a_site_that_is_not_there(shell: Shell) -> None:
+    done = shell("mcp_doctor", "--url", f"http://127.0.0.1:{free_port()}/mcp")
+
+    assert done.returncode == 1
+    assert "--url" in done.stderr
+
+
+@contextmanager
+def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str]:
+    """Serve one answer to everything, as what stands in front of a site may."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "told"),
+    [
+        (302, {"Location": "/login/"}, b"", "redirects to /login/"),
+        (403, {"Content-Type": "text/html"}, b"<h1>CSRF</h1>", "with a page"),
+        (401, {}, b"", "not told how to authenticate"),
+        (401, {"WWW-Authenticate": "Bearer"}, b"", "without credentials"),
+        (400, {"Content-Type": "application/json"}, b'{"error": {"message": "no"}}', "400: no"),
+    ],
+)
+def test_what_stands_in_front(
+    shell: Shell, status: int, headers: dict[str, str], body: bytes, told: str
+) -> None:
+    with answering(status, headers, body) as url:
+        done = shell("mcp_doctor", "--url", url)
+
+    assert done.returncode == 1
+    assert told in done.stdout
+
+
+def test_a_server_that_cannot_be_told_from_its_url(shell: Shell) -> None:
+    with answering(302, {"Location": "/login/"}, b"") as url:
+        done = shell("mcp_doctor", "--url", f"{url}/elsewhere")
+
+    assert "Changes in another process were not tried" in done.stdout
+
+
+def test_a_server_without_a_url(shell: Shell, tmp_path: Path) -> None:
+    done = shell("mcp_doctor", "--server", "nobody")
+
+    assert done.returncode == 2
+    assert "No MCP server is called" in done.stderr

@@ -1,0 +1,181 @@
+"""`manage.py mcp_serve`: one server alone, on a port of its own."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_mcp.management.commands import mcp_serve
+from django_mcp.management.shell.base import find_server
+from django_mcp.protocol.json import decode, encode
+from django_mcp.servers import MCPServer, default_server
+from tests.support.sites import free_port
+from tests.support.wire import R1, R5, headers_for, message
+
+ROOT = Path(__file__).parents[3]
+LIMIT_S = 30.0
+
+
+@contextmanager
+def serving(
+    server: str,
+    folder: Path,
+    *options: str,
+    hides: str = "",
+    settings: str = "tests.settings",
+) -> Iterator[tuple[int, Path]]:
+    """Run the command while the block lasts, without the packages named in `hides`."""
+    if hides:
+        (folder / "sitecustomize.py").write_text(
+            "import sys, importlib.util\n"
+            "found = importlib.util.find_spec\n"
+            f"hides = {hides.split()!r}\n"
+            "importlib.util.find_spec = lambda name, *a: None if name in hides else found(name, *a)\n"
+        )
+    port = free_port()
+    command = [sys.executable, "-m", "django", "mcp_serve", "--server", server, "--port", str(port)]
+    command += options
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "DJANGO_SETTINGS_MODULE": settings,
+                "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+            },
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        wait_until_it_listens(process, port, log)
+        yield port, log
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(LIMIT_S)
+
+
+def wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.5).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"nothing listens: {log.read_text()}")
+
+
+def ask(port: int, method: str, path: str, host: str = "127.0.0.1") -> tuple[int, bytes]:
+    request = message("tools/list", revision=R5)
+    connection = http.client.HTTPConnection(host, port, timeout=LIMIT_S)
+    body = encode(request) if method == "POST" else None
+    connection.request(method, path, body, headers_for(request, R5) if body else {})
+    response = connection.getresponse()
+    try:
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def names_in(body: bytes) -> set[str]:
+    return {tool["name"] for tool in decode(body)["result"]["tools"]}
+
+
+@pytest.mark.parametrize("hides", ["", "uvicorn"], ids=["uvicorn", "daphne"])
+def test_one_server_is_served_alone(tmp_path: Path, hides: str):
+    with serving("shop-staff", tmp_path, hides=hides) as (port, log):
+        status, body = ask(port, "POST", "/mcp")
+        health = ask(port, "GET", "/mcp/health")
+        others = {ask(port, "GET", path)[0] for path in ("/", "/staff/mcp", "/admin/")}
+
+    assert status == 200, body
+    assert "best_sellers" in names_in(body)
+    assert health == (200, b'{"status":"ok"}')
+    assert others == {404}
+    assert f"MCP server 'shop-staff' at http://127.0.0.1:{port}/mcp" in log.read_text()
+
+
+@pytest.mark.parametrize("hides", ["", "uvicorn"], ids=["uvicorn", "daphne"])
+def test_one_server_listens_on_several_addresses(tmp_path: Path, hides: str):
+    hosts = ("127.0.0.1", "127.0.0.2")
+    options = [part for host in hosts for part in ("--host", host)]
+    with serving("shop-staff", tmp_path, *options, hides=hides) as (port, log):
+        found = [ask(port, "GET", "/mcp/health", host)[0] for host in hosts]
+
+    assert found == [200, 200]
+    urls = ", ".join(f"http://{host}:{port}/mcp" for host in hosts)
+    assert f"MCP server 'shop-staff' at {urls}" in log.read_text()
+
+
+def test_an_address_that_is_taken_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"Cannot listen on 127.0.0.1:{port}"):
+            call_command("mcp_serve", port=port)
+
+
+def test_http_sse_is_served_alone_where_it_is_on(tmp_path: Path):
+    (tmp_path / "legacy_settings.py").write_text(
+        "from tests.settings import *\nDJANGO_MCP = {**DJANGO_MCP, 'LEGACY_SSE': True}\n"
+    )
+    with serving("shop-staff", tmp_path, settings="legacy_settings") as (port, _):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        connection.request("GET", "/sse", headers={"accept": "text/event-stream"})
+        stream = connection.getresponse()
+        opened = (stream.readline(), stream.readline())
+        messages = opened[1].removeprefix(b"data: ").strip().decode()
+        stream.readline()
+        posting = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+        hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}
+        body = encode(message("initialize", hello, revision=R1))
+        posting.request("POST", messages, body, {"content-type": "application/json"})
+        status = posting.getresponse().status
+        told = next(line for line in stream if line.startswith(b"data: "))
+        posting.close()
+        connection.close()
+
+    assert opened[0].strip() == b"event: endpoint"
+    assert messages.startswith("/messages?")
+    assert status == 202
+    assert decode(told.removeprefix(b"data: "))["result"]["protocolVersion"] == "2024-11-05"
+
+
+def test_the_default_server_needs_no_name():
+    assert find_server(None) is default_server
+    assert find_server(default_server.public_name) is default_server
+
+
+def test_an_unknown_name_is_answered_with_those_there_are():
+    server = MCPServer("served")
+
+    with pytest.raises(CommandError, match="No MCP server is called 'nothing'") as raised:
+        call_command("mcp_serve", server="nothing")
+    assert server.public_name in str(raised.value)
+
+
+def test_without_an_asgi_server_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch):
+    found = util.find_spec
+
+    def find_spec(name: str, *rest: Any) -> Any:
+        return None if name in ("uvicorn", "daphne") else found(name, *rest)
+
+    monkeypatch.setattr(mcp_serve, "find_spec", find_spec)
+
+    with pytest.raises(CommandError, match=r"pip install 'django-mcp-endpoints\[speed\]'"):
+        call_command("mcp_serve")

@@ -1,0 +1,15 @@
+"""Two users at once on two processes: nothing reaches the wrong one."""
+
+from __future__ import annotations
+
+from tests.support.sessions import canary
+from tests.support.sessions.cluster import Cluster
+
+
+async def test_not_a_byte_reaches_anybody_else(cluster: Cluster) -> None:
+    """SES-07, RES-05, ELI-06: answers, progress, log messages, questions and pushes."""
+    found = await canary.run(cluster, clients=8, rounds=3)
+
+    assert found.strays == []
+    assert found.messages >= 8 * 3 * 6
+    assert found.pushed >= 8 * 3

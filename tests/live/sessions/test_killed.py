@@ -1,0 +1,132 @@
+"""A process that is killed: its clients go on at another one, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from tests.support import sites
+from tests.support.backends import Backends
+from tests.support.sessions.client import Stream, connected
+from tests.support.sessions.cluster import SITE, Cluster, environment, serving
+from tests.support.sessions.rows import Rows
+from tests.support.site.sessions import marks
+
+CLEAN_UP_S = 30.0
+
+
+@pytest.fixture
+def pair(shared: Backends, tmp_path: Path) -> Iterator[Cluster]:
+    """Two processes, one of which the test may kill."""
+    with serving(shared, tmp_path) as found:
+        yield found
+    assert "Traceback" not in found.logs()
+
+
+async def ids_and_messages(stream: Stream) -> list[tuple[str | None, str]]:
+    """Return what comes until the end, events without a message left out."""
+    found: list[tuple[str | None, str]] = []
+    while True:
+        try:
+            event = await stream.event()
+        except EOFError:
+            return found
+        if event.data:
+            found.append((event.id, event.data))
+
+
+async def test_clients_go_on_at_another_process(pair: Cluster, rows: Rows) -> None:
+    """RES-03, RES-04: no recorded event lost or doubled; what ran there ends as failed."""
+    async with (
+        connected(pair, user="ann") as asked,
+        connected(pair, user="ann") as done,
+        connected(pair, user="bob") as listener,
+    ):
+        await listener.ask("resources/subscribe", {"uri": "counter://kept"})
+        async with (
+            asked.begin("ask_held", name="asked") as asking,
+            listener.listen() as standing,
+        ):
+            primed = await asking.event()
+            question = await asking.event()
+            assert "elicitation/create" in question.data
+            assert await standing.event()
+            async with done.begin("hold", name="done") as finished:
+                begun = await finished.event()
+            await pair.marked("done runs")
+            pair.mark("done may go")
+            async with done.listen(at=1, last_event_id=begun.id) as follower:
+                answered = await follower.event()
+            await rows.settled()
+            pair.kill(0)
+            with pytest.raises(EOFError):
+                await asking.event()
+            with pytest.raises(EOFError):
+                await standing.event()
+
+        async with done.listen(at=1, last_event_id=begun.id) as resumed:
+            assert await ids_and_messages(resumed) == [(answered.id, answered.data)]
+        async with asked.listen(at=1, last_event_id=primed.id) as resumed:
+            first, lost = await ids_and_messages(resumed)
+        async with asked.listen(at=1, last_event_id=question.id) as resumed:
+            again = await ids_and_messages(resumed)
+        async with listener.listen(at=1) as standing:
+            await standing.event()
+            await listener.call("update", uri="counter://kept", at=1)
+            heard = await standing.message()
+
+    assert first == (question.id, question.data)
+    assert '"error"' in lost[1]
+    assert [data for _, data in again] == [lost[1]]
+    assert heard["params"]["uri"] == "counter://kept"
+
+
+async def test_nothing_stays_of_a_killed_process(pair: Cluster, rows: Rows) -> None:
+    """Its leases end, and who is left cleans up after it."""
+    pid = pair.workers[0].process.pid
+    async with connected(pair, user="ann") as client, client.listen(at=1) as standing:
+        await standing.event()
+        async with client.listen(at=0) as killed, client.begin("hold", name="killed") as call:
+            await killed.event()
+            await call.event()
+            await rows.settled()
+            assert rows.streams_of(pid) == 2
+            pair.kill(0)
+        async with asyncio.timeout(CLEAN_UP_S):
+            while rows.streams_of(pid) or rows.has_worker(pid):  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+        assert rows.has_worker(pair.workers[1].process.pid)
+
+
+async def test_the_official_client_survives_the_death_of_a_worker(
+    shared: Backends, tmp_path: Path
+) -> None:
+    """Two workers on one socket; the call that ran in the killed one fails, the session goes on."""
+    extra = environment(shared, tmp_path, {})
+    log = tmp_path / "server.log"
+    with sites.running(SITE, "uvicorn", log=log, workers=2, extra=extra) as site:
+        async with (
+            httpx2.AsyncClient(timeout=60) as http,
+            streamable_http_client(site.url, http_client=http) as (reading, writing),
+            ClientSession(reading, writing, read_timeout_seconds=60) as session,
+        ):
+            await session.initialize()
+            calling = asyncio.create_task(session.call_tool("hold", {"name": "victim"}))
+            pid = await marks.amarked("victim runs", tmp_path / "marks")
+            # Long enough for its stream to be open, with an id to come back with.
+            await asyncio.sleep(1)
+            os.kill(int(pid), signal.SIGKILL)
+            with pytest.raises(MCPError, match="its process has ended"):
+                await calling
+            answer = await session.call_tool("who", {})
+
+    assert not answer.is_error

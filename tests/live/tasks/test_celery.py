@@ -1,0 +1,263 @@
+"""Tasks that real Celery workers run, told by a real broker, for clients of a web process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.backends import Backends, own_postgres
+from tests.support.http.rawhttp import connect, post
+from tests.support.push.clients import Listener, ask, open_session, standing
+from tests.support.sites import ROOT, Running, environment, running, tail
+from tests.support.wire import META, R4, R5, headers_for, message
+
+SITE = "tests.support.site.tasks"
+EXTENSION = "io.modelcontextprotocol/tasks"
+LIMIT_S = 40.0
+CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
+
+pytestmark = pytest.mark.services
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """A worker, and what a web process needs to know to have it work."""
+
+    worker: subprocess.Popen[bytes]
+    folder: Path
+    extra: dict[str, str]
+
+    @contextmanager
+    def web(self) -> Iterator[Running]:
+        log = self.folder / f"web-{time.monotonic_ns()}.log"
+        with running(SITE, "uvicorn", log=log, extra=self.extra) as web:
+            yield web
+
+    def mark(self, name: str) -> Path:
+        return self.folder / name
+
+    async def until_marked(self, name: str) -> None:
+        await until(lambda: self.mark(name).exists(), name)
+
+
+async def until(is_so: Any, what: str) -> None:
+    begun = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - begun < LIMIT_S, f"waited in vain: {what}"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def site(
+    postgres: tuple[str, int], redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("celery")
+    own = f"django-mcp-tests-{os.getpid()}"
+    with own_postgres("celery", SITE) as name:
+        shared = Backends(postgres=name, redis=f"{redis_url}/0 {own}")
+        extra = {
+            **shared.environment(),
+            "TASKS_BROKER": f"{redis_url}/0",
+            "TASKS_QUEUE": own,
+            "TASKS_FOLDER": str(folder),
+        }
+        log = folder / "worker.log"
+        with log.open("wb") as output:
+            worker = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "celery", "-A", f"{SITE}.celery_app", "worker"),
+                    *("--concurrency", "2", "--loglevel", "info", "--hostname", f"{own}@%h"),
+                    *("--without-gossip", "--without-mingle"),
+                ],
+                cwd=ROOT,
+                env=environment(SITE, extra),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            deadline = time.monotonic() + LIMIT_S
+            while b" ready." not in log.read_bytes():
+                assert worker.poll() is None, tail(log)
+                assert time.monotonic() < deadline, tail(log)
+                time.sleep(0.05)
+            yield Site(worker=worker, folder=folder, extra=extra)
+            # As an operator would: it ends what it runs, and goes.
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(LIMIT_S) == 0, tail(log)
+            assert "Traceback" not in log.read_text()
+        finally:
+            if worker.poll() is None:
+                os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait()
+
+
+@pytest.fixture
+def web(site: Site) -> Iterator[Running]:
+    with site.web() as web:
+        yield web
+    assert "Traceback" not in web.log.read_text()
+
+
+async def request(web: Running, method: str, **params: Any) -> dict[str, Any]:
+    meta = {META + "clientCapabilities": CAPABILITIES}
+    answer = await ask(web, message(method, {**params, "_meta": meta}, revision=R5))
+    assert answer.status == 200, answer.body
+    result: dict[str, Any] = answer.json["result"]
+    return result
+
+
+async def tell(web: Running, body: dict[str, Any], headers: dict[str, str]) -> None:
+    """Post what wants no answer."""
+    async with connect(web.host, web.port) as client:
+        found = {"mcp-protocol-version": R4.name, **headers}
+        taken = await client.ask(
+            post("/mcp", json.dumps({"jsonrpc": "2.0", **body}).encode(), found)
+        )
+    assert taken.status == 202, taken.body
+
+
+async def create(web: Running, name: str, /, **arguments: Any) -> str:
+    made = await request(web, "tools/call", name=name, arguments=arguments)
+    assert (made["resultType"], made["status"]) == ("task", "working")
+    return str(made["taskId"])
+
+
+async def until_it_is(web: Running, task_id: str, status: str) -> dict[str, Any]:
+    begun = time.monotonic()
+    while True:
+        task = await request(web, "tasks/get", taskId=task_id)
+        if task["status"] == status:
+            return task
+        assert task["status"] in ("working", "input_required"), task
+        assert time.monotonic() - begun < LIMIT_S, task
+        await asyncio.sleep(0.05)
+
+
+async def test_a_worker_runs_what_a_web_process_was_asked_for(site: Site, web: Running):
+    task = await until_it_is(web, await create(web, "where"), "completed")
+
+    ran_at = task["result"]["structuredContent"]
+    assert ran_at not in (web.process.pid, site.worker.pid, os.getpid())
+
+
+async def test_its_progress_is_seen_while_it_runs(site: Site, web: Running):
+    task_id = await create(web, "work", name="seen")
+    await site.until_marked("seen-begun")
+    begun = time.monotonic()
+    while "statusMessage" not in (task := await request(web, "tasks/get", taskId=task_id)):
+        assert time.monotonic() - begun < LIMIT_S
+        await asyncio.sleep(0.05)
+    site.mark("seen-go-on").touch()
+
+    assert (task["status"], task["statusMessage"]) == ("working", "half of it")
+    await until_it_is(web, task_id, "completed")
+
+
+async def test_a_cancellation_reaches_the_worker(site: Site, web: Running):
+    task_id = await create(web, "work", name="ended")
+    await site.until_marked("ended-begun")
+    assert "status" not in await request(web, "tasks/cancel", taskId=task_id)
+
+    await site.until_marked("ended-stopped")
+    assert (await until_it_is(web, task_id, "cancelled"))["status"] == "cancelled"
+
+
+async def test_what_it_asks_is_answered_at_another_web_process(site: Site):
+    """The first web process is gone before the answer comes."""
+    with site.web() as first:
+        task_id = await create(first, "confirm")
+        task = await until_it_is(first, task_id, "input_required")
+    answers = {key: {"action": "decline"} for key in task["inputRequests"]}
+    with site.web() as second:
+        await request(second, "tasks/update", taskId=task_id, inputResponses=answers)
+        ended = await until_it_is(second, task_id, "completed")
+
+    action, first_run = ended["result"]["content"][0]["text"].split()
+    assert action == "decline"
+    assert int(first_run) not in (first.process.pid, second.process.pid)
+
+
+async def test_a_task_goes_on_while_the_web_process_is_restarted(site: Site):
+    with site.web() as first:
+        task_id = await create(first, "work", name="restart")
+        await site.until_marked("restart-begun")
+    with site.web() as second:
+        assert (await request(second, "tasks/get", taskId=task_id))["status"] == "working"
+        site.mark("restart-go-on").touch()
+        ended = await until_it_is(second, task_id, "completed")
+
+    assert ended["result"]["content"][0]["text"].startswith("done by ")
+
+
+async def test_who_listens_at_a_web_process_hears_of_its_end(site: Site, web: Running):
+    task_id = await create(web, "work", name="heard")
+    wanted = {"notifications": {"taskIds": [task_id]}}
+    meta = {"_meta": {META + "clientCapabilities": CAPABILITIES}}
+    asked = message("subscriptions/listen", {**wanted, **meta}, revision=R5, id="listen")
+    async with connect(web.host, web.port) as client:
+        body = post("/mcp", json.dumps(asked).encode(), headers_for(asked, R5))
+        await client.send(body)
+        listener = Listener(client, await client.read_head())
+        await listener.until("notifications/subscriptions/acknowledged")
+        await site.until_marked("heard-begun")
+        site.mark("heard-go-on").touch()
+        while (await listener.until("notifications/tasks", LIMIT_S))["params"][
+            "status"
+        ] != "completed":
+            pass
+
+
+async def test_a_session_is_told_of_the_status_and_waits_for_the_result(site: Site, web: Running):
+    """TSK-05: the other kind of client, whose notices come from the worker."""
+    session = await open_session(web)
+    headers = {"mcp-session-id": session}
+
+    async def result(method: str, **params: Any) -> dict[str, Any]:
+        answer = await ask(web, message(method, params, revision=R4), **headers)
+        found: dict[str, Any] = answer.json["result"]
+        return found
+
+    async with standing(web, session) as stream:
+        call = {"name": "work", "arguments": {"name": "told"}, "task": {"ttl": 60_000}}
+        task_id = (await result("tools/call", **call))["task"]["taskId"]
+        await site.until_marked("told-begun")
+        site.mark("told-go-on").touch()
+        told = await stream.until("notifications/tasks/status", LIMIT_S)
+    ended = await result("tasks/result", taskId=task_id)
+
+    assert (told["params"]["taskId"], told["params"]["status"]) == (task_id, "completed")
+    assert ended["content"][0]["text"].startswith("done by ")
+
+
+async def test_a_session_is_asked_while_it_waits_for_the_result(site: Site, web: Running):
+    """TSK-11: the worker asks, and the stream of `tasks/result` at the web process carries it."""
+    own = {"mcp-session-id": await open_session(web, {"elicitation": {"form": {}}})}
+    await tell(web, {"method": "notifications/initialized"}, own)
+    call = message("tools/call", {"name": "confirm", "task": {"ttl": 60_000}}, revision=R4)
+    task_id = (await ask(web, call, **own)).json["result"]["task"]["taskId"]
+    waits = message("tasks/result", {"taskId": task_id}, revision=R4, id="waits")
+    async with connect(web.host, web.port) as client:
+        headers = {**headers_for(waits, R4), **own}
+        await client.send(post("/mcp", json.dumps(waits).encode(), headers))
+        stream = Listener(client, await client.read_head())
+        asked = await stream.until("elicitation/create", LIMIT_S)
+        await tell(web, {"id": asked["id"], "result": {"action": "decline"}}, own)
+        ended = await stream.next(LIMIT_S)
+
+    assert asked["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task_id}
+    assert ended is not None
+    assert ended["result"]["content"][0]["text"].startswith("decline ")

@@ -1,0 +1,243 @@
+"""Everything that README and docs show has to work: commands, scripts, snippets, answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import revisions_page
+from tests.support.doc_blocks import PAGES, ROOT, Block, all_blocks, answer_to, blocks_of
+from tests.support.sites import free_port
+
+ADDRESS = "127.0.0.1:8000"
+START_LIMIT_S = 60
+RUN_LIMIT_S = 120
+
+
+def blocks(*kinds: str) -> list[Block]:
+    return [block for block in all_blocks() if block.kind in kinds]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """Return an environment in which this interpreter's commands come first."""
+    inherited = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return inherited | {"PATH": path, "PYTHONPATH": str(ROOT)} | extra
+
+
+def adapted(text: str, address: str) -> str:
+    """Return a block's text for this machine: a free port, this interpreter."""
+    port = address.rpartition(":")[2]
+    text = text.replace(ADDRESS, address).replace(".venv/bin/", "")
+    return re.sub(r"\b8000\b", port, text)
+
+
+@contextmanager
+def serving(command: list[str], address: str, cwd: Path, env: dict[str, str]) -> Iterator[None]:
+    """Run a server until the block ends; it has to listen and to end when told to."""
+    server = subprocess.Popen(command, cwd=cwd, env=env, start_new_session=True)
+    try:
+        wait_until_it_listens(server, address)
+        yield
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            raise
+
+
+def wait_until_it_listens(server: subprocess.Popen[bytes], address: str) -> None:
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, f"the server ended with status {server.returncode}"
+        try:
+            socket.create_connection((host, int(port)), 0.5).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    pytest.fail(f"nothing listens on {address} after {START_LIMIT_S} s")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an example site with a database of its own, migrated and filled."""
+    env = environment(SHOP_DATABASE=str(tmp_path_factory.mktemp("shop") / "db.sqlite3"))
+    subprocess.run(
+        [sys.executable, "manage.py", "demo", "--prepare"], cwd=ROOT, env=env, check=True
+    )
+    return env
+
+
+@pytest.fixture(scope="module")
+def site(shop: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of the running example site, and the environment it runs in."""
+    address = f"127.0.0.1:{free_port()}"
+    with serving([sys.executable, "manage.py", "demo", address], address, ROOT, shop):
+        yield address, shop
+
+
+def output_of(command: list[str], cwd: Path, env: dict[str, str]) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def require_its_tools(block: Block) -> None:
+    """Skip a block whose command this machine lacks; CI has to have it."""
+    for tool in ("curl", "npx"):
+        if re.search(rf"^{tool}\b", block.text, re.MULTILINE) and not shutil.which(tool):
+            if os.environ.get("CI") == "true":
+                pytest.fail(f"{tool} is not installed, and CI must not skip what the docs show")
+            pytest.skip(f"{tool} is not installed")
+
+
+def answers_in(block: Block, output: str, address: str) -> None:
+    """Check the output against the answer that the page shows, if it shows one."""
+    answer = answer_to(block)
+    if answer is None:
+        return
+    expected = adapted(answer.text, address)
+    if answer.kind == "json answer":
+        assert json.loads(output) == json.loads(expected), output
+    else:
+        assert output == expected
+
+
+@pytest.mark.parametrize("block", all_blocks(), ids=str)
+def test_every_block_says_how_it_is_run(block: Block):
+    assert block.kind is not None, f"{block}: nothing runs a block marked {block.info!r}"
+
+
+@pytest.mark.parametrize("block", blocks("json", "json answer"), ids=str)
+def test_json_is_json(block: Block):
+    json.loads(block.text)
+
+
+@pytest.mark.parametrize("block", blocks("python fragment"), ids=str)
+def test_a_fragment_is_python(block: Block):
+    compile(block.text, str(block), "exec")
+
+
+@pytest.mark.parametrize("block", blocks("bash site", "python site"), ids=str)
+def test_what_is_shown_beside_the_example_site(block: Block, site: tuple[str, dict[str, str]]):
+    require_its_tools(block)
+    address, env = site
+    text = adapted(block.text, address)
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    if block.kind == "python site":
+        command = [sys.executable, "-c", text]
+
+    output = output_of(command, ROOT, env)
+
+    answers_in(block, output, address)
+
+
+@pytest.mark.parametrize("block", blocks("bash serve"), ids=str)
+def test_a_way_to_serve_the_site_answers(block: Block, shop: dict[str, str]):
+    address = f"127.0.0.1:{free_port()}"
+    command = ["bash", "-euo", "pipefail", "-c", adapted(block.text, address)]
+
+    with serving(command, address, ROOT, shop):
+        assert initialized(address)["result"]["serverInfo"]["name"]
+
+
+def initialized(address: str) -> dict:
+    """Return the answer to an `initialize`."""
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "docs", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    url, kind = f"http://{address}/mcp", "Content-Type: application/json"
+    curl = ["curl", "-sS", "--fail", "--max-time", "60", url, "-H", kind, "-d", json.dumps(message)]
+    return json.loads(output_of(curl, ROOT, environment()))
+
+
+RUN_TEST_CASES = """
+import sys
+import unittest
+
+suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+if suite.countTestCases():
+    from django.test.runner import DiscoverRunner
+
+    runner = DiscoverRunner(verbosity=0)
+    runner.setup_test_environment()
+    databases = runner.setup_databases()
+    result = runner.run_suite(suite)
+    runner.teardown_databases(databases)
+    sys.exit(not result.wasSuccessful())
+"""
+
+
+PAGES_WITH_SNIPPETS = [page for page in PAGES if any(b.kind == "python" for b in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_SNIPPETS, ids=lambda page: page.name)
+def test_a_pages_snippets_run(page: Path, tmp_path: Path):
+    """In one process, in order, as one module: a later snippet may use what an earlier one made.
+
+    Test cases among them are run.
+    """
+    script = tmp_path / "snippets.py"
+    texts = [block.text for block in blocks_of(page) if block.kind == "python"]
+    script.write_text("\n".join(["import django\ndjango.setup()", *texts, RUN_TEST_CASES]))
+    env = environment(DJANGO_SETTINGS_MODULE="tests.support.site.docs_settings")
+
+    output_of([sys.executable, "-W", "error", str(script)], ROOT, env)
+
+
+def test_the_tutorial_from_its_first_line_to_its_last(tmp_path: Path):
+    """Its files are written and its commands run in the page's order."""
+    address = f"127.0.0.1:{free_port()}"
+    with ExitStack() as running:
+        for block in blocks_of(ROOT / "docs" / "tutorial.md"):
+            text = adapted(block.text, address)
+            bash = ["bash", "-euo", "pipefail", "-c", text]
+            match block.kind:
+                case "python FILE":
+                    write(tmp_path / block.file, text, is_addition=block.is_addition)
+                case "bash tutorial":
+                    answers_in(block, output_of(bash, tmp_path, environment()), address)
+                case "python tutorial":
+                    script = [sys.executable, "-c", text]
+                    answers_in(block, output_of(script, tmp_path, environment()), address)
+                case "bash tutorial-serve":
+                    running.enter_context(serving(bash, address, tmp_path, environment()))
+
+
+def write(file: Path, text: str, *, is_addition: bool) -> None:
+    """Write a file, or add to one that is there."""
+    before = file.read_text() + "\n" if is_addition else ""
+    file.write_text(before + text)
+
+
+def test_the_page_about_the_revisions_says_what_the_records_say():
+    assert revisions_page.PAGE.read_text() == revisions_page.page(), (
+        "run python -m tests.support.revisions_page"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path):
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", page.read_text())
+
+    assert [target for target in targets if not (page.parent / target).exists()] == []

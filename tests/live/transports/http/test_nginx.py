@@ -1,0 +1,174 @@
+"""The nginx block of the deployment guide, with a real nginx before two real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import sites
+from tests.support.doc_blocks import blocks_of
+from tests.support.wire import R5, headers_for, message
+
+SITE = "tests.conformance"
+GUIDE = sites.ROOT / "docs" / "howto" / "deploy.md"
+CALLS = 6
+
+CONFIGURATION = """
+daemon off;
+pid {folder}/pid;
+error_log {folder}/error.log;
+{user}
+events {{ worker_connections 128; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    {upstream}
+    server {{
+        listen 127.0.0.1:{port};
+        {location}
+    }}
+}}
+"""
+
+
+class Workers:
+    """Two servers of the site at ports of their own, which can be restarted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ports = (sites.free_port(), sites.free_port())
+        self._folder = folder
+        self._running: dict[int, sites.Running] = {}
+
+    def start(self, port: int) -> None:
+        log = self._folder / f"{port}.log"
+        command = sites.command(SITE, "uvicorn", host="127.0.0.1", port=port)
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=sites.ROOT,
+                env=sites.environment(SITE),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        running = sites.Running(host="127.0.0.1", port=port, process=process, log=log)
+        self._running[port] = running
+        sites.wait_until_it_listens(running)
+
+    def stop(self, port: int) -> None:
+        self._running.pop(port).stop()
+
+    def stop_all(self) -> None:
+        for port in list(self._running):
+            self.stop(port)
+
+
+def documented_blocks(ports: tuple[int, int]) -> tuple[str, str]:
+    """Return the guide's upstream and location, with these ports."""
+    (block,) = [each.text for each in blocks_of(GUIDE) if each.info == "nginx"]
+    upstream, _, location = block.partition("\n\n")
+    for documented, port in zip(("8001", "8002"), ports, strict=True):
+        assert f"127.0.0.1:{documented}" in upstream
+        upstream = re.sub(rf"\b{documented}\b", str(port), upstream)
+    return upstream, location
+
+
+@contextmanager
+def nginx(program: str, folder: Path, ports: tuple[int, int]) -> Iterator[str]:
+    """Run nginx with the guide's blocks; yield the address of the endpoint behind it."""
+    upstream, location = documented_blocks(ports)
+    port = sites.free_port()
+    user = "user root;" if os.geteuid() == 0 else ""
+    configuration = folder / "nginx.conf"
+    configuration.write_text(
+        CONFIGURATION.format(
+            folder=folder, user=user, upstream=upstream, port=port, location=location
+        )
+    )
+    log = folder / "nginx.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [program, "-p", str(folder), "-c", str(configuration)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    running = sites.Running(host="127.0.0.1", port=port, process=process, log=log)
+    try:
+        sites.wait_until_it_listens(running)
+        yield running.url
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    """Where nginx is; without one these tests are skipped, but failed on CI."""
+    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+    if found is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("there is no nginx, and CI must not skip its tests")
+        pytest.skip("there is no nginx (Debian: apt-get install nginx)")
+    return found
+
+
+@pytest.fixture(scope="module")
+def behind(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Workers]]:
+    folder = tmp_path_factory.mktemp("nginx")
+    workers = Workers(folder)
+    with ExitStack() as stack:
+        stack.callback(workers.stop_all)
+        for port in workers.ports:
+            workers.start(port)
+        yield stack.enter_context(nginx(program, folder, workers.ports)), workers
+
+
+def tool_call(name: str, **meta: Any) -> dict[str, Any]:
+    return message("tools/call", {"name": name, "arguments": {}, "_meta": meta}, revision=R5)
+
+
+def test_no_call_fails_while_the_workers_are_restarted_one_after_the_other(
+    behind: tuple[str, Workers],
+):
+    url, workers = behind
+    request = tool_call("test_simple_text")
+    statuses = []
+
+    with httpx.Client() as client:
+        for port in workers.ports * 2:
+            workers.stop(port)
+            for _ in range(CALLS):
+                found = client.post(url, json=request, headers=headers_for(request, R5))
+                statuses.append(found.status_code)
+            workers.start(port)
+
+    assert statuses == [200] * (CALLS * 4)
+
+
+def test_events_come_through(behind: tuple[str, Workers]):
+    url, _ = behind
+    request = tool_call("test_tool_with_progress", progressToken=1)
+
+    with httpx.stream("POST", url, json=request, headers=headers_for(request, R5)) as response:
+        data = [line[5:] for line in response.iter_lines() if line.startswith("data:")]
+    methods = [json.loads(each).get("method") for each in data if each.strip()]
+
+    assert response.headers["content-type"] == "text/event-stream"
+    assert "notifications/progress" in methods
+    assert methods[-1] is None

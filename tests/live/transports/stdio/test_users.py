@@ -1,0 +1,212 @@
+"""On whose behalf a pipe is served: options, permissions as over HTTP, and what is taken away later."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from django_mcp.protocol.revisions import Revision
+from tests.support.sites import ROOT, environment
+from tests.support.stdio.process import SITE, Process
+from tests.support.wire import R4, R5
+
+STAFF = """
+from django.contrib.auth.models import Permission, User
+ada = User.objects.create_user("ada")
+bob = User.objects.create_user("bob")
+User.objects.create_superuser("boss")
+ada.user_permissions.add(Permission.objects.get(codename="view_user"))
+"""
+
+ISSUE = """
+from django.contrib.auth.models import User
+from django_mcp.models import APIKey
+print(APIKey.objects.issue(user=User.objects.get(username="ada"), name="desk")[1])
+"""
+
+Django: TypeAlias = Callable[..., str]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> dict[str, str]:
+    return {"STDIO_DATABASE": str(tmp_path / "db.sqlite3")}
+
+
+@pytest.fixture
+def django(database: dict[str, str]) -> Django:
+    """Run code in the site, in a process of its own, and return what it prints."""
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), *arguments],
+            env=environment(SITE, database),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    run("migrate", "-v", "0")
+    run("shell", "-c", STAFF)
+    return run
+
+
+def names(client: Process, revision: object = R4) -> set[str]:
+    tools = client.ask("tools/list", revision=revision)["result"]["tools"]
+    return {each["name"] for each in tools}
+
+
+def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]) -> None:
+    """AUT-16, STD-09: no token is asked for, and forbidden looks like unknown."""
+    answers: dict[Any, Any] = {}
+    for user in ("ada", "bob", None):
+        options = () if user is None else ("--user", user)
+        with Process(*options, extra=database) as client:
+            client.shake_hands()
+            assert client.call("who") == (user or "nobody")
+            assert ("staff_only" in names(client)) is (user == "ada")
+            assert ("staff_only" in names(client, R5)) is (user == "ada")
+            answers[user] = client.ask("tools/call", {"name": "staff_only"}, id="s")
+            answers["unknown"] = client.ask("tools/call", {"name": "no_such_t"}, id="s")
+    assert answers["ada"]["result"]["content"][0]["text"] == "hello staff"
+    told = answers["bob"]["error"]["message"].replace("staff_only", "no_such_t")
+    assert {**answers["bob"]["error"], "message": told} == answers["unknown"]["error"]
+    assert answers["bob"] == answers[None]
+
+
+def test_only_those_who_may_see_a_resource_hear_of_it(
+    django: Django, database: dict[str, str]
+) -> None:
+    """SUB-11"""
+    for user in ("ada", "bob"):
+        with Process("--user", user, extra=database) as client:
+            client.shake_hands()
+            client.ask("resources/subscribe", {"uri": "secret://x"})
+            client.ask("resources/subscribe", {"uri": "stock://x"})
+            heard: list[str] = []
+            client.answer_to(
+                client.begin_call("change", uri="secret://x"),
+                lambda each, heard=heard: heard.append(each["params"]["uri"]),  # type: ignore[misc]
+            )
+            client.begin_call("change", uri="stock://x")
+            while "stock://x" not in heard:
+                found = client.read()
+                if "params" in found:
+                    heard.append(found["params"]["uri"])
+            assert ("secret://x" in heard) is (user == "ada")
+
+
+def test_a_permission_that_is_taken_away_counts_soon(
+    django: Django, database: dict[str, str]
+) -> None:
+    with Process("--user", "ada", extra=database) as client:
+        client.shake_hands()
+        assert "staff_only" in names(client)
+        django(
+            "shell", "-c", "from django.contrib.auth.models import User as U;"
+            "U.objects.get(username='ada').user_permissions.clear()",
+        )  # fmt: skip
+        while "staff_only" in names(client):
+            pass
+
+
+def test_a_user_who_is_deactivated_is_served_no_longer(
+    django: Django, database: dict[str, str]
+) -> None:
+    with Process("--user", "ada", extra=database) as client:
+        client.shake_hands()
+        django(
+            "shell", "-c", "from django.contrib.auth.models import User as U;"
+            "U.objects.update(is_active=False)",
+        )  # fmt: skip
+        # Without a line of the client's.
+        assert client.read_rest() == []
+        assert client.wait() == 0
+        assert "not active any more" in client.noise
+
+
+@pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("tool", "begun", "ended"),
+    [
+        ("wait_for_ever", "waiting", "no longer waiting"),
+        ("look_for_cancellation", "working", "cancelled"),
+    ],
+)
+def test_what_runs_for_a_user_who_is_deactivated_is_cancelled(
+    django: Django, database: dict[str, str], tool: str, begun: str, ended: str, revision: Revision
+) -> None:
+    with Process("--user", "ada", extra=database) as client:
+        if not revision.is_stateless:
+            client.shake_hands(revision)
+        client.begin("tools/call", {"name": tool, "arguments": {}}, revision=revision)
+        client.wait_for_noise(begun)
+        django(
+            "shell", "-c", "from django.contrib.auth.models import User as U;"
+            "U.objects.update(is_active=False)",
+        )  # fmt: skip
+        client.wait_for_noise(ended)
+        assert client.read_rest() == []
+        assert client.wait() == 0
+
+
+def test_a_token_is_looked_up_as_over_http(django: Django, database: dict[str, str]) -> None:
+    key = django("shell", "-c", ISSUE).split()[-1]
+    with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
+        client.shake_hands()
+        assert client.call("who") == "ada"
+        assert "staff_only" in names(client)
+    with Process("--token", "wrong", extra=database) as client:
+        assert client.read_rest() == []
+        assert client.wait() == 1
+        assert "The token is not accepted" in client.noise
+
+
+def test_what_runs_for_a_key_that_is_revoked_is_cancelled(
+    django: Django, database: dict[str, str]
+) -> None:
+    key = django("shell", "-c", ISSUE).split()[-1]
+    with Process(extra={**database, "DJANGO_MCP_TOKEN": key}) as client:
+        client.begin("tools/call", {"name": "wait_for_ever", "arguments": {}}, revision=R5)
+        client.wait_for_noise("waiting")
+        django(
+            "shell", "-c", "from django_mcp.models import APIKey; from django.utils import timezone;"
+            "APIKey.objects.update(revoked_at=timezone.now())",
+        )  # fmt: skip
+        client.wait_for_noise("no longer waiting")
+        assert client.read_rest() == []
+        assert client.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "told"), [("--user", "no user ''"), ("--token", "The token is not accepted")]
+)
+def test_an_empty_name_or_token_is_not_taken_for_nobody(
+    django: Django, database: dict[str, str], option: str, told: str
+) -> None:
+    with Process(option, "", extra=database) as client:
+        assert client.wait() != 0
+        client.wait_for_noise(told)
+
+
+def test_a_server_that_is_not_public_needs_somebody(database: dict[str, str]) -> None:
+    with Process(extra={**database, "STDIO_CLOSED": "1"}) as client:
+        assert client.wait() == 1
+        assert "--user" in client.noise
+
+
+def test_a_superuser_is_served_only_if_that_is_meant(
+    django: Django, database: dict[str, str]
+) -> None:
+    """R88"""
+    with Process("--user", "boss", extra=database) as client:
+        assert client.wait() == 1
+        assert "--superuser" in client.noise
+    with Process("--user", "boss", "--superuser", extra=database) as client:
+        client.shake_hands()
+        assert client.call("who") == "boss"

@@ -1,0 +1,181 @@
+"""Every door of the guarded site, each asked in the same words: HTTP, HTTP+SSE and stdio."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import httpx
+
+from django_mcp.protocol.revisions import Revision
+from django_mcp.protocol.sse import Event, Parser
+from django_mcp.protocol.tasks import EXTENSION
+from tests.support.sites import Running
+from tests.support.stdio.process import Process
+from tests.support.wire import HANDSHAKE, META, R1, R4, R5, headers_for, message
+
+SITE = "tests.support.site.guarded"
+LIMIT_S = 20.0
+LISTEN = "subscriptions/listen"
+TASKS: Mapping[str, Any] = {META + "clientCapabilities": {"extensions": {EXTENSION: {}}}}
+
+DOORS: Mapping[str, tuple[str, Revision]] = {
+    **{f"http {each.name}": ("http", each) for each in (*HANDSHAKE, R5)},
+    **{f"sse {each.name}": ("sse", each) for each in (R1, R4)},
+    **{f"stdio {each.name}": ("stdio", each) for each in (R4, R5)},
+}
+"""Names of doors: the transport, and what is spoken there."""
+
+
+@dataclass(kw_only=True)
+class Answer:
+    """What came back: the status, the headers but the date, and the message, its id left out."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes
+
+
+class Door(Protocol):
+    """A connection of somebody who speaks one revision."""
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
+        """Return the answer to a request, or of a stream the first message."""
+        ...
+
+
+class _Requests:
+    """Makes requests that differ by nothing but their ids, all of equal length."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.revision = revision
+        self._last = 1000
+
+    def make(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._last += 1
+        if self.revision is R5:
+            params = {**params, "_meta": TASKS}
+        return message(method, params, revision=self.revision, id=f"asked-{self._last}")
+
+    def shake_hands(self) -> dict[str, Any]:
+        info = {"name": "tests", "version": "1"}
+        params = {
+            "protocolVersion": self.revision.name,
+            "capabilities": {},
+            "clientInfo": info,
+        }
+        return self.make("initialize", params)
+
+
+def _without_id(request: Mapping[str, Any], body: bytes) -> bytes:
+    return body.replace(request["id"].encode(), b"asked")
+
+
+class HTTPDoor:
+    """The endpoint, with a session where the revision has them."""
+
+    def __init__(self, client: httpx.Client, path: str, revision: Revision) -> None:
+        self._client, self._path, self._revision = client, path, revision
+        self._requests = _Requests(revision)
+        self._more: dict[str, str] = {}
+        if revision in HANDSHAKE:
+            request = self._requests.shake_hands()
+            found = client.post(path, json=request, headers=headers_for(request, revision))
+            assert found.status_code == 200, found.text
+            self._more["mcp-session-id"] = found.headers["mcp-session-id"]
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
+        request = self._requests.make(method, params)
+        headers = {**headers_for(request, self._revision), **self._more}
+        with self._client.stream("POST", self._path, json=request, headers=headers) as response:
+            body = _first_message(response) if method == LISTEN else response.read()
+        kept = {key: value for key, value in response.headers.items() if key != "date"}
+        return Answer(status=response.status_code, headers=kept, body=_without_id(request, body))
+
+
+def _first_message(response: httpx.Response) -> bytes:
+    return next(_events(response)).data.encode() if response.status_code == 200 else response.read()
+
+
+def _events(response: httpx.Response) -> Iterator[Event]:
+    parser = Parser()
+    for chunk in response.iter_raw():
+        yield from (event for event in parser.feed(chunk) if event.data)
+
+
+class SSEDoor:
+    """A stream of HTTP+SSE, on which answers come to what is posted beside it."""
+
+    def __init__(self, client: httpx.Client, opened: httpx.Response, revision: Revision) -> None:
+        self._client, self._requests = client, _Requests(revision)
+        self._events = _events(opened)
+        self._path = next(self._events).data
+        self._send(self._requests.shake_hands())
+
+    def _send(self, request: dict[str, Any]) -> Answer:
+        posted = self._client.post(self._path, json=request)
+        kept = {key: value for key, value in posted.headers.items() if key != "date"}
+        assert posted.status_code == 202, posted.text
+        # What a task tells meanwhile is none of this request's.
+        body = next(each.data for each in self._events if request["id"] in each.data).encode()
+        return Answer(status=202, headers=kept, body=_without_id(request, body))
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
+        return self._send(self._requests.make(method, params))
+
+
+class StdioDoor:
+    """A process of its own, started as clients start it."""
+
+    def __init__(self, process: Process, revision: Revision) -> None:
+        self._process, self._requests = process, _Requests(revision)
+        if revision in HANDSHAKE:
+            self.ask(**_called(self._requests.shake_hands()))
+            process.tell("notifications/initialized")
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Answer:
+        request = self._requests.make(method, params)
+        self._process.send(request)
+        line = self._read_about(request)
+        if method == LISTEN and b'"method"' in line:
+            self._process.tell("notifications/cancelled", requestId=request["id"])
+        return Answer(status=0, body=_without_id(request, line))
+
+    def _read_about(self, request: Mapping[str, Any]) -> bytes:
+        # What is left of an earlier stream is none of this request's.
+        while True:
+            line = self._process.read_line(LIMIT_S)
+            assert line is not None, self._process.noise
+            if request["id"].encode() in line:
+                return line
+
+
+def _called(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": request["method"], "params": request["params"]}
+
+
+@contextmanager
+def opened(name: str, who: str, site: Running) -> Iterator[Door]:
+    """Open a door on somebody's behalf; `nobody` has no credentials."""
+    transport, revision = DOORS[name]
+    if transport == "stdio":
+        token = {} if who == "nobody" else {"DJANGO_MCP_TOKEN": who}
+        with Process("--server", "guarded", site=SITE, extra=token) as process:
+            yield StdioDoor(process, revision)
+        return
+    headers = {} if who == "nobody" else {"authorization": f"Bearer {who}"}
+    address = f"http://{site.host}:{site.port}"
+    with httpx.Client(base_url=address, headers=headers, timeout=LIMIT_S) as client:
+        if transport == "http":
+            yield HTTPDoor(client, "/mcp", revision)
+            return
+        with client.stream("GET", "/sse", headers={"accept": "text/event-stream"}) as response:
+            yield SSEDoor(client, response, revision)
+
+
+def renamed(value: Any) -> Any:
+    """Return the same for names of equal length that there are not."""
+    return json.loads(json.dumps(value).replace("hidden", "absent"))

@@ -1,0 +1,122 @@
+"""Write docs/revisions.md from the Revision records: `python -m tests.support.revisions_page`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+from django_mcp.protocol import errors
+from django_mcp.protocol.revisions import REVISIONS, Revision
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "revisions.md"
+
+HEAD = """# The protocol revisions
+
+<!-- Written by `python -m tests.support.revisions_page` from the records; a test compares. Do not edit. -->
+
+One endpoint serves every revision below at the same time: each message says, or its handshake has
+said, which one it is in. Handlers know nothing of it. They answer in the newest form, and each
+revision's record says how its form becomes the form of the revision before it.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    sections = [HEAD, *_behaviour(), *_methods(), *_asks(), *_statuses(), *_lowerings()]
+    return "\n".join(sections)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return [*(f"| {' | '.join(line)} |" for line in lines), ""]
+
+
+def _names() -> list[str]:
+    return [revision.name for revision in REVISIONS]
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return ""
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else f"`{value}`"
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool | int | str)
+
+
+def _behaviour() -> list[str]:
+    """One row for each plain value of the record, with what its docstring says of it."""
+    plain = [
+        field.name
+        for field in fields(Revision)
+        if field.name != "name" and any(_is_plain(getattr(each, field.name)) for each in REVISIONS)
+    ]
+    rows = (
+        [_meaning(name), *(_said(getattr(revision, name)) for revision in REVISIONS)]
+        for name in plain
+    )
+    return ["## What differs in behaviour\n", *_table(["", *_names()], rows)]
+
+
+def _meaning(attribute: str) -> str:
+    """Return the sentence that the record's docstring has for an attribute."""
+    doc = inspect.getdoc(Revision) or ""
+    match = re.search(rf"^    {attribute}: (.*(?:\n        .*)*)", doc, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"Revision's docstring says nothing of {attribute}")
+    text = re.sub(r"\s+", " ", match[1])
+    return f"{text[0].upper()}{text[1:]}".rstrip(".").replace("|", "\\|")
+
+
+def _methods() -> list[str]:
+    names = list(dict.fromkeys(name for revision in REVISIONS for name in revision.methods))
+    rows = (
+        [f"`{name}`", *("yes" if name in revision.methods else "" for revision in REVISIONS)]
+        for name in names
+    )
+    return ["## Requests a client may make\n", *_table(["Method", *_names()], rows)]
+
+
+def _asks() -> list[str]:
+    names = sorted({name for revision in REVISIONS for name in revision.asks})
+    rows = (
+        [f"`{name}`", *("yes" if name in revision.asks else "" for revision in REVISIONS)]
+        for name in names
+    )
+    return [
+        "## What a client can be asked while its request runs\n",
+        *_table(["", *_names()], rows),
+    ]
+
+
+def _statuses() -> list[str]:
+    words = {
+        value: name.replace("_", " ").lower()
+        for name, value in vars(errors).items()
+        if name.isupper() and type(value) is int
+    }
+    codes = sorted({code for revision in REVISIONS for code in revision.statuses}, reverse=True)
+    rows = (
+        [f"`{code}` {words[code]}", *(str(revision.status(code)) for revision in REVISIONS)]
+        for code in codes
+    )
+    text = "An error that a handler's work ended in goes out with 200, but for these:\n"
+    return ["## HTTP statuses of errors\n", text, *_table(["Error", *_names()], rows)]
+
+
+def _lowerings() -> list[str]:
+    rows = (
+        [f"{newer.name} → {older.name}", ", ".join(f"`{kind}`" for kind in newer.lowerings)]
+        for newer, older in zip(reversed(REVISIONS), reversed(REVISIONS[:-1]), strict=False)
+    )
+    text = "What a peer of the older revision would not know is taken out or said another way in:\n"
+    return ["## What is rewritten for older peers\n", text, *_table(["Step", "Results"], rows)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

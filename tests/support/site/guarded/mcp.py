@@ -1,0 +1,7 @@
+"""The one server of the site, where every door finds it."""
+
+from __future__ import annotations
+
+from tests.support.site.guarded.servers import make_server
+
+server = make_server()

@@ -1,0 +1,121 @@
+"""Race requests for tokens against each other, each in a thread with a connection of its own.
+
+python -m tests.support.site.oauth_races    prints as JSON what each race ended with
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import django
+
+
+def main() -> None:
+    django.setup()
+    from django.core.management import call_command
+    from django.utils import timezone
+    from oauth2_provider.models import get_refresh_token_model
+
+    call_command("migrate", run_syncdb=True, verbosity=0)
+    client, form = make_grant()
+    codes = race(client, **form)
+    refreshes = race(client, **refresh_with(codes))
+    winner = post(client, **refresh_with(refreshes))
+    loser_again = post(client, **refresh_with(codes))
+    winner_again = post(client, **refresh_with([winner]))
+    other_client, other_form = make_grant("another-code")
+    revoked = post(other_client, **other_form).json()["access_token"]
+    revocations = race(other_client, "/oauth/revoke/", token=revoked)
+    get_refresh_token_model().objects.filter(revoked__isnull=False).update(
+        revoked=timezone.now() - timedelta(minutes=1)
+    )
+    thief = post(client, **refresh_with(codes))
+    print(
+        json.dumps(
+            {
+                "codes": [[each.status_code, document_of(each).get("error")] for each in codes],
+                "refreshes": [
+                    [each.status_code, document_of(each).get("error")] for each in refreshes
+                ],
+                "revocations": [each.status_code for each in revocations],
+                "winner": winner.status_code,
+                "loser_again": loser_again.status_code,
+                "winner_again": winner_again.status_code,
+                "thief": thief.status_code,
+                "winner_after_the_thief": post(client, **refresh_with([winner_again])).status_code,
+            }
+        )
+    )
+
+
+def refresh_with(responses: list[Any]) -> dict[str, str]:
+    """Return the form that uses the refresh token of the one good response."""
+    found = (document_of(each).get("refresh_token") for each in responses)
+    return {"grant_type": "refresh_token", "refresh_token": next(filter(None, found), "")}
+
+
+def document_of(response: Any) -> dict[str, Any]:
+    is_json = response["content-type"] == "application/json"
+    found: dict[str, Any] = response.json() if is_json else {}
+    return found
+
+
+def make_grant(code: str = "the-code") -> tuple[Any, dict[str, str]]:
+    """Return a client, and the form with which it changes a code that a user gave it."""
+    from django.contrib.auth import get_user_model
+    from django.utils import timezone
+    from oauth2_provider.models import get_application_model, get_grant_model
+
+    from tests.unit.contrib.oauth.test_authorizing import CHALLENGE, REDIRECT, VERIFIER
+
+    client = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    user, _created = get_user_model().objects.get_or_create(username="ada")
+    get_grant_model().objects.create(
+        user=user,
+        application=client,
+        code=code,
+        redirect_uri=REDIRECT,
+        scope="mcp",
+        code_challenge=CHALLENGE,
+        code_challenge_method="S256",
+        expires=timezone.now() + timedelta(minutes=1),
+    )
+    form = {"grant_type": "authorization_code", "code": code, "code_verifier": VERIFIER}
+    return client, {**form, "redirect_uri": REDIRECT}
+
+
+def post(client: Any, path: str = "/oauth/token/", **form: str) -> Any:
+    from django.test import Client
+
+    body = urlencode({**form, "client_id": client.client_id})
+    kind = "application/x-www-form-urlencoded"
+    where = Client(raise_request_exception=False)
+    return where.post(path, body, content_type=kind, headers={"Host": "localhost"})
+
+
+def race(client: Any, path: str = "/oauth/token/", **form: str) -> list[Any]:
+    """Return the responses to several equal requests at once."""
+    from django.db import connections
+
+    from tests.support.site.oauth_races.validator import PARTIES
+
+    def run(_number: int) -> Any:
+        try:
+            return post(client, path, meet="yes", **form)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(PARTIES) as pool:
+        return list(pool.map(run, range(PARTIES)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""A site that a client starts on pipes; its tools make all the noise there is."""
+
+import os
+
+from tests.support.backends import channel_layers
+
+if "PYTHONUNBUFFERED" not in os.environ:
+    print("the settings are read")
+
+SECRET_KEY = "only-for-tests"
+USE_TZ = True
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django_mcp",
+    "tests.support.site.stdio",
+]
+ROOT_URLCONF = "django_mcp.urls"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": os.environ.get("STDIO_DATABASE", ":memory:"),
+        "OPTIONS": {"timeout": 20},
+    }
+}
+CHANNEL_LAYERS = channel_layers()
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"out": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout"}},
+    "root": {"handlers": ["out"], "level": "INFO"},
+}
+DJANGO_MCP = {
+    "NAME": "pipes",
+    "PUBLIC": "STDIO_CLOSED" not in os.environ,
+    "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    "MAX_BODY_BYTES": 1_000_000,
+    "SYNC_THREADS": 4,
+}

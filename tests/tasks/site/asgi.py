@@ -1,8 +1,0 @@
-from django.core.asgi import get_asgi_application
-
-from django_mcp.asgi import django_mcp_application
-
-# As sites with Celery have it: what is queued here goes to this application's broker.
-from tests.tasks.site import celery_app  # noqa: F401
-
-application = django_mcp_application(get_asgi_application())

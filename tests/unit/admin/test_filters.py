@@ -1,0 +1,104 @@
+"""What of the lists is found by a user's name and by a server's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.db.models import Model
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from django_mcp.models import CallRecord, Session, Stream, Task
+from django_mcp.servers import MCPServer
+from tests.unit.admin.test_live import make_session, make_stream, make_worker
+from tests.unit.admin.test_pages import make_calls, url
+from tests.unit.admin.test_tasks import make_task
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def make_call(**values: Any) -> None:
+    make_calls(1, **values)
+
+
+def make_open_stream(**values: Any) -> None:
+    make_stream(make_worker(), **values)
+
+
+LISTS: list[tuple[type[Model], Callable[..., Any]]] = [
+    (Session, make_session),
+    (Stream, make_open_stream),
+    (Task, make_task),
+    (CallRecord, make_call),
+]
+
+
+def found(client: Client, model: type[Model], **query: str) -> list[Any]:
+    page = client.get(url(f"{model._meta.model_name}_changelist"), query)
+    assert page.status_code == 200
+    return list(page.context["cl"].result_list)
+
+
+@pytest.mark.parametrize(("model", "make"), LISTS)
+def test_rows_are_found_by_the_start_of_their_users_name(
+    admin: Client, model: type[Model], make: Callable[..., Any]
+):
+    users: Any = get_user_model().objects
+    for name in ("miranda", "amir", "mirko"):
+        make(user=users.create_user(name))
+    make()
+
+    assert {row.user.username for row in found(admin, model, q="mir")} == {"miranda", "mirko"}
+    assert found(admin, model, q="nobody") == []
+
+
+@pytest.mark.parametrize(("model", "make"), LISTS)
+def test_rows_are_found_by_their_server_and_no_table_is_asked_which_there_are(
+    admin: Client, model: type[Model], make: Callable[..., Any]
+):
+    server = MCPServer("filtered")
+    make()
+    make()
+    first = model._default_manager.all()[0]
+    model._default_manager.filter(pk=first.pk).update(server=server.public_name)
+    with CaptureQueriesContext(connection) as asked:
+        rows = found(admin, model, server=server.public_name)
+
+    assert [row.pk for row in rows] == [first.pk]
+    table = model._meta.db_table
+    for column in ("server", "revision"):
+        assert not any(f'DISTINCT "{table}"."{column}"' in each["sql"] for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (CallRecord, "name"),
+        (CallRecord, "server"),
+        (CallRecord, "revision"),
+        (CallRecord, "outcome__exact"),
+        (Session, "server"),
+        (Session, "transport"),
+        (Stream, "server"),
+        (Task, "revision"),
+        (Task, "status__exact"),
+    ],
+)
+def test_a_filter_by_what_no_database_takes_is_dropped(
+    admin: Client, model: type[Model], name: str
+):
+    address = url(f"{model._meta.model_name}_changelist")
+
+    assert admin.get(address, {name: "\0"}).headers["Location"] == f"{address}?e=1"
+
+
+def test_nobody_and_nothing_is_found_by_a_name_that_no_database_takes(admin: Client):
+    page = admin.get(url("disabledentry_changelist"), {"user": "\0"})
+    assert "There is no such user." in page.content.decode()
+    server = MCPServer("switched").public_name
+    entry = {"server": server, "kind": "tools", "key": "\0", "to": "on"}
+    assert admin.post(url("switch"), entry).status_code == 404

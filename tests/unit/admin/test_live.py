@@ -1,0 +1,398 @@
+"""The live page by request and response: what it shows, what it does, and to whom it does not."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import AsyncClient, Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_mcp.admin.live_rows import NEWEST_CALLS, SHOWN
+from django_mcp.auth.principal import make_key
+from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
+from django_mcp.protocol.json import decode
+from tests.support.wire import R4
+from tests.unit.admin.test_pages import client_of, url
+
+SCRIPT = "<script>alert(1)</script>\u202e"
+
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return make_worker()
+
+
+def make_worker(lease_s: int = 60) -> Worker:
+    until = timezone.now() + timedelta(seconds=lease_s)
+    return Worker.objects.create(host="web-1", pid=7, lease_until=until)
+
+
+def make_session(**values: Any) -> Session:
+    return Session.objects.create(
+        digest=uuid.uuid4().hex,
+        server="django-mcp",
+        revision=R4.name,
+        expires_at=timezone.now() + timedelta(hours=1),
+        **{"client_name": "desktop", **values},
+    )
+
+
+def make_stream(worker: Worker, **values: Any) -> Stream:
+    found = {"server": "django-mcp", "kind": "get", **values}
+    return Stream.objects.create(worker=worker, **found)
+
+
+def act(client: Client, name: str, row: Any, **more: str) -> Any:
+    pk = row if isinstance(row, str) else row.pk.hex
+    return client.post(url("live_act"), {"act": name, "id": pk, **more})
+
+
+# -- what is shown
+
+
+def test_what_is_connected_is_shown(admin: Client, worker: Worker):
+    user = get_user_model().objects.get()
+    session = make_session(user=user, client_version="2")
+    make_stream(worker, session=session, user=user, queued_events=3)
+    found = admin.get(url("live_data")).json()
+
+    [shown] = found["sessions"]
+    assert (shown["id"], shown["client"], shown["user"]) == (session.pk.hex, "desktop 2", "boss")
+    [stream] = found["streams"]
+    assert (stream["session"], stream["queued"], stream["worker"]) == (session.pk.hex, 3, "web-1:7")
+    assert found["workers"][0]["is_alive"] is True
+
+
+def test_what_a_dead_worker_left_is_not_shown_as_open(admin: Client):
+    make_stream(make_worker(lease_s=-1))
+    found = admin.get(url("live_data")).json()
+
+    assert found["streams"] == []
+    assert found["workers"][0]["is_alive"] is False
+
+
+def test_what_a_session_that_expired_wanted_to_hear_of_does_not_count(admin: Client):
+    over = make_session()
+    for session in (over, make_session()):
+        Subscription.objects.create(session=session, uri="x:y", uri_digest=uuid.uuid4().hex)
+    Session.objects.filter(pk=over.pk).update(expires_at=timezone.now())
+
+    assert admin.get(url("live_data")).json()["counts"]["subscriptions"] == 1
+
+
+def test_hostile_names_are_shown_short_and_visible(admin: Client, worker: Worker):
+    make_session(client_name=SCRIPT, client_version="9" * 50, principal_key="p" * 128)
+
+    [shown] = admin.get(url("live_data")).json()["sessions"]
+    assert "\\u202e" in shown["client"]
+    assert "\u202e" not in shown["client"]
+    assert max(len(str(value)) for value in shown.values()) < 100
+    page = admin.get(url("session_changelist")).content.decode()
+    assert "<script>alert" not in page
+
+
+def test_many_are_told_of_in_few_questions(admin: Client, worker: Worker):
+    user = get_user_model().objects.get()
+    now = timezone.now()
+    Session.objects.bulk_create(
+        Session(
+            digest=uuid.uuid4().hex, server="s", revision="r", expires_at=now + timedelta(hours=1)
+        )
+        for _ in range(1000)
+    )
+    Stream.objects.bulk_create(Stream(worker=worker, server="s", kind="get") for _ in range(500))
+    Worker.objects.update(
+        in_flight={"callers": [["s", f"p{at}", str(user.pk), "r", "c", "", 1] for at in range(300)]}
+    )
+    Subscription.objects.bulk_create(
+        Subscription(session=Session.objects.all()[0], uri="x:y", uri_digest=str(at))
+        for at in range(3)
+    )
+    make_calls("p1", 5, user=user)
+    # With the look at who is signed in.
+    with CaptureQueriesContext(connection) as asked:
+        found = admin.get(url("live_data")).json()
+
+    assert len(asked) <= 9, [each["sql"] for each in asked]
+    assert found["counts"] == {"sessions": 1000, "streams": 500, "subscriptions": 3, "workers": 1}
+    assert len(found["sessions"]) == len(found["streams"]) == len(found["callers"]) == SHOWN
+
+
+def make_calls(principal: str, count: int, user: Any = None) -> None:
+    now = timezone.now()
+    CallRecord.objects.bulk_create(
+        CallRecord(
+            started_at=now - timedelta(microseconds=at),
+            minute=0,
+            duration_ms=1,
+            step=0,
+            principal=principal,
+            user=user,
+        )
+        for at in range(count)
+    )
+
+
+def test_who_called_lately_is_told_with_the_number_of_calls(admin: Client):
+    make_calls("p1", 3, user=get_user_model().objects.get())
+    make_calls("p2", 2)
+    CallRecord.objects.filter(principal="p2").update(client_name="desktop")
+    make_calls("gone", 1)
+    CallRecord.objects.filter(principal="gone").update(
+        started_at=timezone.now() - timedelta(minutes=16)
+    )
+    found = admin.get(url("live_data")).json()["callers"]
+
+    callers = {each["user"]: (each["client"], each["calls"]) for each in found}
+    assert callers == {"boss": ("?", 3), "p2": ("desktop", 2)}
+
+
+def test_of_very_many_calls_only_the_newest_are_counted(admin: Client):
+    make_calls("long ago", 1)
+    CallRecord.objects.update(started_at=timezone.now() - timedelta(minutes=1))
+    make_calls("busy", NEWEST_CALLS + 10)
+    [shown] = admin.get(url("live_data")).json()["callers"]
+
+    assert shown["user"] == "busy"
+    assert shown["calls"].endswith("+")
+    assert int(shown["calls"][:-1]) in range(NEWEST_CALLS, NEWEST_CALLS + 10)
+
+
+def test_nothing_is_counted_as_nothing(admin: Client):
+    Worker.objects.all().delete()
+
+    counts = dict.fromkeys(("sessions", "streams", "subscriptions", "workers"), 0)
+    assert admin.get(url("live_data")).json()["counts"] == counts
+    viewer = client_of("viewer", "view_session")
+    assert viewer.get(url("live_data")).json()["counts"] == {"sessions": 0}
+
+
+@pytest.mark.parametrize("name", ["session", "stream", "subscription"])
+def test_the_lists_open_with_few_questions_and_are_read_only(
+    admin: Client, worker: Worker, name: str, django_assert_max_num_queries: Any
+):
+    for _ in range(20):
+        session = make_session()
+        make_stream(worker, session=session)
+        Subscription.objects.create(session=session, uri=SCRIPT, uri_digest=uuid.uuid4().hex)
+    with django_assert_max_num_queries(14):
+        page = admin.get(url(f"{name}_changelist"))
+    assert page.status_code == 200
+    assert admin.get(url(f"{name}_add")).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["live", "live_data", "live_feed"])
+def test_the_live_page_takes_a_permission(name: str):
+    assert client_of("clerk", "view_callrecord").get(url(name)).status_code == 403
+    viewer = client_of("viewer", "view_session")
+    assert viewer.get(url(name)).status_code in (200, 204)
+
+
+def test_who_may_see_sessions_only_sees_no_more(worker: Worker):
+    make_stream(worker, session=make_session())
+    viewer = client_of("viewer", "view_session")
+
+    assert viewer.get(url("live_data")).json().keys() == {"at", "counts", "sessions"}
+    page = viewer.get(url("live")).content.decode()
+    assert 'id="mcp-sessions"' in page
+    assert 'id="mcp-streams"' not in page
+
+
+def test_what_is_in_flight_is_added_up_over_the_workers_that_live(admin: Client):
+    user = get_user_model().objects.get()
+    session = make_session()
+    Worker.objects.all().delete()
+    told = {
+        "total": 3,
+        "sessions": {session.pk.hex: 2},
+        "callers": [
+            ["django-mcp", "api-key:1:x", str(user.pk), R4.name, "desktop", "1", 2],
+            ["django-mcp", "", "", R4.name, SCRIPT, "", 1],
+        ],
+        "threads": [32, 32, 5],
+    }
+    for lease_s in (60, 60, -1):
+        worker = make_worker(lease_s)
+        Worker.objects.filter(pk=worker.pk).update(in_flight=told)
+    found = admin.get(url("live_data")).json()
+
+    assert found["sessions"][0]["running"] == 4
+    callers = {each["user"]: (each["running"], each["calls"]) for each in found["callers"]}
+    assert callers == {"boss": (4, 0), "-": (2, 0)}
+    assert sorted(str(each["running"]) for each in found["workers"]) == ["", "3", "3"]
+    threads = sorted(str(each["threads"]) for each in found["workers"])
+    assert threads == ["", "32/32, 5 waiting", "32/32, 5 waiting"]
+
+
+def test_the_feed_sends_what_there_is(admin: Client, worker: Worker):
+    make_session()
+
+    async def first_event() -> tuple[Any, bytes]:
+        client = AsyncClient()
+        client.cookies = admin.cookies
+        response: Any = await client.get(url("live_feed"))
+        stream = aiter(response.streaming_content)
+        event = await anext(stream)
+        await stream.aclose()
+        return response, event
+
+    response, event = async_to_sync(first_event)()
+    assert response["Content-Type"] == "text/event-stream"
+    assert len(decode(event.removeprefix(b"data: "))["sessions"]) == 1
+
+
+@pytest.mark.parametrize(("rate", "is_said"), [(False, True), (0.1, False)])
+def test_it_is_said_why_there_are_no_callers(admin: Client, rate: float, is_said: bool):
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 0, "PUBLIC": True, "RECORD_CALLS": rate}):
+        assert (b"RECORD_CALLS" in admin.get(url("live")).content) is is_said
+        viewer = client_of("viewer", "view_session")
+        assert b"RECORD_CALLS" not in viewer.get(url("live")).content
+
+
+# -- what is done
+
+
+def test_a_session_is_ended_and_that_is_noted(admin: Client):
+    session = make_session()
+
+    assert act(admin, "end", session).json() == {"done": "The session is ended."}
+    assert not Session.objects.exists()
+    assert LogEntry.objects.get().object_id == str(session.pk)
+    assert act(admin, "end", session).json() == {"done": "It is gone already."}
+    assert LogEntry.objects.count() == 1
+
+
+def test_a_stream_is_closed_and_that_is_noted(admin: Client, worker: Worker):
+    stream = make_stream(worker)
+
+    assert act(admin, "close", stream).status_code == 200
+    assert not Stream.objects.exists()
+    [noted] = LogEntry.objects.all()
+    assert noted.change_message.startswith("The stream is closed.")
+    assert act(admin, "close", stream).json() == {"done": "It is gone already."}
+
+
+def test_the_stream_of_a_call_is_not_closed_under_it(admin: Client, worker: Worker):
+    """Else whoever resumes the call would be told that it was lost."""
+    stream = make_stream(worker, session=make_session(), kind="call")
+
+    assert act(admin, "close", stream).status_code == 400
+    assert Stream.objects.exists()
+
+
+def test_an_api_key_is_revoked_with_its_session(admin: Client):
+    user = get_user_model().objects.get()
+    key, _text = APIKey.objects.issue(user=user, name="k")
+    session = make_session(principal_key=make_key("api-key", user.pk, f"mcp_{key.prefix}"))
+
+    assert act(admin, "revoke", session).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert not Session.objects.exists()
+
+
+def test_what_a_client_without_a_session_came_with_is_revoked(admin: Client, worker: Worker):
+    user = get_user_model().objects.get()
+    key, _text = APIKey.objects.issue(user=user, name="k")
+    opened = make_key("api-key", user.pk, f"mcp_{key.prefix}")
+    stream = make_stream(worker, kind="listen", principal_key=opened, user=user)
+
+    assert act(admin, "cut", stream).status_code == 200
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert not Stream.objects.exists()
+    noted = LogEntry.objects.get(content_type__model="stream").change_message
+    assert noted.startswith("The credentials are revoked")
+    other = make_stream(worker, kind="listen")
+    assert act(admin, "cut", other).status_code == 400
+    closer = client_of("closer", "view_stream", "end_stream")
+    assert act(closer, "cut", other).status_code == 403
+    assert Stream.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["revoke", "cut"])
+def test_it_is_said_of_what_was_revoked_already_and_it_ends(
+    admin: Client, worker: Worker, name: str
+):
+    user = get_user_model().objects.get()
+    key, _text = APIKey.objects.issue(user=user, name="k")
+    APIKey.objects.update(revoked_at=timezone.now())
+    opened = {"principal_key": make_key("api-key", user.pk, f"mcp_{key.prefix}"), "user": user}
+    row = make_session(**opened) if name == "revoke" else make_stream(worker, **opened)
+
+    assert act(admin, name, row).json()["done"].startswith("The credentials were revoked already")
+    assert not type(row).objects.exists()
+
+
+@pytest.mark.parametrize(
+    "key", ["", "session:1", "jwt:1:x", "api-key:1", "api-key:1:mcp_x", "%:::"]
+)
+def test_what_cannot_be_revoked_is_left_alone(admin: Client, key: str):
+    session = make_session(principal_key=key)
+
+    assert act(admin, "revoke", session).status_code == 400
+    assert Session.objects.exists()
+
+
+def test_acting_takes_the_permission_a_post_and_the_token(worker: Worker):
+    session, stream = make_session(), make_stream(worker)
+    viewer = client_of("viewer", "view_session", "view_stream", "change_apikey")
+    for name, row in (("end", session), ("revoke", session), ("close", stream), ("ping", stream)):
+        assert act(viewer, name, row).status_code == 403
+    ender = client_of("ender", "view_session", "view_stream", "end_session")
+    assert act(ender, "revoke", session).status_code == 403
+    assert ender.get(url("live_act")).status_code == 405
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(get_user_model().objects.get(username="ender"))
+    assert act(careful, "end", session).status_code == 403
+    assert Session.objects.exists()
+    assert Stream.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "pk"),
+    [("end", "x"), ("explode", "0" * 32), ("", ""), ("end", "0" * 31 + "\x00")],
+)
+def test_what_is_no_action_is_refused(admin: Client, name: str, pk: str):
+    assert act(admin, name, pk).status_code == 400
+
+
+def test_an_empty_message_is_not_sent(admin: Client, worker: Worker):
+    stream = make_stream(worker, session=make_session())
+    assert act(admin, "log", stream).status_code == 400
+    assert act(admin, "log", stream, text="Back at six").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["ping", "log"])
+def test_a_stream_without_a_session_can_only_be_closed(admin: Client, worker: Worker, name: str):
+    assert act(admin, name, make_stream(worker), text="x").status_code == 400
+
+
+def test_a_client_that_is_not_there_does_not_answer(admin: Client, worker: Worker):
+    stream = make_stream(worker, session=make_session())
+
+    assert act(admin, "ping", stream).json() == {"done": "The client does not answer."}
+
+
+# -- connecting
+
+
+@override_settings(ROOT_URLCONF="tests.urls")
+def test_the_connect_page_has_ready_configuration():
+    page = client_of("clerk").get(url("connect"))
+
+    [first, *_rest] = page.context["endpoints"]
+    assert first.url == "http://testserver/mcp"
+    assert {client for client, _text, _where in first.clients} >= {"claude-code", "cursor"}
+    assert "http://testserver/mcp" in page.content.decode()

@@ -1,0 +1,73 @@
+"""The list of tasks: what it shows of them, and who may cancel one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.urls import reverse
+from django.utils import timezone
+
+from django_mcp.models import Task
+from django_mcp.servers import default_server
+from tests.support.wire import R4
+from tests.unit.admin.test_pages import client_of
+
+LIST = "admin:django_mcp_task_changelist"
+
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def make_task(**values: Any) -> Task:
+    now = timezone.now()
+    return Task.objects.create(
+        id=f"task-{Task.objects.count()}",
+        server=default_server.public_name,
+        revision=R4.name,
+        call={"arguments": {"secret": "s3cret"}},
+        rounds={},
+        created_at=now,
+        updated_at=now,
+        expires_at=now + timedelta(hours=1),
+        ttl_ms=3_600_000,
+        poll_ms=1000,
+        **{"tool": "export", "status": Task.Status.WORKING, **values},
+    )
+
+
+def test_tasks_are_shown_without_what_they_were_asked():
+    make_task(tool="<script>", status_message="half\u202e way")
+    admin = client_of("boss", is_superuser=True)
+    page = admin.get(reverse(LIST)).content.decode()
+    detail = admin.get(reverse("admin:django_mcp_task_change", args=["task-0"])).content.decode()
+
+    assert "&lt;script&gt;" in page
+    assert "half\\u202e way" in detail
+    assert "s3cret" not in page + detail
+
+
+def cancel(client: Any, *tasks: Task) -> Any:
+    data = {"action": "cancel", "_selected_action": [task.pk for task in tasks]}
+    return client.post(reverse(LIST), data, follow=True)
+
+
+def test_a_task_is_cancelled_once():
+    running, over = make_task(), make_task(status=Task.Status.COMPLETED)
+    told = cancel(client_of("boss", is_superuser=True), running, over).content.decode()
+    running.refresh_from_db()
+    over.refresh_from_db()
+
+    assert "1 task was cancelled." in told
+    assert (running.status, over.status) == ("cancelled", "completed")
+    assert [entry.object_repr for entry in LogEntry.objects.all()] == ["export"]
+
+
+def test_cancelling_wants_the_permission_to():
+    task = make_task()
+    cancel(client_of("clerk", "view_task"), task)
+    task.refresh_from_db()
+
+    assert task.status == "working"

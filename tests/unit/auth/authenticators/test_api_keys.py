@@ -1,0 +1,218 @@
+"""API keys: made, presented, restricted, ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth import get_user_model
+from django.test import override_settings
+from django.utils import timezone
+
+from django_mcp import MCPServer
+from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator, Rejection
+from django_mcp.auth.recheck import recheck
+from django_mcp.models.keys import APIKey
+from tests.support.auth.asking import admit, bearer, challenges_of, queries, refuse
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+@pytest.fixture
+def user() -> Any:
+    return get_user_model().objects.create_user("ada")
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("keyed", authenticators=[APIKeyAuthenticator(cache_s=0)])
+
+
+def issue(user: Any, **fields: Any) -> tuple[APIKey, str]:
+    return APIKey.objects.issue(user=user, name="tests", **fields)
+
+
+def test_a_key_is_long_random_and_stored_as_a_digest(user: Any):
+    """R90"""
+    key, text = issue(user)
+
+    secret = text.split("_", 2)[2]
+    stored = {str(value) for value in APIKey.objects.values().get(pk=key.pk).values()}
+    assert text.startswith(f"mcp_{key.prefix}_")
+    assert len(secret) == 43
+    assert not any(secret in value for value in stored)
+    assert issue(user)[1] != text
+
+
+@pytest.mark.parametrize("header", ["authorization", "x-api-key"])
+def test_a_key_is_its_users(server: MCPServer, user: Any, header: str):
+    expires_at = timezone.now() + timedelta(days=1)
+    key, text = issue(user, scopes=["a", "b"], tools=["look"], expires_at=expires_at)
+
+    principal = admit(server, {header: f"Bearer {text}" if header == "authorization" else text})
+
+    assert principal.user == user
+    assert principal.auth.scopes == {"a", "b"}
+    assert principal.auth.allowed_tools == {"look"}
+    assert principal.auth.client_id == f"mcp_{key.prefix}"
+    assert principal.auth.authenticator == "api-key"
+    assert principal.auth.expires_at == pytest.approx(expires_at.timestamp())
+
+
+def test_a_key_without_restriction_may_use_every_tool(server: MCPServer, user: Any):
+    assert admit(server, bearer(issue(user)[1])).auth.allowed_tools is None
+    assert admit(server, bearer(issue(user, tools=[])[1])).auth.allowed_tools == frozenset()
+
+
+def test_it_costs_one_query(server: MCPServer, user: Any):
+    key, text = issue(user)
+    APIKey.objects.filter(pk=key.pk).update(last_used_at=timezone.now())
+
+    with queries(1):
+        assert admit(server, bearer(text)).user.username == "ada"
+
+
+def test_a_remembered_key_costs_none(user: Any):
+    server = MCPServer("remembering", authenticators=[APIKeyAuthenticator])
+    text = issue(user)[1]
+    admit(server, bearer(text))
+
+    with queries(0):
+        first, second = admit(server, bearer(text)), admit(server, bearer(text))
+
+    assert first.user == second.user
+    assert first.user is not second.user
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "mcp_",
+        "mcp_x",
+        "mcp_000000000000",
+        "mcp_000000000000_",
+        "mcp_" + "0" * 12 + "_" + "x" * 42,
+        "mcp_" + "0" * 12 + "_" + "x" * 44,
+        "mcp_" + "G" * 12 + "_" + "x" * 43,
+        "mcp_" + "0" * 5000,
+    ],
+)
+def test_what_has_not_the_form_of_a_key_is_refused_without_a_query(server: MCPServer, token: str):
+    with queries(0):
+        assert refuse(server, bearer(token)).status == 401
+        assert refuse(server, {"x-api-key": token}).status == 401
+
+
+def test_all_bad_keys_are_refused_alike(server: MCPServer, user: Any):
+    """A guess learns nothing of what is there."""
+    now = timezone.now()
+    other = get_user_model().objects.create_user("gone", is_active=False)
+    right = issue(user)[1]
+    revoked, revoked_text = issue(user)
+    APIKey.objects.filter(pk=revoked.pk).update(revoked_at=now)
+    replies = [
+        refuse(server, bearer(token))
+        for token in (
+            issue(user, expires_at=now - timedelta(seconds=1))[1],
+            issue(other)[1],
+            revoked_text,
+            right[:-1] + ("A" if right[-1] != "A" else "B"),
+            "mcp_" + "0" * 12 + "_" + "x" * 43,
+        )
+    ]
+
+    assert {(reply.status, reply.body) for reply in replies} == {(401, replies[0].body)}
+    assert {tuple(challenges_of(reply)) for reply in replies} == {tuple(challenges_of(replies[0]))}
+
+
+@pytest.mark.parametrize("token", ["opaque", "a.b.c"])
+def test_other_tokens_are_left_to_other_authenticators(token: str):
+    server = MCPServer("public too", public=True, authenticators=[APIKeyAuthenticator])
+
+    # Nobody knows it then.
+    assert b"No such credentials" in (refuse(server, bearer(token)).body or b"")
+
+
+def test_the_header_for_keys_takes_nothing_else():
+    server = MCPServer("public as well", public=True, authenticators=[APIKeyAuthenticator])
+
+    assert refuse(server, {"x-api-key": "opaque"}).status == 401
+
+
+def test_keys_reach_their_authenticator_past_those_of_other_tokens(user: Any):
+    class Opaque(BearerAuthenticator):
+        async def verify(self, token: str, exchange: Any) -> Rejection:
+            return Rejection(reason="Unknown")
+
+    server = MCPServer("both", authenticators=[Opaque(), APIKeyAuthenticator()])
+
+    assert admit(server, bearer(issue(user)[1])).user == user
+    assert refuse(server, bearer("opaque")).status == 401
+
+
+def test_a_key_stands_in_one_header_only(server: MCPServer, user: Any):
+    one, other = issue(user)[1], issue(user)[1]
+
+    assert refuse(server, {"x-api-key": one, **bearer(other)}).status == 400
+    assert refuse(server, {"x-api-key": one, **bearer("opaque")}).status == 400
+    # A gateway in front may have keys of its own.
+    assert admit(server, {"x-api-key": "gateway", **bearer(one)}).user == user
+
+
+# -- its use is recorded
+
+
+def test_use_is_recorded_once_a_minute(server: MCPServer, user: Any):
+    key, text = issue(user)
+    admit(server, bearer(text))
+    first = APIKey.objects.get(pk=key.pk).last_used_at
+    assert first is not None
+
+    with queries(1):
+        admit(server, bearer(text))
+    APIKey.objects.filter(pk=key.pk).update(last_used_at=first - timedelta(minutes=2))
+    admit(server, bearer(text))
+
+    last = APIKey.objects.get(pk=key.pk).last_used_at
+    assert last is not None
+    assert last >= first
+
+
+# -- whether it still holds
+
+
+def test_rechecking_finds_what_ended_in_one_query(server: MCPServer, user: Any):
+    """R05"""
+    users = [get_user_model().objects.create_user(name) for name in ("b", "c", "d", "e")]
+    keys = [issue(each) for each in users]
+    principals = [admit(server, bearer(text)) for _, text in keys]
+    staying = admit(server, bearer(issue(user)[1]))
+
+    APIKey.objects.filter(pk=keys[0][0].pk).update(revoked_at=timezone.now())
+    APIKey.objects.filter(pk=keys[1][0].pk).update(expires_at=timezone.now())
+    APIKey.objects.filter(pk=keys[2][0].pk).delete()
+    get_user_model().objects.filter(pk=users[3].pk).update(is_active=False)
+
+    with queries(1):
+        ended = async_to_sync(recheck)([*principals, staying])
+    assert ended == set(principals)
+
+
+def test_rechecking_ignores_nobody():
+    from django_mcp.server.exchange.exchange import ANONYMOUS
+
+    assert async_to_sync(recheck)([ANONYMOUS]) == set()
+
+
+@override_settings(DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"]})
+def test_settings_name_it_by_its_path(user: Any):
+    from django_mcp import default_server
+
+    assert refuse(default_server).status == 401

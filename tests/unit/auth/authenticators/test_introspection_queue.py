@@ -1,0 +1,163 @@
+"""The queue of questions to an issuer: whose turn it is, and who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_mcp.auth.authenticators import introspection_queue as questions
+from django_mcp.auth.authenticators.introspection_queue import QuestionQueue, QueueFull
+from django_mcp.auth.authenticators.recent_keys import RecentKeys
+from tests.support.auth.asking import LIMIT_S
+
+
+class Issuer:
+    """Answers each question with its token, once it may."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.go = threading.Event()
+        self.came = threading.Semaphore(0)
+
+    def about(self, token: str) -> Callable[[], str]:
+        def ask() -> str:
+            self.asked.append(token)
+            self.came.release()
+            self.go.wait(LIMIT_S)
+            return token
+
+        return ask
+
+    async def wait_for(self, number: int) -> None:
+        for _ in range(number):
+            assert await asyncio.to_thread(self.came.acquire, timeout=LIMIT_S)
+
+
+class Asking:
+    """A queue in front of an issuer that holds back its answers."""
+
+    def __init__(self, max_wait_s: float = LIMIT_S) -> None:
+        self.issuer = Issuer()
+        self.queue = QuestionQueue(max_wait_s)
+
+    def ask(self, token: str, address: str | None = "a") -> asyncio.Task[Any]:
+        return asyncio.create_task(self.queue.ask(token, self.issuer.about(token), address))
+
+    async def end(self, *tasks: asyncio.Task[Any]) -> list[Any]:
+        self.issuer.go.set()
+        async with asyncio.timeout(LIMIT_S):
+            return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+
+async def test_an_address_has_only_some_of_the_threads():
+    asking = Asking()
+    tasks = [asking.ask(f"a{number}") for number in range(10)]
+    await asking.issuer.wait_for(questions.THREADS_PER_ADDRESS)
+    other = asking.ask("b", "b")
+    await asking.issuer.wait_for(1)
+
+    assert asking.issuer.asked == ["a0", "a1", "a2", "b"]
+    assert len(await asking.end(*tasks, other)) == 11
+    assert len(asking.issuer.asked) == 11
+
+
+async def test_unknown_tokens_leave_threads_to_known_ones():
+    asking = Asking()
+    tasks = [asking.ask(f"t{number}", f"{number}") for number in range(20)]
+    await asking.issuer.wait_for(questions.THREADS_FOR_UNKNOWN)
+    tasks += [asking.ask(f"known{number}", None) for number in range(2)]
+    await asking.issuer.wait_for(2)
+
+    assert asking.issuer.asked[-2:] == ["known0", "known1"]
+    assert len(asking.issuer.asked) == questions.THREADS
+    await asking.end(*tasks)
+
+
+async def test_the_address_with_the_fewest_questions_is_next():
+    asking = Asking()
+    tasks = [asking.ask(f"a{number}", "a") for number in range(9)]
+    await asking.issuer.wait_for(3)
+    tasks += [asking.ask(f"b{number}", "b") for number in range(9)]
+    await asking.issuer.wait_for(3)
+    tasks.append(asking.ask("c", "c"))
+    await asking.queue.ask("known", lambda: None, None)
+    assert "c" not in asking.issuer.asked
+    await asking.end(*tasks)
+
+    assert asking.issuer.asked[6] == "c"
+
+
+async def test_the_queue_is_bounded_for_each_address_and_in_all():
+    asking = Asking()
+    most = questions.MAX_WAITING_PER_ADDRESS + questions.THREADS_PER_ADDRESS
+    tasks = [asking.ask(f"a{number}", "a") for number in range(most)]
+    await asking.issuer.wait_for(questions.THREADS_PER_ADDRESS)
+    with pytest.raises(QueueFull):
+        await asking.ask("one too many", "a")
+    waiting = questions.MAX_WAITING_PER_ADDRESS
+    free = questions.THREADS_FOR_UNKNOWN - questions.THREADS_PER_ADDRESS
+    many = range(questions.MAX_WAITING - waiting + free)
+    tasks += [asking.ask(f"b{number}", f"b{number}") for number in many]
+    await asking.issuer.wait_for(free)
+    with pytest.raises(QueueFull):
+        await asking.ask("one too many", "c")
+
+    known = asking.ask("known", None)
+    assert set(await asking.end(*tasks, known)) >= {"known", "a0", "b0"}
+    assert await asking.ask("one more", "a") == "one more"
+
+
+async def test_a_question_that_nobody_waits_for_is_not_asked():
+    asking = Asking()
+    tasks = [asking.ask(f"a{number}") for number in range(3)]
+    await asking.issuer.wait_for(3)
+    gone = asking.ask("gone")
+    left, stays = asking.ask("shared"), asking.ask("shared")
+    await asyncio.sleep(0)
+    gone.cancel()
+    left.cancel()
+    await asyncio.sleep(0)
+
+    assert (await asking.end(*tasks, stays))[-1] == "shared"
+    assert sorted(asking.issuer.asked) == ["a0", "a1", "a2", "shared"]
+
+
+async def test_a_question_that_waited_for_too_long_is_not_asked():
+    asking = Asking(max_wait_s=0)
+    tasks = [asking.ask(f"a{number}") for number in range(5)]
+
+    answers = await asking.end(*tasks)
+
+    assert all(isinstance(each, QueueFull) for each in answers)
+    assert asking.issuer.asked == []
+
+
+async def test_a_question_that_fails_fails_for_all_who_wait_and_frees_its_thread():
+    queue = QuestionQueue(LIMIT_S)
+
+    def fail() -> None:
+        raise OSError("away")
+
+    for _ in range(3):
+        tasks = [asyncio.create_task(queue.ask("t", fail, "a")) for _ in range(20)]
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, OSError) for each in answers)
+    assert await queue.ask("t", lambda: 1, "a") == 1
+
+
+def test_recent_keys_are_bounded_by_number_and_age():
+    recent = RecentKeys(max_age_s=LIMIT_S, max_keys=3)
+    for key in "abcad":
+        recent.add(key)
+
+    assert [key for key in "abcd" if key in recent] == ["a", "c", "d"]
+    recent.discard("a")
+    recent.discard("x")
+    assert "a" not in recent
+    brief = RecentKeys(max_age_s=0, max_keys=3)
+    brief.add("a")
+    assert "a" not in brief

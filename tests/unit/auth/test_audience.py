@@ -1,0 +1,147 @@
+"""Who hears of a changed resource, and may ask to: whoever could read it, for whichever reason not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_mcp import MCPServer
+from django_mcp.auth import AuthInfo, Principal
+from tests.support.server.streams import Open, StreamClient
+from tests.support.wire import R4, R5
+
+GUARDED = ["checked://1", "waiting://1", "scoped://1"]
+revisions = pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
+
+
+def person(name: str, *scopes: str) -> Principal:
+    info = AuthInfo(subject=name, authenticator="oauth", scopes=frozenset(scopes))
+    return Principal(key=f"token:{name}", user=User(username=name), auth=info)
+
+
+@pytest.fixture
+def owners() -> set[str]:
+    return {"ann"}
+
+
+@pytest.fixture
+def server(owners: set[str]) -> MCPServer:
+    server = MCPServer("heard", public=True)
+
+    def check(user: Any) -> bool:
+        return user.get_username() in owners
+
+    async def acheck(user: Any) -> bool:
+        return check(user)
+
+    @server.resource("waiting://{n}", check=acheck)
+    async def waiting(n: int) -> str:
+        return str(n)
+
+    server.resource("checked://{n}", name="checked", check=check)(lambda n: n)
+    server.resource("scoped://{n}", name="scoped", scopes=["write"])(lambda n: n)
+    server.resource("free://{n}", name="free")(lambda n: n)
+    return server
+
+
+@asynccontextmanager
+async def hearing(
+    server: MCPServer, who: Principal, revision: Any, *uris: str
+) -> AsyncIterator[Open]:
+    """Have somebody hear of resources, if they may ask to."""
+    client = StreamClient(server, revision, principal=who)
+    if revision is R5:
+        stream = client.begin(
+            "subscriptions/listen", {"notifications": {"resourceSubscriptions": [*uris]}}
+        )
+        acknowledged = (await stream.sink.message())["params"]["notifications"]
+        assert acknowledged == {"resourceSubscriptions": [*uris]}
+        yield stream
+        stream.leave()
+        return
+    await client.open()
+    for uri in uris:
+        await client.send("resources/subscribe", {"uri": uri})
+    async with client.standing() as stream:
+        yield stream
+
+
+@revisions
+@pytest.mark.parametrize("uri", GUARDED)
+async def test_only_who_could_read_a_resource_hears_of_it(
+    server: MCPServer, uri: str, revision: Any
+) -> None:
+    """R04, AUT-17"""
+    async with AsyncExitStack() as stack:
+        ann, bob = [
+            await stack.enter_async_context(hearing(server, who, revision, uri, "free://1"))
+            for who in (person("ann", "write"), person("bob", "read"))
+        ]
+        server.notify_resource_updated(uri)
+        assert (await ann.sink.message())["params"]["uri"] == uri
+        # What asks nothing of anybody takes no more than a look.
+        assert server.notify_resource_updated("free://1") == 2
+
+        assert (await bob.sink.message())["params"]["uri"] == "free://1"
+
+
+@revisions
+async def test_it_is_judged_when_there_is_something_to_tell(
+    server: MCPServer, owners: set[str], revision: Any
+) -> None:
+    uris = ("checked://1", "free://1")
+    owners.add("bob")
+    async with AsyncExitStack() as stack:
+        ann, bob = [
+            await stack.enter_async_context(hearing(server, person(who), revision, *uris))
+            for who in ("ann", "bob")
+        ]
+        owners.remove("ann")
+        server.notify_resource_updated("checked://1")
+        assert (await bob.sink.message())["params"]["uri"] == "checked://1"
+        server.notify_resource_updated("free://1")
+
+        assert (await ann.sink.message())["params"]["uri"] == "free://1"
+
+
+async def test_many_changes_at_once_are_judged_together(server: MCPServer) -> None:
+    asked: list[int] = []
+    may_answer, is_asked = threading.Event(), threading.Event()
+
+    def check(user: Any, n: int) -> bool:
+        asked.append(n)
+        is_asked.set()
+        return may_answer.wait(10)
+
+    server.resource("slow://{n}", name="slow", check=check)(lambda n: n)
+    async with hearing(server, person("ann"), R5, "slow://1", "free://1") as stream:
+        for _ in range(50):
+            server.notify_resource_updated("slow://1")
+            server.notify_resource_updated("free://1")
+            assert (await stream.sink.message())["params"]["uri"] == "free://1"
+        may_answer.set()
+        for _ in range(2 if is_asked.is_set() else 1):
+            assert (await stream.sink.message())["params"]["uri"] == "slow://1"
+
+    assert len(asked) <= 2
+
+
+@pytest.mark.parametrize("uri", [*GUARDED, "waiting://x", "free://1", "unknown://1"])
+async def test_what_cannot_be_read_cannot_be_subscribed_to(server: MCPServer, uri: str) -> None:
+    client = StreamClient(server, R4, principal=person("bob", "read"))
+    await client.open()
+
+    read, subscribed = [
+        await client.send(f"resources/{verb}", {"uri": uri}) for verb in ("read", "subscribe")
+    ]
+
+    if "result" in read[1]:
+        assert subscribed[1]["result"] == {}
+    else:
+        assert subscribed == (read[0], {**read[1], "id": subscribed[1]["id"]})
+    assert ("result" in subscribed[1]) == (uri == "free://1")

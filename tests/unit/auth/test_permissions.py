@@ -1,0 +1,357 @@
+"""Permissions of Django decide what there is; changes count; nobody gets what was another's."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
+from django.db import transaction
+from django.test import TestCase
+
+from django_mcp import MCPServer
+from django_mcp.auth import AuthInfo, Principal
+from django_mcp.auth.access import MAX_AGE_S, DjangoAccess, permissions_changed
+from django_mcp.auth.principal import make_key
+from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from tests.support.wire import R5, WireClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def server(clock: Clock) -> MCPServer:
+    server = MCPServer("permitted", public=True)
+    server.access = DjangoAccess(clock)
+
+    @server.tool(permission="shop.view_order")
+    def view() -> str:
+        return "viewed"
+
+    @server.tool(permission=["shop.view_order", "shop.change_order"])
+    def change() -> str:
+        return "changed"
+
+    @server.tool(permission=lambda user: user.is_staff)
+    def staff() -> str:
+        return "staffed"
+
+    @server.tool
+    def free() -> str:
+        return "free"
+
+    return server
+
+
+def grant(user: User, *codenames: str) -> None:
+    for codename in codenames:
+        user.user_permissions.add(Permission.objects.get(codename=codename))
+
+
+def make_user(name: str, *codenames: str, **more: Any) -> User:
+    user = User.objects.create_user(name, **more)
+    grant(user, *codenames)
+    return user
+
+
+@sync_to_async
+def make(name: str, *codenames: str, **more: Any) -> User:
+    return make_user(name, *codenames, **more)
+
+
+def principal(user: User, **auth: Any) -> Principal:
+    info = AuthInfo(subject=str(user.pk), authenticator="api-key", **auth) if auth else None
+    return Principal(key=make_key("test", user.pk), user=user, auth=info)
+
+
+async def tools_of(server: MCPServer, who: Any) -> set[str]:
+    listed = await WireClient(server, R5, principal=who).result("tools/list")
+    names = {tool["name"] for tool in listed["tools"]}
+    for name in ("view", "change", "staff", "free"):
+        _, body = await WireClient(server, R5, principal=who).send("tools/call", {"name": name})
+        assert ("result" in body) == (name in names), name
+    return names
+
+
+async def test_everybody_has_what_they_have_permission_for(server: MCPServer) -> None:
+    """AUT-17: what is listed is what can be called."""
+    nothing, some, all_of_it = await make("n"), await make("s", "view_order"), None
+    all_of_it = await make("a", "view_order", "change_order", is_staff=True)
+    root = await make("root", is_superuser=True)
+    asleep = await make("z", "view_order", is_active=False, is_superuser=True, is_staff=True)
+
+    for wrap in (principal, lambda user: user):
+        assert await tools_of(server, wrap(nothing)) == {"free"}
+        assert await tools_of(server, wrap(some)) == {"view", "free"}
+        assert await tools_of(server, wrap(all_of_it)) == {"view", "change", "staff", "free"}
+        assert await tools_of(server, wrap(root)) == {"view", "change", "free"}
+        assert await tools_of(server, wrap(asleep)) == {"free"}
+    for nobody in (ANONYMOUS, AnonymousUser()):
+        assert await tools_of(server, nobody) == {"free"}
+
+
+async def test_a_change_counts_at_once_where_it_is_made(server: MCPServer) -> None:
+    user = await make("ann")
+    staff = await sync_to_async(Group.objects.create)(name="clerks")
+    await sync_to_async(staff.permissions.add)(await Permission.objects.aget(codename="view_order"))
+    who = principal(user)
+    assert "view" not in await tools_of(server, who)
+
+    await sync_to_async(user.groups.add)(staff)
+    assert "view" in await tools_of(server, who)
+    await sync_to_async(staff.permissions.clear)()
+    assert "view" not in await tools_of(server, who)
+    await sync_to_async(grant)(user, "view_order")
+    assert "view" in await tools_of(server, who)
+    await sync_to_async(staff.user_set.remove)(user)
+    user.is_active = False
+    await user.asave()
+    assert "view" not in await tools_of(server, who)
+
+
+async def test_a_change_made_elsewhere_counts_within_two_seconds(
+    server: MCPServer, clock: Clock
+) -> None:
+    """R05: also for a principal as old as its stream."""
+    who = principal(await make("ann", "view_order", is_superuser=True))
+    assert "change" in await tools_of(server, who)
+
+    # As in another process: no signal tells of it.
+    await User.objects.aupdate(is_superuser=False)
+    assert "change" in await tools_of(server, who)
+    clock.now += MAX_AGE_S + 0.01
+
+    assert await tools_of(server, who) == {"view", "free"}
+    await User.objects.all().adelete()
+    clock.now += MAX_AGE_S + 0.01
+    assert await tools_of(server, who) == {"free"}
+
+
+async def test_a_process_can_be_told(server: MCPServer) -> None:
+    ann, bob = await make("ann", is_staff=True), await make("bob", is_staff=True)
+    for user in (ann, bob):
+        assert "staff" in await tools_of(server, principal(user))
+    await User.objects.aupdate(is_staff=False)
+
+    permissions_changed({ann.pk})
+    assert "staff" not in await tools_of(server, principal(ann))
+    assert "staff" in await tools_of(server, principal(bob))
+    permissions_changed(None)
+    assert "staff" not in await tools_of(server, principal(bob))
+
+
+async def test_what_is_kept_is_asked_for_once(server: MCPServer, clock: Clock) -> None:
+    asked: list[str] = []
+
+    def judge(user: Any) -> bool:
+        asked.append(user.get_username())
+        return True
+
+    server.register_tool(lambda: "", name="judged", permission=judge)
+    who = principal(await make("ann"))
+    for _ in range(3):
+        await WireClient(server, R5, principal=who).result("tools/list")
+
+    assert asked == ["ann"]
+    clock.now += MAX_AGE_S + 0.01
+    await WireClient(server, R5, principal=who).result("tools/list")
+    assert asked == ["ann", "ann"]
+
+
+async def test_what_many_need_at_once_is_asked_for_once(server: MCPServer, clock: Clock) -> None:
+    asked: list[str] = []
+    may_answer, is_asked = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def judge(user: Any) -> bool:
+        asked.append(user.get_username())
+        loop.call_soon_threadsafe(is_asked.set)
+        assert may_answer.wait(10)
+        return True
+
+    server.register_tool(lambda: "", name="judged", permission=judge)
+    who = principal(await make("ann"))
+    first, *others = [
+        asyncio.ensure_future(WireClient(server, R5, principal=who).result("tools/list"))
+        for _ in range(5)
+    ]
+    await is_asked.wait()
+    # The others wait for what the first began, whatever becomes of it.
+    first.cancel()
+    await asyncio.wait([first])
+    may_answer.set()
+
+    for listed in await asyncio.gather(*others):
+        assert "judged" in {tool["name"] for tool in listed["tools"]}
+    assert asked == ["ann"]
+
+
+async def test_many_at_once_get_each_their_own(server: MCPServer) -> None:
+    """R06, R07"""
+    users = [
+        await make(f"u{n}", *(["view_order"] if n % 2 else []), is_staff=n % 3 == 0)
+        for n in range(12)
+    ]
+    expected = [
+        {"free", *(["view"] if n % 2 else []), *(["staff"] if n % 3 == 0 else [])}
+        for n in range(12)
+    ]
+
+    found = await asyncio.gather(
+        *(tools_of(server, principal(user)) for user in users for _ in range(4))
+    )
+
+    assert found == [each for each in expected for _ in range(4)]
+
+
+async def test_a_broken_permission_grants_nothing_and_is_logged(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def later(user: Any) -> bool:
+        return True
+
+    def broken(user: Any) -> bool:
+        raise LookupError("gone")
+
+    with pytest.raises(RegistrationError, match="does not wait"):
+        server.register_tool(lambda: "", name="waiting", permission=later)
+    server.register_tool(lambda: "", name="broken", permission=broken)
+    server.register_tool(lambda: "", name="exiting", permission=lambda each: sys.exit(str(each)))
+    server.register_tool(lambda: "", name="late", permission=lambda each: later(user=each))
+
+    found = await tools_of(server, principal(await make("ann")))
+
+    assert not found & {"broken", "exiting", "late"}
+    assert "it waits" in caplog.text
+    assert "LookupError: gone" in caplog.text
+
+
+async def test_a_key_for_some_tools_hides_the_others(server: MCPServer) -> None:
+    user = await make("ann", "view_order", is_staff=True)
+    some = principal(user, allowed_tools=frozenset({"view", "change"}))
+    none = principal(user, allowed_tools=frozenset())
+
+    assert await tools_of(server, some) == {"view"}
+    assert await tools_of(server, none) == set()
+    assert await tools_of(server, principal(user)) == {"view", "staff", "free"}
+
+
+async def test_a_key_narrows_a_server_without_permissions_too() -> None:
+    server = MCPServer("plain", public=True, list_cache={"tools/list": _SHARED})
+    server.register_tool(lambda: "", name="one")
+    server.register_tool(lambda: "", name="two")
+    user = User(username="ann")
+    user.pk = 5
+
+    listed = [
+        await WireClient(server, R5, principal=who).result("tools/list")
+        for who in (principal(user, allowed_tools=frozenset({"one"})), ANONYMOUS)
+    ]
+
+    assert [[tool["name"] for tool in each["tools"]] for each in listed] == [
+        ["one"],
+        ["one", "two"],
+    ]
+    assert [each["cacheScope"] for each in listed] == ["private", "public"]
+
+
+_SHARED = CacheHint(ttl_ms=1000, scope="public")
+
+
+async def test_the_servers_default_is_for_those_that_say_nothing() -> None:
+    server = MCPServer("d", public=True, permission="shop.view_order", scopes=["orders"])
+    server.register_tool(lambda: "", name="view")
+    server.register_tool(lambda: "", name="change", permission="shop.change_order", scopes=())
+    server.register_tool(lambda: "", name="free", permission=(), scopes=())
+    server.register_tool(lambda: "", name="staff", permission=lambda user: user.is_staff)
+    changer = await make("c", "change_order", is_staff=True)
+
+    assert await tools_of(server, principal(changer)) == {"change", "free", "staff"}
+    token = principal(changer, scopes=frozenset({"other"}))
+    status, error = await WireClient(server, R5, principal=token).error(
+        "tools/call", {"name": "staff"}
+    )
+    assert (status, error["data"]) == (403, {"scopes": ["orders"]})
+
+
+async def test_tenants_do_not_share_what_was_found_out(server: MCPServer) -> None:
+    answers = iter([True, False, True])
+    server.register_tool(lambda: "", name="tenant", permission=lambda user: next(answers))
+    user = await make("ann")
+
+    found = []
+    for _ in range(3):
+        exchange = Exchange(principal=principal(user))
+        exchange.is_of_tenant = True
+        offer = await server.refresh_offer(exchange)
+        found.append(offer.includes(server.registry.tools["tenant"]))
+
+    assert found == [True, False, True]
+
+
+async def test_what_was_never_looked_into_shows_nothing(server: MCPServer) -> None:
+    assert not Exchange().offer.includes(server.registry.tools["free"])
+
+
+class InTransaction(TestCase):
+    """What a test case rolls back is not remembered after it."""
+
+    def test_nothing_read_in_a_transaction_is_kept(self) -> None:
+        server = MCPServer("rolled back", public=True)
+        server.register_tool(lambda: "", name="view", permission="shop.view_order")
+        user = User.objects.create_user("ann")
+
+        with transaction.atomic():
+            grant(user, "view_order")
+            assert [tool["name"] for tool in server.list_tools(user=user)] == ["view"]
+            transaction.set_rollback(True)
+
+        assert server.list_tools(user=user) == []
+
+
+@pytest.mark.parametrize("page_size", [1000, 3])
+async def test_pages_are_those_of_what_there_is(page_size: int) -> None:
+    """PAG-03: a cursor of somebody who sees more leads nobody to it."""
+    server = MCPServer("paged", public=True, page_size=page_size)
+    for n in range(10):
+        server.register_tool(
+            lambda: "", name=f"t{n}", permission="shop.view_order" if n % 2 else None
+        )
+    ann, bob = principal(await make("ann", "view_order")), principal(await make("bob"))
+    cursors: list[str] = []
+
+    async def walk(who: Principal) -> list[str]:
+        names: list[str] = []
+        params: dict[str, str] = {}
+        while True:
+            page = await WireClient(server, R5, principal=who).result("tools/list", params)
+            names += [tool["name"] for tool in page["tools"]]
+            if "nextCursor" not in page:
+                return names
+            params = {"cursor": page["nextCursor"]}
+            cursors.append(page["nextCursor"])
+
+    assert await walk(ann) == [f"t{n}" for n in range(10)]
+    for cursor in cursors.copy():
+        _, body = await WireClient(server, R5, principal=bob).send("tools/list", {"cursor": cursor})
+        shown = {tool["name"] for tool in body.get("result", {}).get("tools", ())}
+        assert shown <= {"t0", "t2", "t4", "t6", "t8"}
+    assert await walk(bob) == ["t0", "t2", "t4", "t6", "t8"]

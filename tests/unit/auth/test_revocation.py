@@ -1,0 +1,437 @@
+"""What is open when somebody loses what they had: it ends, their lists change, others notice nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group, Permission, User
+from django.db import transaction
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
+
+from django_mcp import Context, MCPServer
+from django_mcp.auth import APIKeyAuthenticator, Principal
+from django_mcp.auth.authenticator import Authenticator
+from django_mcp.auth.grants import GrantWatch
+from django_mcp.auth.principal import make_key
+from django_mcp.inprocess import MCPError
+from django_mcp.models import APIKey
+from django_mcp.protocol.meta import SUBSCRIPTION_ID
+from django_mcp.push import keys
+from django_mcp.push.process_hub import process_hub
+from django_mcp.push.upkeep import look_after
+from django_mcp.server.memory.state import LocalBus
+from django_mcp.test import AsyncMCPClient
+from tests.support.auth.asking import admit, bearer, refuse
+from tests.support.wire import R4, R5, WireClient
+
+pytestmark = pytest.mark.django_db(transaction=True)
+REVISIONS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+LISTED = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[None]:
+    # One thread, since one database in memory locks its tables against another.
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "memory", "SYNC_THREADS": 0}):
+        yield
+
+
+class Started:
+    """Tells that a handler runs, and how it ended."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.ended: list[str] = []
+
+
+def make_server(started: Started | None = None) -> MCPServer:
+    server = MCPServer("revoking", authenticators=[APIKeyAuthenticator()])
+
+    @server.tool(permission="shop.view_order")
+    def hidden() -> str:
+        return "seen"
+
+    @server.tool
+    async def wait(ctx: Context) -> str:
+        assert started is not None
+        started.began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            started.ended.append(f"cancelled {ctx.is_cancelled}")
+            raise
+        return ""
+
+    server.resource("x://1", name="x")(lambda: "x")
+    return server
+
+
+@sync_to_async
+def issue(name: str) -> tuple[User, APIKey, str]:
+    user, _ = User.objects.get_or_create(username=name)
+    key, text = APIKey.objects.issue(user=user, name="test")
+    return user, key, text
+
+
+def client_of(server: MCPServer, text: str, revision: str) -> AsyncMCPClient:
+    headers = {"Authorization": f"Bearer {text}"}
+    return AsyncMCPClient(server, revision=revision, headers=headers)
+
+
+async def revoke_key(user: User, key: APIKey) -> None:
+    await sync_to_async(APIKey.objects.filter(pk=key.pk).update)(revoked_at=key.created_at)
+
+
+async def expire_key(user: User, key: APIKey) -> None:
+    await sync_to_async(APIKey.objects.filter(pk=key.pk).update)(expires_at=key.created_at)
+
+
+async def deactivate(user: User, key: APIKey) -> None:
+    await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
+
+
+async def delete(user: User, key: APIKey) -> None:
+    await sync_to_async(user.delete)()
+
+
+ENDS = pytest.mark.parametrize("end", [revoke_key, expire_key, deactivate, delete])
+
+
+@REVISIONS
+@ENDS
+async def test_streams_and_calls_end_with_the_credentials(revision: str, end: Any) -> None:
+    started = Started()
+    server = make_server(started)
+    user, key, text = await issue("ann")
+    _, _, others = await issue("bob")
+    theirs, other = client_of(server, text, revision), client_of(server, others, revision)
+
+    async with other.listen() as stays, theirs.listen() as goes:
+        call = asyncio.create_task(theirs.call("wait"))
+        await started.began.wait()
+        await end(user, key)
+        await look_after(process_hub())
+
+        with pytest.raises(Exception, match="ancel"):
+            await asyncio.wait_for(call, 5)
+        assert started.ended == ["cancelled True"]
+        ended = await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+        if revision == "2026-07-28":
+            # A listener's stream ends as all do that the server ends.
+            result = ended.messages[-1]["result"]
+            assert result["resultType"] == "complete"
+            assert SUBSCRIPTION_ID in result["_meta"]
+        await server.anotify_tools_list_changed()
+        assert (await stays.next())["method"] == "notifications/tools/list_changed"
+
+
+def revoke_in_the_list(key: APIKey) -> None:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root"))
+    chosen = {"action": "revoke", "_selected_action": [key.pk]}
+    browser.post(reverse("admin:django_mcp_apikey_changelist"), chosen)
+
+
+def revoke_and_save(key: APIKey) -> None:
+    key.revoked_at = timezone.now()
+    key.save()
+
+
+TELLING = pytest.mark.parametrize("end", [revoke_in_the_list, revoke_and_save, APIKey.delete])
+
+
+@TELLING
+def test_a_key_that_was_used_a_moment_ago_is_refused_at_once(end: Any) -> None:
+    server = make_server()
+    key, text = APIKey.objects.issue(user=User.objects.create(username="ann"), name="k")
+    admit(server, bearer(text))
+    end(key)
+
+    assert refuse(server, bearer(text)).status == 401
+
+
+@TELLING
+async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> None:
+    told = asyncio.Queue[Any]()
+    server, hub = make_server(), process_hub()
+    user, key, text = await issue("ann")
+    async with client_of(server, text, R5.name).listen():
+        monkeypatch.setattr(hub, "bus", Heard(told))
+        await sync_to_async(end)(key)
+        message = await asyncio.wait_for(told.get(), 5)
+
+    _, _, other = await issue("bob")
+    prefix = other.split("_")[1]
+    # As it arrives elsewhere, where nothing else tells of it.
+    async with client_of(server, other, R5.name).listen() as goes:
+        await revoke_key(user, await APIKey.objects.aget(prefix=prefix))
+        hub.receive({**message, "names": [f"mcp_{prefix}"]})
+        assert (await sync_to_async(refuse)(server, bearer(other))).status == 401
+        await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
+    # What was told has tables read, which must not go on while they are emptied.
+    while keys._tasks:
+        await asyncio.wait(keys._tasks, timeout=5)
+
+
+class Heard(LocalBus):
+    """A bus to other processes, which keeps what is said on it."""
+
+    is_shared = True
+
+    def __init__(self, told: asyncio.Queue[Any]) -> None:
+        self._told = told
+
+    async def send(self, *messages: Any) -> None:
+        for message in messages:
+            if message["kind"] == "keys":
+                await self._told.put(message)
+
+
+async def test_one_of_a_users_credentials_ends_alone() -> None:
+    class Tokens(Authenticator):
+        kind = "tokens"
+
+        async def find_ended(self, principals: Any) -> set[Principal]:
+            return {each for each in principals if each.handle == "old"}
+
+    source = Tokens()
+
+    class Stream:
+        def __init__(self, handle: str) -> None:
+            key = make_key("tokens", 1, "client")
+            self.principal = Principal(key=key, source=source, handle=handle)
+
+    from django_mcp.auth.recheck import recheck
+
+    streams = [Stream("old"), Stream("new")]
+
+    assert await recheck(each.principal for each in streams) == {streams[0].principal}
+
+
+@sync_to_async
+def grant(user: User) -> None:
+    with transaction.atomic():
+        for codename in ("view_order", "change_order", "add_order"):
+            user.user_permissions.add(Permission.objects.get(codename=codename))
+
+
+@sync_to_async
+def grant_to_group(user: User) -> None:
+    group = Group.objects.create(name="clerks")
+    user.groups.add(group)
+    group.permissions.add(Permission.objects.get(codename="view_order"))
+
+
+@sync_to_async
+def grant_in_vain(user: User) -> None:
+    with transaction.atomic():
+        user.user_permissions.add(Permission.objects.get(codename="view_order"))
+        transaction.set_rollback(True)
+
+
+@REVISIONS
+async def test_a_granted_permission_is_told_to_whom_it_concerns(revision: str) -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    theirs, other = client_of(server, anns, revision), client_of(server, bobs, revision)
+
+    async with theirs.listen() as listening, other.listen() as unconcerned:
+        assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
+        await grant(ann)
+        assert {(await listening.next())["method"] for _ in range(2)} <= LISTED
+        assert "hidden" in {tool["name"] for tool in await theirs.list_tools()}
+        await server.anotify("notifications/none")
+        await server.anotify_tools_list_changed()
+        await listening.next()
+        await unconcerned.next()
+
+    # Three permissions of one transaction are one change, and none of the other's.
+    assert len(unconcerned.heard) == 1
+    assert len(listening.heard) == 3
+
+
+@REVISIONS
+async def test_a_groups_permissions_concern_everybody(revision: str) -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    theirs = client_of(server, anns, revision)
+
+    async with theirs.listen() as listening:
+        await grant_to_group(ann)
+        assert (await listening.next())["method"] in LISTED
+        assert "hidden" in {tool["name"] for tool in await theirs.list_tools()}
+
+
+async def test_what_is_rolled_back_is_not_told() -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    theirs = client_of(server, anns, "2026-07-28")
+
+    async with theirs.listen() as listening:
+        await grant_in_vain(ann)
+        assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
+        await server.anotify_resources_list_changed()
+        assert (await listening.next())["method"] == "notifications/resources/list_changed"
+
+
+# -- what no signal tells of
+
+
+def change(user: User, **fields: Any) -> Any:
+    """Change a user as another program would."""
+    return User.objects.filter(pk=user.pk).aupdate(**fields)
+
+
+async def test_a_stream_ends_for_what_it_lost_and_for_nothing_else() -> None:
+    server = make_server()
+    server.resource("stock://{sku}", name="stock")(lambda sku: sku)
+    server.resource("secret://{sku}", name="secret", permission="shop.view_order")(lambda sku: sku)
+    ann, _, anns = await issue("ann")
+    theirs = client_of(server, anns, "2026-07-28")
+
+    async with theirs.listen("stock://a", "secret://a", "nope://a") as listening:
+        for _ in range(2):
+            await look_after(process_hub())
+            # What she never had is not lost, or it could be told from what there is not.
+            assert await server.anotify_resource_updated("stock://a") == 1
+            assert (await listening.next())["params"]["uri"] == "stock://a"
+        await change(ann, is_superuser=True)
+        await look_after(process_hub())
+        assert (await listening.next())["method"] in LISTED
+        await change(ann, is_superuser=False)
+        await look_after(process_hub())
+        await asyncio.wait_for(listening._task, 5)  # type: ignore[arg-type]
+
+
+@sync_to_async
+def close_shop(user: User) -> None:
+    Group.objects.filter(name="open").update(name="closed")
+
+
+async def dismiss(user: User) -> None:
+    await change(user, is_staff=False)
+
+
+@pytest.mark.parametrize(
+    ("permission", "end"),
+    [
+        (lambda user: user.is_staff, dismiss),
+        (lambda user: Group.objects.filter(name="open").exists(), close_shop),
+    ],
+    ids=["over the user", "over something else"],
+)
+async def test_a_call_ends_with_a_permission_that_is_a_function(permission: Any, end: Any) -> None:
+    started = Started()
+    server = make_server(started)
+    wait = server.registry.tools["wait"].handler.origin
+    server.register_tool(wait, name="wait_staff", permission=permission)
+    await Group.objects.acreate(name="open")
+    ann, _, anns = await issue("ann")
+    await change(ann, is_staff=True)
+
+    call = asyncio.create_task(client_of(server, anns, "2026-07-28").call("wait_staff"))
+    await started.began.wait()
+    for _ in range(2):
+        await look_after(process_hub())
+        assert not started.ended
+    await end(ann)
+    await look_after(process_hub())
+
+    with pytest.raises(Exception, match="ancel"):
+        await asyncio.wait_for(call, 5)
+    assert started.ended == ["cancelled True"]
+
+
+@REVISIONS
+async def test_lists_are_told_to_have_changed_though_nobody_told_of_it(revision: str) -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    theirs, other = client_of(server, anns, revision), client_of(server, bobs, revision)
+
+    async with theirs.listen(lists=["tools"]) as listening, other.listen() as unconcerned:
+        for is_superuser in (True, False):
+            await change(ann, is_superuser=is_superuser)
+            await look_after(process_hub())
+            assert (await listening.next())["method"] == "notifications/tools/list_changed"
+        await server.anotify_tools_list_changed()
+        await unconcerned.next()
+
+    assert len(unconcerned.heard) == 1
+
+
+async def test_a_group_that_goes_concerns_its_members() -> None:
+    server = make_server()
+    ann, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    await grant_to_group(ann)
+    theirs, other = (client_of(server, text, "2026-07-28") for text in (anns, bobs))
+
+    async with theirs.listen() as listening, other.listen() as unconcerned:
+        await Group.objects.all().adelete()
+        assert (await listening.next())["method"] in LISTED
+        await server.anotify_tools_list_changed()
+        await unconcerned.next()
+
+    assert len(unconcerned.heard) == 1
+
+
+async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
+    user, _, _ = await issue("ann")
+    ann, watch = Principal(key="ann", user=user), GrantWatch()
+    await grant(user)
+
+    found = await watch.find_changed({ann: ()})
+    assert list(found) == [ann]
+    # Whoever wanted to judge may have failed.
+    assert await watch.find_changed({ann: ()}) == found
+
+    watch.settle(ann, found[ann])
+    assert await watch.find_changed({ann: ()}) == {}
+    await sync_to_async(user.user_permissions.clear)()
+    assert list(await watch.find_changed({ann: ()})) == [ann]
+
+
+# -- so many at once, each
+
+
+@REVISIONS
+async def test_streams_are_counted_by_principal(revision: str) -> None:
+    server = MCPServer(
+        "capped", authenticators=[APIKeyAuthenticator()], max_streams_per_principal=1
+    )
+    server.tool(name="t")(lambda: "")
+    _, _, anns = await issue("ann")
+    _, _, bobs = await issue("bob")
+    first, second = client_of(server, anns, revision), client_of(server, anns, revision)
+
+    async with first.listen():
+        with pytest.raises(MCPError) as refused:
+            async with second.listen():
+                pass
+        assert refused.value.status == 429
+        async with client_of(server, bobs, revision).listen():
+            pass
+    async with second.listen():
+        pass
+
+
+async def test_sessions_are_counted_by_principal() -> None:
+    server = MCPServer("capped", public=True, max_sessions_per_principal=1)
+    server.tool(name="t")(lambda: "")
+    ann, bob = (Principal(key=f"named:{name}", user=User(username=name)) for name in "ab")
+    first, second, other = (WireClient(server, R4, principal=each) for each in (ann, ann, bob))
+    for client in (first, other, second):
+        await client.open()
+
+    # A principal's newest takes the place of their own oldest, and of nobody else's.
+    assert (await first.send("tools/list"))[0] == 404
+    assert (await second.send("tools/list"))[0] == 200
+    assert (await other.send("tools/list"))[0] == 200

@@ -1,0 +1,76 @@
+"""What the record of calls keeps of a URI at which nothing is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.calls import flush_calls
+from django_mcp.models import CallRecord
+from django_mcp.servers import MCPServer
+from tests.support.wire import R4, WireClient
+from tests.unit.calls.test_calls import RECORDING, recorded, run
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("named")
+
+    @server.resource("note://{pk}")
+    def note(pk: str) -> str:
+        return pk
+
+    @server.resource("hidden://{pk}", permission="shop.view_order")
+    def hidden(pk: str) -> str:
+        return pk
+
+    @server.resource("plain://a-secret")
+    def plain() -> str:
+        return ""
+
+    return server
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("hidden://a-secret", "hidden"),
+        ("note://a-secret", "note"),
+        ("plain://a-secret", "plain"),
+        ("other://ann:a-secret@host/a-secret", "other:"),
+        ("a secret: or two", ""),
+        ("x" * 50 + "://a-secret", ""),
+    ],
+)
+@override_settings(DJANGO_MCP=RECORDING)
+def test_of_a_uri_at_which_nothing_is_found_no_more_than_the_scheme_is_kept(
+    server: MCPServer, uri: str, name: str
+):
+    keys = {("templates", "note://{pk}"), ("resources", "plain://a-secret")}
+    server.registry.set_disabled(frozenset(keys))
+    run(WireClient(server, R4).error("resources/read", {"uri": uri}))
+
+    found = recorded()
+    assert (found.name, found.outcome, found.arguments) == (name, "refused", "")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("completion/complete", {"ref": {"type": "ref/resource", "uri": "note://a-secret"}}),
+        ("resources/subscribe", {"uri": "note://a-secret"}),
+    ],
+)
+@override_settings(DJANGO_MCP=RECORDING)
+def test_what_is_completed_or_subscribed_to_is_not_recorded(
+    server: MCPServer, method: str, params: dict[str, Any]
+):
+    more = {"argument": {"name": "pk", "value": "a-secret"}} if "ref" in params else {}
+    run(WireClient(server, R4).send(method, {**params, **more}))
+
+    flush_calls()
+    assert not CallRecord.objects.exists()

@@ -1,0 +1,403 @@
+"""What `manage.py check` says of a site's set-up."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage, run_checks
+from django.test import modify_settings, override_settings
+from django.urls import include, path
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+
+from django_mcp.auth import Authenticator, DRFAuthenticator, SessionAuthenticator
+from django_mcp.servers import MCPServer, default_server
+from django_mcp.transports.http.view import make_view
+
+SECURITY = "django.middleware.security.SecurityMiddleware"
+COMMON = "django.middleware.common.CommonMiddleware"
+COOKIES = "django.contrib.sessions.backends.signed_cookies"
+OURS = ("django_mcp.E", "django_mcp.W", "django_mcp.I")
+
+
+urlpatterns: list[Any] = []
+"""No servers: who gets into them has tests of its own below."""
+
+
+@pytest.fixture(autouse=True)
+def no_servers_of_other_tests() -> Iterator[None]:
+    # A test that had a request answered set aside what there was then.
+    gc.unfreeze()
+    gc.collect()
+    with override_settings(ROOT_URLCONF=__name__):
+        yield
+
+
+def found(*, deploy: bool = False) -> list[CheckMessage]:
+    messages = run_checks(include_deployment_checks=deploy)
+    # Those of OAuth, django_mcp.O..., have tests of their own.
+    return [each for each in messages if (each.id or "").startswith(OURS)]
+
+
+def ids(*, deploy: bool = False) -> list[str | None]:
+    return [each.id for each in found(deploy=deploy)]
+
+
+@override_settings(ROOT_URLCONF="tests.urls", DEBUG=True)
+def test_the_test_site_is_sound():
+    assert ids() == []
+
+
+def test_every_check_stands_in_the_reference():
+    import django_mcp.checks.site
+
+    page = Path(__file__).parents[3] / "docs" / "reference" / "checks.md"
+    source = Path(django_mcp.checks.site.__file__).read_text()
+    known = {part.split('"')[0] for part in source.split('id="')[1:]} | {"django_mcp.E001"}
+    known = {each for each in known if each.startswith("django_mcp.")} | {"django_mcp.E002"}
+
+    assert len(known) > 10
+    assert [each for each in sorted(known) if f"`{each}`" not in page.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "id", "hint"),
+    [
+        ({"DJANGO_MCP": {"PAGE_SIZE": -1}}, "E001", "0 or more"),
+        ({"DJANGO_MCP": {"NAME": "", "MODE": 1, "MIDDLEWARE": 3}}, "E001", "must be"),
+        ({"DJANGO_MCP": []}, "E001", "DJANGO_MCP = {...}"),
+        ({"DJANGO_MCP": {"PAGE_SIZES": 1}}, "E002", "PAGE_SIZE"),
+        ({"DJANGO_MCP": {"MIDDLEWARE": ["shop.nothing.Here"]}}, "E003", "dotted path"),
+        (
+            {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"], "CORS_ALLOW_CREDENTIALS": True}},
+            "E005",
+            "List the origins",
+        ),
+        (
+            {"DJANGO_MCP": {"SESSION_DATA": "session_engine"}, "SESSION_ENGINE": COOKIES},
+            "E008",
+            "on the server",
+        ),
+        ({"DJANGO_MCP": {"TASK_RUNNER": "nope.X"}}, "E009", "takes no arguments"),
+        ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
+        (
+            {"MIDDLEWARE": ["tests.unit.checks.test_site.LoginRequiredEverywhere"]},
+            "W003",
+            "django_mcp_application",
+        ),
+        ({"MIDDLEWARE": [SECURITY], "SECURE_SSL_REDIRECT": True}, "W004", "https"),
+        ({"MIDDLEWARE": [COMMON], "PREPEND_WWW": True}, "W004", "www."),
+    ],
+)
+def test_what_is_wrong_is_told_with_a_way_out(settings: dict[str, Any], id: str, hint: str):
+    with override_settings(**settings):
+        messages = found()
+
+    assert messages
+    assert {each.id for each in messages} == {f"django_mcp.{id}"}
+    assert hint in (messages[0].hint or "")
+
+
+class LoginRequiredEverywhere:
+    """Stands for a third party's."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DEBUG": True, "ALLOWED_HOSTS": ["*"]},
+        {"MIDDLEWARE": ["django.contrib.auth.middleware.LoginRequiredMiddleware"]},
+        {"MIDDLEWARE": [COMMON], "SECURE_SSL_REDIRECT": True},
+        {
+            "MIDDLEWARE": [SECURITY],
+            "SECURE_SSL_REDIRECT": True,
+            "SECURE_REDIRECT_EXEMPT": [r"^mcp/?$"],
+        },
+        {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"]}},
+        {"DJANGO_MCP": {"CORS_ALLOW_CREDENTIALS": True}},
+    ],
+)
+def test_nothing_is_said_of_what_is_right(settings: dict[str, Any]):
+    with override_settings(**settings):
+        assert ids() == []
+
+
+def test_two_servers_of_one_name_are_told():
+    servers = [MCPServer("twin"), MCPServer("twin")]
+
+    (message,) = found()
+
+    assert message.id == "django_mcp.E004"
+    assert f"{len(servers)} MCP servers are called 'twin'" in message.msg
+
+
+def test_a_server_called_as_the_default_one_is_told():
+    server = MCPServer("the shop")
+
+    with override_settings(DJANGO_MCP={"NAME": server.public_name}):
+        assert ids() == ["django_mcp.E004"]
+
+
+def test_a_module_called_mcp_at_the_root_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mcp.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mcp", raising=False)
+
+    (message,) = found()
+
+    assert message.id == "django_mcp.W001"
+    assert str(tmp_path / "mcp.py") in message.msg
+
+
+@pytest.mark.parametrize("decorate", [csrf_protect, never_cache])
+def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
+    urls = ModuleType("urls")
+    server = MCPServer("decorated")
+    urls.urlpatterns = [path("in/mcp", decorate(make_view(server)))]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=urls):
+        (message,) = found()
+
+    assert message.id == "django_mcp.W005"
+    assert "/in/mcp" in message.msg
+
+
+# -- who gets in
+
+
+def messages_of(server: MCPServer, *, deploy: bool = False, **settings: Any) -> list[CheckMessage]:
+    urls = ModuleType("urls")
+    urls.urlpatterns = [path("", include(server.urls[0]))]  # type: ignore[attr-defined]
+    with override_settings(ROOT_URLCONF=urls, **settings):
+        return found(deploy=deploy)
+
+
+def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
+    """R89"""
+    (message,) = messages_of(MCPServer("forgotten"))
+
+    assert message.id == "django_mcp.W007"
+    assert "MCPServer('forgotten')" in (message.hint or "")
+    assert "public=True" in (message.hint or "")
+
+
+def test_the_default_server_is_opened_by_settings():
+    (message,) = messages_of(default_server, DJANGO_MCP={})
+
+    assert message.id == "django_mcp.W007"
+    assert "DJANGO_MCP['PUBLIC']" in (message.hint or "")
+
+
+@pytest.mark.parametrize(
+    "entry", ["no.such.Authenticator", "django_mcp.auth.Rejection", "django_mcp.auth.gate.logger"]
+)
+def test_an_authenticator_that_is_none_is_told(entry: str):
+    (message,) = messages_of(MCPServer("mistaken", authenticators=[entry]))
+
+    assert message.id == "django_mcp.E006"
+    assert entry.rsplit(".", 1)[0] in message.msg
+
+
+@pytest.mark.parametrize(
+    "authenticator",
+    [DRFAuthenticator("no.such.Class"), DRFAuthenticator(dict), SessionAuthenticator()],
+    ids=["no class", "another class", "no sessions"],
+)
+@modify_settings(INSTALLED_APPS={"remove": "django.contrib.sessions"})
+def test_an_authenticator_that_lacks_something_is_told(authenticator: Authenticator):
+    messages = messages_of(MCPServer("lacking", authenticators=[authenticator]))
+
+    assert [each.id for each in messages] == ["django_mcp.E007"]
+
+
+def test_a_public_server_whose_tools_write_is_told_where_strangers_come():
+    server = MCPServer("open", public=True)
+    server.tool(drop_everything)
+    server.tool(read_only=True)(look)
+    server.tool(permission="shop.delete_product")(drop_something)
+
+    (message,) = messages_of(server)
+
+    assert message.id == "django_mcp.W006"
+    assert "drop_everything" in message.msg
+    assert "look" not in message.msg
+    assert "drop_something" not in message.msg
+    assert messages_of(server, DEBUG=True) == []
+
+
+def test_a_server_with_authenticators_is_sound():
+    server = MCPServer("keyed", authenticators=[Authenticator()])
+    server.tool(drop_everything)
+
+    assert messages_of(server) == []
+
+
+def drop_everything() -> str:
+    return "gone"
+
+
+def drop_something() -> str:
+    return "gone"
+
+
+def look() -> str:
+    return "nothing"
+
+
+# -- with --deploy
+
+
+def deploy_messages(**settings: Any) -> dict[str | None, str]:
+    with override_settings(**settings):
+        return {each.id: each.msg for each in found(deploy=True)}
+
+
+def test_middleware_that_asgi_skips_is_named():
+    messages = deploy_messages(MIDDLEWARE=[SECURITY, COMMON])
+
+    assert f"{SECURITY}, {COMMON}" in messages["django_mcp.I001"]
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[])
+    assert "django_mcp.I001" not in deploy_messages(MIDDLEWARE=[COMMON], ASGI_APPLICATION=None)
+
+
+POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
+
+
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+def test_connections_that_threads_keep_are_counted():
+    """R51"""
+    messages = deploy_messages(DATABASES={"default": {**POSTGRESQL, "CONN_MAX_AGE": 60}})
+
+    assert "up to 32 threads" in messages["django_mcp.I002"]
+    assert "django_mcp.I002" not in deploy_messages(DATABASES={"default": POSTGRESQL})
+
+
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+@pytest.mark.parametrize(
+    ("options", "is_told"), [({}, True), ({"transaction_mode": "IMMEDIATE"}, False)]
+)
+def test_sqlite_under_several_writers_is_told(options: dict[str, Any], is_told: bool):
+    """R58"""
+    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3", "OPTIONS": options}
+
+    assert ("django_mcp.I003" in deploy_messages(DATABASES={"default": database})) is is_told
+
+
+def test_a_permission_that_there_is_not_is_told_with_the_nearest_one():
+    server = MCPServer("w8", public=True, permission="shop.view_product")
+    server.tool(permission=["shop.viwe_order", "auth.change_user"])(drop_everything)
+    server.tool(permission="nonsense", read_only=True)(look)
+    server.tool(permission="shop.wrap_present", read_only=True)(drop_something)
+
+    messages = [each for each in messages_of(server) if each.id == "django_mcp.W008"]
+
+    texts = {each.msg.split()[0].rpartition(".")[2]: (each.msg, each.hint) for each in messages}
+    assert len(messages) == 3
+    assert "'shop.viwe_order'" in texts["drop_everything"][0]
+    assert "'shop.view_order'" in str(texts["drop_everything"][1])
+    assert "'nonsense'" in texts["look"][0]
+    assert "app_label.codename" in str(texts["look"][1])
+
+
+def test_permissions_that_there_are_are_right():
+    server = MCPServer("right", public=True)
+    server.tool(permission=["shop.view_order", "auth.change_user"])(drop_everything)
+    server.tool(permission=lambda user: user.is_staff)(drop_something)
+
+    assert messages_of(server) == []
+
+
+def test_what_nobody_can_reach_is_told_before_deployment():
+    with_rules = MCPServer("i4", public=True)
+    with_rules.tool(permission="shop.view_order")(drop_everything)
+    with_rules.tool(permission=lambda user: True, read_only=True)(look)
+    with_scopes = MCPServer("i4", public=True, scopes=["s"])
+    with_scopes.tool(drop_something)
+    keyed = MCPServer("keyed", public=True, authenticators=[Authenticator()])
+    keyed.tool(permission="shop.view_order")(drop_everything)
+
+    told = [
+        [each for each in messages_of(server, deploy=True) if each.id == "django_mcp.I004"]
+        for server in (with_rules, with_scopes, keyed)
+    ]
+
+    assert [len(each) for each in told] == [1, 1, 0]
+    assert "drop_everything" in told[0][0].msg
+    assert "look" not in told[0][0].msg
+    assert "drop_something" in told[1][0].msg
+
+
+def test_a_wrong_default_permission_is_told_once():
+    with override_settings(DJANGO_MCP={"PERMISSION": 5, "THROTTLE": {"planet": "1/m"}}):
+        assert ids() == ["django_mcp.E001", "django_mcp.E001"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("password", True),
+        ("apiKey", True),
+        ("customer_email", True),
+        ("access-token", True),
+        ("token", True),
+        ("region", False),
+        ("page_token", False),
+        ("tokens", False),
+    ],
+)
+def test_a_private_argument_in_a_header_is_told_of(name: str, is_told: bool):
+    """HDR-13"""
+    server = MCPServer("headers", public=True)
+    field = {"type": "string", "x-mcp-header": "Field"}
+    schema = {
+        "type": "object",
+        "properties": {"of": {"type": "object", "properties": {name: field}}},
+    }
+    server.register_tool(drop_everything_of, input_schema=schema, read_only=True)
+
+    assert ("django_mcp.W010" in [each.id for each in messages_of(server)]) is is_told
+
+
+def drop_everything_of(of: dict[str, Any]) -> str:
+    return ""
+
+
+def test_wildcards_among_scopes_are_told_of():
+    """SEC-06"""
+    server = MCPServer("wild", public=True, scopes=["shop:*"])
+    server.tool(read_only=True)(look)
+    server.tool(scopes=["shop:read"], read_only=True)(drop_something)
+    settings = {"SCOPE_IMPLIES": {"*": ["shop:read"]}, "OAUTH_BASE_SCOPES": ["shop:read"]}
+
+    with override_settings(DJANGO_MCP=settings):
+        told = [each.msg for each in messages_of(server) if each.id == "django_mcp.W011"]
+
+    assert len(told) == 2
+    assert "SCOPE_IMPLIES" in told[0]
+    assert "look" in told[1]
+    assert "'shop:*'" in told[1]
+
+
+def test_resources_of_the_web_are_told_of_before_deployment():
+    """RSC-11"""
+    server = MCPServer("web", public=True)
+    server.resource("https://shop.example/terms")(look)
+    server.resource("HTTP://shop.example/{page}")(drop_everything_at)
+    server.resource("terms://all")(drop_something)
+
+    found = [each for each in messages_of(server, deploy=True) if each.id == "django_mcp.I006"]
+
+    assert [each.msg.split(" is served at ")[1].split(",")[0] for each in found] == [
+        "'https://shop.example/terms'",
+        "'HTTP://shop.example/{page}'",
+    ]
+
+
+def drop_everything_at(page: str) -> str:
+    return page

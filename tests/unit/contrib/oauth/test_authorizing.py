@@ -1,0 +1,730 @@
+"""The authorization server against clients and strangers that bend its rules, without a socket."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_application_model,
+    get_grant_model,
+    get_refresh_token_model,
+)
+
+from tests.support.oauth.browser import hidden_fields, post_form
+
+pytestmark = pytest.mark.django_db
+
+REDIRECT = "https://client.example/callback"
+RESOURCE = "http://testserver/mcp"
+VERIFIER = "v" * 64
+CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest())[:-1].decode()
+
+
+@pytest.fixture(autouse=True)
+def protected(settings: Any) -> None:
+    settings.DJANGO_MCP = {
+        "AUTHENTICATORS": ["django_mcp.contrib.oauth.OAuthAuthenticator"],
+    }
+
+
+@pytest.fixture
+def application() -> Any:
+    return get_application_model().objects.create(
+        name="A client",
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+        registration_source="dcr",
+    )
+
+
+@pytest.fixture
+def browser() -> Client:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(get_user_model().objects.create_user("ada"))
+    return browser
+
+
+def address(application: Any, **changes: str | None) -> str:
+    query = {
+        "response_type": "code",
+        "client_id": application.client_id,
+        "redirect_uri": REDIRECT,
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        "state": "the state",
+        "scope": "mcp",
+        "resource": RESOURCE,
+        **changes,
+    }
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"/oauth/authorize/?{urlencode(given)}"
+
+
+def allow(browser: Client, url: str, **changes: str) -> dict[str, str]:
+    form = {**hidden_fields(browser.get(url).content.decode()), "allow": "true", **changes}
+    response = browser.post(url, form)
+    assert response.status_code == 302, response.content
+    return answer_of(response)
+
+
+def answer_of(response: Any) -> dict[str, str]:
+    assert response["location"].startswith(REDIRECT)
+    return {k: v[0] for k, v in parse_qs(urlsplit(response["location"]).query).items()}
+
+
+def exchange(application: Any, given_code: str, **changes: str | None) -> Any:
+    form = {
+        "grant_type": "authorization_code",
+        "code": given_code,
+        "redirect_uri": REDIRECT,
+        "client_id": application.client_id,
+        "code_verifier": VERIFIER,
+        **changes,
+    }
+    given = {name: value for name, value in form.items() if value is not None}
+    return post_form("/oauth/token/", given)
+
+
+def refresh(application: Any, token: str) -> Any:
+    form = {"grant_type": "refresh_token", "refresh_token": token}
+    return post_form("/oauth/token/", {**form, "client_id": application.client_id})
+
+
+def tokens_for(application: Any, browser: Client) -> dict[str, Any]:
+    code = allow(browser, address(application))["code"]
+    return exchange(application, code).json()
+
+
+def test_a_code_is_changed_for_a_token_of_the_resource_and_its_answer_names_the_issuer(
+    application: Any, browser: Client
+):
+    """R87"""
+    answer = allow(browser, address(application))
+    response = exchange(application, answer["code"], resource=RESOURCE)
+
+    assert answer["iss"] == "http://testserver"
+    assert answer["state"] == "the state"
+    assert response.status_code == 200
+    assert response["cache-control"] == "no-store"
+    assert response["access-control-allow-origin"] == "*"
+    assert get_access_token_model().objects.get().resource == [RESOURCE]
+
+
+@pytest.mark.parametrize(("source", "resource"), [("dcr", [RESOURCE]), ("manual", [])])
+def test_a_client_that_names_no_resource_gets_a_token_for_the_default_server_if_it_is_an_mcp_client(
+    application: Any, browser: Client, source: str, resource: list[str]
+):
+    application.registration_source = source
+    application.save()
+
+    code = allow(browser, address(application, resource=None))["code"]
+    exchange(application, code)
+
+    assert get_access_token_model().objects.get().resource == resource
+
+
+def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: Client):
+    """R90"""
+    tokens = tokens_for(application, browser)
+
+    rows = [
+        str(row)
+        for model in (get_access_token_model(), get_refresh_token_model(), get_grant_model())
+        for row in model.objects.values_list()
+    ]
+    assert len(rows) == 2
+    assert not any(
+        tokens[kind] in row for row in rows for kind in ("access_token", "refresh_token")
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"code_challenge": None, "code_challenge_method": None}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge_method": None}, "invalid_request"),
+        ({"code_challenge_method": "S512"}, "invalid_request"),
+        ({"code_challenge": VERIFIER}, "invalid_request"),
+        ({"code_challenge": "="}, "invalid_request"),
+        ({"resource": "https://evil.example/mcp"}, "invalid_target"),
+        ({"resource": "http://testserver.evil.example/mcp"}, "invalid_target"),
+        ({"resource": "http://testserver@evil.example/mcp"}, "invalid_target"),
+        ({"resource": "mcp"}, "invalid_target"),
+        ({"scope": "mcp everything"}, "invalid_scope"),
+        ({"response_type": "token"}, "unauthorized_client"),
+    ],
+)
+def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
+    application: Any, browser: Client, changes: dict[str, str | None], error: str
+):
+    """R83, R86, AUT-05"""
+    response = browser.get(address(application, **changes))
+
+    answer = answer_of(response)
+    if error != "unauthorized_client":
+        assert answer["error"] == error
+    assert "code" not in answer
+    assert answer["iss"] == "http://testserver"
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "http://testserver",
+        "http://testserver/",
+        "http://testserver/mcp/sub",
+        "http://testserver/mcp/health",
+        "http://testserver/admin/",
+        "http://testserver/mcp?x=1",
+        "http://testserver/mc%70",
+        "",
+    ],
+)
+def test_a_resource_that_takes_no_tokens_is_no_target(
+    application: Any, browser: Client, resource: str
+):
+    """R80, AUT-05"""
+    second = f"{address(application)}&{urlencode({'resource': resource})}"
+    for url in (address(application, resource=resource), second):
+        assert answer_of(browser.get(url))["error"] == "invalid_target"
+
+
+@pytest.mark.parametrize("resource", [f"{RESOURCE}/", "HTTP://TestServer:80/mcp"])
+def test_an_endpoint_may_be_written_in_another_form(
+    application: Any, browser: Client, resource: str
+):
+    """AUT-19"""
+    assert "code" in allow(browser, address(application, resource=resource))
+
+
+def test_a_server_that_asks_for_no_tokens_is_no_target(
+    application: Any, browser: Client, settings: Any
+):
+    settings.DJANGO_MCP = {"PUBLIC": True}
+
+    assert answer_of(browser.get(address(application)))["error"] == "invalid_target"
+    assert "code" in allow(browser, address(application, resource=None))
+
+
+@pytest.mark.parametrize(
+    "redirect",
+    [
+        "https://evil.example/callback",
+        "https://client.example/callback/more",
+        "https://client.example/callback?more=1",
+        "https://client.example/callback#fragment",
+        "https://client.example:444/callback",
+        "https://user@client.example/callback",
+        "https://client.example@evil.example/callback",
+        "https://CLIENT.example.evil.example/callback",
+        "https://client.example\\@evil.example/callback",
+        "http://client.example/callback",
+        "//client.example/callback",
+        "javascript:alert(1)",
+        "",
+    ],
+)
+def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
+    application: Any, browser: Client, redirect: str
+):
+    """R82"""
+    response = browser.get(address(application, redirect_uri=redirect))
+
+    if redirect:
+        assert response.status_code == 400
+        assert "location" not in response
+    else:
+        # Without one, the registered one is meant.
+        assert response.status_code in (200, 302, 400)
+        assert "evil" not in response.get("location", "")
+
+
+@pytest.mark.parametrize("query", ["iss=https%3A%2F%2Fevil.example", "state=x", "code=x", "error"])
+def test_a_redirect_that_answers_by_itself_is_not_used(
+    application: Any, browser: Client, query: str
+):
+    """R82, R87"""
+    redirect = f"{REDIRECT}?{query}"
+    application.redirect_uris = redirect
+    application.save()
+
+    response = browser.get(address(application, redirect_uri=redirect))
+
+    assert response.status_code == 400
+    assert "location" not in response
+
+
+@pytest.mark.parametrize("query", ["miss=1", "at=%69ss%3Dx&miss", "a=1&a=2&b="])
+@pytest.mark.parametrize(
+    "changes", [{"scope": "everything"}, {"state": "iss=x&iss=y", "scope": "no"}]
+)
+def test_an_error_names_the_issuer_whatever_else_is_in_the_address(
+    application: Any, browser: Client, query: str, changes: dict[str, str]
+):
+    """R87"""
+    redirect = f"{REDIRECT}?{query}"
+    application.redirect_uris = redirect
+    application.save()
+
+    response = browser.get(address(application, redirect_uri=redirect, **changes))
+
+    found = parse_qs(urlsplit(response["location"]).query, keep_blank_values=True)
+    assert found["iss"] == ["http://testserver"]
+    assert found["error"] == ["invalid_scope"]
+    assert found["state"] == [changes.get("state", "the state")]
+    own = parse_qs(query, keep_blank_values=True)
+    assert {name: found[name] for name in own} == own
+
+
+def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
+    application: Any, browser: Client
+):
+    """R82"""
+    application.redirect_uris = "http://client.example/callback"
+    application.save()
+
+    response = browser.get(address(application, redirect_uri="http://client.example/callback"))
+
+    assert response.status_code == 400
+
+
+def test_a_loopback_redirect_may_come_to_another_port_and_nothing_else(
+    application: Any, browser: Client
+):
+    """R82"""
+    application.redirect_uris = "http://127.0.0.1/callback"
+    application.save()
+
+    def status(redirect: str) -> int:
+        return browser.get(address(application, redirect_uri=redirect)).status_code
+
+    assert status("http://127.0.0.1:33418/callback") == 200
+    assert status("http://localhost:33418/callback") == 400
+    assert status("http://127.0.0.1:33418/other") == 400
+
+
+def test_the_answer_is_nobody_elses_to_give(application: Any, browser: Client):
+    """R81"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+    form.pop("csrfmiddlewaretoken")
+
+    response = browser.post(url, {**form, "allow": "true"})
+
+    assert response.status_code == 403
+    assert not get_grant_model().objects.exists()
+
+
+def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Client):
+    """R81"""
+    tokens_for(application, browser)
+
+    response = browser.get(address(application) + "&approval_prompt=auto")
+
+    assert response.status_code == 200
+    assert response["x-frame-options"] == "DENY"
+    policy = response["content-security-policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "script-src 'self';" in policy
+    # Chromium holds it against where the answer to the form leads as well: to the client.
+    assert "form-action" not in policy
+    assert response["cache-control"] == "no-store"
+
+
+def test_a_form_with_another_redirect_gets_no_code_there(application: Any, browser: Client):
+    """R82"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    response = browser.post(
+        url, {**form, "allow": "true", "redirect_uri": "https://evil.example/callback"}
+    )
+
+    assert "code=" not in response.get("location", "")
+    assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"resource": "https://evil.example/mcp"},
+        {"resource": f"{RESOURCE} https://evil.example/mcp"},
+        {"resource": "mcp"},
+        {"code_challenge_method": "plain"},
+        {"code_challenge_method": ""},
+        {"code_challenge": VERIFIER},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": "https://evil.example/callback", "allow": ""},
+        {"code_challenge": "", "code_challenge_method": ""},
+        {"code_challenge": "A" * 43},
+        {"scope": "openid"},
+        {"state": "another"},
+        {"nonce": "another"},
+        {"claims": "{}"},
+        {"resource": ""},
+        {"resource": "http://testserver/staff/mcp"},
+        {"seal": ""},
+        {"seal": "another"},
+        {"allow": "", "state": "another"},
+    ],
+)
+def test_a_form_that_was_changed_since_it_was_checked_leads_nowhere(
+    application: Any, browser: Client, changes: dict[str, str]
+):
+    """R80, R82, R83"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    response = browser.post(url, {**form, "allow": "true", **changes})
+
+    assert response.status_code == 400
+    assert "location" not in response
+    assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize("where", ["/oauth/authorize/", None])
+def test_a_consent_form_cannot_drop_the_code_challenge_of_its_page(
+    application: Any, browser: Client, where: str | None
+):
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+    del form["code_challenge"], form["code_challenge_method"]
+
+    response = browser.post(where or url, {**form, "allow": "true"})
+
+    assert response.status_code == 400
+    assert not get_grant_model().objects.exists()
+
+
+def test_a_consent_form_of_one_user_is_not_for_another(application: Any, browser: Client):
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+    browser.force_login(get_user_model().objects.create_user("grace"))
+    form["csrfmiddlewaretoken"] = hidden_fields(browser.get(url).content.decode())[
+        "csrfmiddlewaretoken"
+    ]
+
+    response = browser.post(url, {**form, "allow": "true"})
+
+    assert response.status_code == 400
+    assert not get_grant_model().objects.exists()
+
+
+@pytest.mark.parametrize("state", [" a  b ", "line\nline", "é\u2028x", '{"a": "b"}'])
+def test_a_consent_form_takes_whatever_state_a_client_has(
+    application: Any, browser: Client, state: str
+):
+    assert "code" in allow(browser, address(application, state=state))
+
+
+def test_a_form_for_another_client_is_refused(application: Any, browser: Client):
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    response = browser.post(url, {**form, "allow": "true", "client_id": "nobody"})
+
+    assert response.status_code == 400
+    assert "location" not in response
+
+
+def test_whoever_refuses_is_told_to_the_client_with_the_issuer(application: Any, browser: Client):
+    """R87"""
+    url = address(application)
+    form = hidden_fields(browser.get(url).content.decode())
+
+    answer = answer_of(browser.post(url, form))
+
+    assert answer["error"] == "access_denied"
+    assert answer["iss"] == "http://testserver"
+    assert answer["state"] == "the state"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"code_verifier": None},
+        {"code_verifier": "w" * 64},
+        {"code_verifier": CHALLENGE},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": "https://client.example/callback/"},
+        {"client_id": "nobody"},
+        {"client_id": None},
+        {"code": "another"},
+        {"code": "nul\0"},
+        {"resource": "http://testserver/staff/mcp"},
+        {"grant_type": "password"},
+        {"grant_type": "client_credentials"},
+        {"grant_type": "urn:ietf:params:oauth:grant-type:device_code"},
+        {"grant_type": None},
+    ],
+)
+def test_a_code_is_worth_nothing_to_whoever_lacks_a_part(
+    application: Any, browser: Client, changes: dict[str, str | None]
+):
+    """R82, R83"""
+    code = allow(browser, address(application))["code"]
+
+    response = exchange(application, code, **changes)
+
+    assert response.status_code in (400, 401)
+    assert "access_token" not in response.json()
+    assert not get_access_token_model().objects.exists()
+
+
+@pytest.mark.parametrize("page", ["token", "revoke"])
+@pytest.mark.parametrize("credentials", ["Basic ADoA", "Basic Y2MlMDA6JTAw", "Basic \xe9", "Basic"])
+def test_basic_credentials_that_no_client_has_are_refused(page: str, credentials: str):
+    form = {"grant_type": "refresh_token", "refresh_token": "x", "token": "x"}
+
+    response = post_form(f"/oauth/{page}/", form, headers={"Authorization": credentials})
+
+    assert response.status_code in (400, 401)
+
+
+def test_a_parameter_does_not_pass_for_what_the_server_knows(application: Any, browser: Client):
+    code = allow(browser, address(application))["code"]
+
+    response = exchange(application, code, refresh_token_instance="x", _at_token_endpoint="x")
+
+    assert response.status_code == 200
+
+
+def test_an_authorization_that_there_cannot_be_is_not_found(browser: Client):
+    assert browser.get("/oauth/authorized/x/delete/").status_code == 404
+
+
+def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser: Client):
+    code = allow(browser, address(application))["code"]
+
+    response = exchange(application, code, resource="http://testserver/<script>alert(1)</script>")
+
+    assert response.status_code == 400
+    assert response["content-type"] == "application/json"
+    assert response["x-content-type-options"] == "nosniff"
+
+
+def test_a_code_of_one_client_is_worth_nothing_to_another(application: Any, browser: Client):
+    """R83"""
+    other = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    code = allow(browser, address(application))["code"]
+
+    assert exchange(other, code).status_code == 400
+
+
+def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any, browser: Client):
+    """R83"""
+    code = allow(browser, address(application))["code"]
+    first = exchange(application, code).json()
+
+    second = exchange(application, code)
+
+    assert second.json()["error"] == "invalid_grant"
+    assert not get_access_token_model().objects.exists()
+    assert refresh(application, first["refresh_token"]).status_code == 400
+
+
+def test_a_code_that_comes_again_to_another_process_ends_what_was_refreshed_since(
+    application: Any, browser: Client
+):
+    """R83: what one process has in its cache, another has not."""
+    code = allow(browser, address(application))["code"]
+    first = exchange(application, code).json()
+    second = refresh(application, first["refresh_token"]).json()
+    cache.clear()
+
+    exchange(application, code)
+
+    assert not get_access_token_model().objects.exists()
+    assert refresh(application, second["refresh_token"]).status_code == 400
+
+
+def test_a_code_of_one_session_ends_no_other(application: Any, browser: Client):
+    used = allow(browser, address(application))["code"]
+    exchange(application, used)
+    other = tokens_for(application, browser)
+    stranger = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+
+    exchange(stranger, used)
+    assert get_access_token_model().objects.count() == 2
+    exchange(application, used)
+    assert get_access_token_model().objects.count() == 1
+    assert refresh(application, other["refresh_token"]).status_code == 200
+
+
+def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Client):
+    """R83"""
+    first = tokens_for(application, browser)
+    second = refresh(application, first["refresh_token"]).json()
+    tokens = get_refresh_token_model().objects
+    tokens.filter(revoked__isnull=False).update(revoked=timezone.now() - timedelta(minutes=1))
+
+    stolen = refresh(application, first["refresh_token"])
+
+    assert stolen.json()["error"] == "invalid_grant"
+    assert refresh(application, second["refresh_token"]).status_code == 400
+    assert not get_access_token_model().objects.exists()
+
+
+def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser: Client):
+    """R83"""
+    first = tokens_for(application, browser)
+    second = refresh(application, first["refresh_token"]).json()
+
+    loser = refresh(application, first["refresh_token"])
+
+    assert loser.status_code == 400
+    assert refresh(application, second["refresh_token"]).status_code == 200
+
+
+def test_a_refresh_that_another_one_overtakes_ends_nothing(application: Any, browser: Client):
+    """R83"""
+    first = tokens_for(application, browser)
+    has_looked = False
+    winner: list[Any] = []
+
+    def overtake(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
+        nonlocal has_looked
+        if has_looked and not winner:
+            # The slower request has read the refresh token, and now the faster one uses it.
+            winner.append(None)
+            winner[0] = refresh(application, first["refresh_token"]).json()
+        has_looked = has_looked or ("SELECT" in sql and "refreshtoken" in sql)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(overtake):
+        loser = refresh(application, first["refresh_token"])
+
+    assert loser.json()["error"] == "invalid_grant"
+    assert refresh(application, winner[0]["refresh_token"]).status_code == 200
+
+
+@pytest.mark.parametrize("days", [31, None])
+def test_a_refresh_token_ends_with_its_time_and_with_its_access_token(
+    application: Any, browser: Client, days: int | None
+):
+    tokens = tokens_for(application, browser)
+    access_tokens = get_access_token_model().objects.all()
+    if days is None:
+        access_tokens.delete()
+    else:
+        access_tokens.update(expires=timezone.now() - timedelta(days=days))
+
+    assert refresh(application, tokens["refresh_token"]).json()["error"] == "invalid_grant"
+
+
+def test_a_refresh_token_of_one_client_is_worth_nothing_to_another(
+    application: Any, browser: Client
+):
+    other = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    tokens = tokens_for(application, browser)
+
+    assert refresh(other, tokens["refresh_token"]).json()["error"] == "invalid_grant"
+    assert refresh(application, tokens["refresh_token"]).status_code == 200
+
+
+def test_a_refreshed_token_stays_with_its_resource(application: Any, browser: Client):
+    """R80"""
+    first = tokens_for(application, browser)
+
+    refresh(application, first["refresh_token"])
+
+    assert [token.resource for token in get_access_token_model().objects.all()] == [[RESOURCE]]
+
+
+def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: Client):
+    other = get_application_model().objects.create(
+        client_type="public",
+        authorization_grant_type="authorization-code",
+        redirect_uris=REDIRECT,
+    )
+    token = tokens_for(application, browser)["access_token"]
+
+    post_form("/oauth/revoke/", {"token": token, "client_id": other.client_id})
+    assert get_access_token_model().objects.exists()
+    post_form("/oauth/revoke/", {"token": token, "client_id": application.client_id})
+    assert not get_access_token_model().objects.exists()
+
+
+def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser: Client):
+    tokens = tokens_for(application, browser)
+    page = browser.get("/oauth/authorized/")
+    where = f"/oauth/authorized/{get_access_token_model().objects.get().pk}/delete/"
+    stranger = Client()
+    stranger.force_login(get_user_model().objects.create_user("grace"))
+
+    assert "A client" in page.content.decode()
+    assert "A client" not in stranger.get("/oauth/authorized/").content.decode()
+    assert stranger.post(where).status_code == 404
+    token = hidden_fields(browser.get(where).content.decode())
+    assert browser.post(where, token).status_code == 302
+    assert not get_access_token_model().objects.exists()
+    assert refresh(application, tokens["refresh_token"]).status_code == 400
+
+
+def test_view_on_site_leads_from_the_admin_back_to_it(application: Any):
+    admin = Client()
+    admin.force_login(get_user_model().objects.create_superuser("sam"))
+    url = application.get_absolute_url()
+
+    response = admin.get(url, follow=True)
+
+    assert response.status_code == 200
+    assert response.redirect_chain == [
+        (f"/admin/oauth2_provider/application/{application.pk}/change/", 302)
+    ]
+
+
+@pytest.mark.parametrize("page", ["token/", "revoke/", "register/"])
+def test_endpoints_for_programs_answer_preflights_and_no_other_verbs(page: str):
+    client = Client(enforce_csrf_checks=True)
+
+    preflight = client.options(f"/oauth/{page}")
+    got = client.get(f"/oauth/{page}?client_secret=x")
+
+    assert preflight.status_code == 204
+    assert "POST" in preflight["access-control-allow-methods"]
+    assert got.status_code == 405
+    assert got.json()["error"] == "invalid_request"
+
+
+@pytest.mark.parametrize("page", ["token", "revoke", "register"])
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "text/plain", ""])
+def test_a_body_that_is_not_as_it_should_be_is_not_read(page: str, kind: str):
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n'
+
+    response = Client().post(f"/oauth/{page}/", body, content_type=kind)
+
+    assert response.status_code == 415
+    assert response.json()["error"] == "invalid_request"
+    assert response["access-control-allow-origin"] == "*"
+
+
+def test_a_form_is_no_registration_and_json_no_request_for_a_token():
+    assert post_form("/oauth/register/", {"redirect_uris": REDIRECT}).status_code == 415
+    response = Client().post("/oauth/token/", {}, content_type="application/json; charset=utf-8")
+    assert response.status_code == 415

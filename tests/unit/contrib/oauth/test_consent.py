@@ -1,0 +1,207 @@
+"""What people see before they allow a client anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client, override_settings
+from django.urls import include, path
+from django.utils.translation import gettext_lazy
+from oauth2_provider.models import get_application_model
+
+from django_mcp.contrib.oauth import oauth2_provider_settings
+from django_mcp.contrib.oauth.names import inert
+from django_mcp.servers import MCPServer
+from tests.unit.contrib.oauth.test_authorizing import address
+
+pytestmark = pytest.mark.django_db
+
+AUTHENTICATORS = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
+SCOPES = {"stock:read": "Look at the shelves", "stock:write": gettext_lazy("Permission denied.")}
+
+depot = MCPServer("consent-depot", title="The depot", authenticators=AUTHENTICATORS)
+
+
+@depot.tool(title="Count the shelves", scopes=["stock:read"])
+def count() -> int:
+    """Count."""
+    return 3
+
+
+@depot.tool(title="Fill the shelves", scopes=["stock:read", "stock:write"])
+def fill() -> int:
+    """Fill."""
+    return 4
+
+
+@depot.tool(title="Burn the depot", scopes=["stock:write"], permission="auth.delete_user")
+def burn() -> int:
+    """Burn."""
+    return 0
+
+
+urlpatterns = [path("", include("django_mcp.urls")), path("depot/", depot.urls)]
+
+
+@pytest.fixture(autouse=True)
+def site() -> Iterator[None]:
+    with override_settings(ROOT_URLCONF=__name__, OAUTH2_PROVIDER=oauth2_provider_settings(SCOPES)):
+        yield
+
+
+def application(**fields: Any) -> Any:
+    return get_application_model().objects.create(
+        **{
+            "name": "A client",
+            "client_type": "public",
+            "authorization_grant_type": "authorization-code",
+            "redirect_uris": "https://client.example/callback",
+            "registration_source": "dcr",
+            **fields,
+        }
+    )
+
+
+def page_for(application: Any, *, language: str = "en", **changes: str | None) -> str:
+    browser = Client()
+    browser.force_login(get_user_model().objects.create_user("ada"))
+    asked = {
+        "scope": "stock:read stock:write",
+        "resource": "http://testserver/depot/mcp",
+        **changes,
+    }
+    response = browser.get(address(application, **asked), headers={"Accept-Language": language})
+    assert response.status_code == 200, response.content
+    return response.content.decode()
+
+
+def test_it_says_who_asks_for_what_and_where_the_answer_goes():
+    page = page_for(application())
+
+    assert "A client" in page
+    assert "nobody has checked it" in page
+    assert "<strong>client.example</strong>" in page
+    assert "<strong>ada</strong>" in page
+    assert "The depot" in page
+    assert "Look at the shelves" in page
+    assert "Needed for: Count the shelves, Fill the shelves" in page
+
+
+def test_the_page_names_the_address_of_every_endpoint_that_is_included():
+    page = page_for(application(registration_source="manual"))
+
+    assert "<strong>The depot</strong>" in page
+    assert "http://testserver/depot/mcp" in page
+    assert "No MCP endpoint" not in page
+
+
+def test_the_page_says_that_no_endpoint_is_included():
+    page = page_for(application(registration_source="manual"), resource=None)
+
+    assert "No MCP endpoint of this site is included." in page
+    assert "The depot" not in page
+
+
+def test_it_speaks_the_language_of_the_person():
+    page = page_for(application(), language="de")
+
+    assert '<html lang="de">' in page
+    assert "Wohin die Antwort geht" in page
+    assert "Was er benutzen möchte" in page
+    assert "Keine Berechtigung." in page
+    assert "Erlauben</button>" in page
+
+
+def test_a_client_of_a_metadata_document_is_known_by_its_host():
+    page = page_for(
+        application(client_id="https://claude.example/client.json", registration_source="cimd")
+    )
+
+    assert "Described by itself at claude.example." in page
+    assert "nobody has checked it" not in page
+
+
+def test_a_program_on_the_persons_own_computer_is_told():
+    page = page_for(
+        application(redirect_uris="http://127.0.0.1/callback"),
+        redirect_uri="http://127.0.0.1:33418/callback",
+    )
+
+    assert "A program on the computer you are using now." in page
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>",
+        "{% csrf_token %}{{ form }}",
+        '" onmouseover="alert(1)',
+        "</bdi></h1><form action=//evil.example>",
+    ],
+)
+def test_a_name_is_text_and_nothing_else(name: str):
+    """R84"""
+    page = page_for(application(name=name))
+
+    assert name not in page or "<" not in name
+    assert "<script" not in page
+    assert page.count("<form") == 1
+    assert '" onmouseover=' not in page
+
+
+def test_what_a_person_may_not_see_is_not_named_as_needing_a_scope():
+    """B13"""
+    assert "Burn the depot" not in page_for(application())
+
+
+def test_a_broad_scope_is_shown_with_what_the_narrow_ones_are_needed_for():
+    """AUT-11"""
+    with override_settings(DJANGO_MCP={"SCOPE_IMPLIES": {"stock": ["stock:read", "stock:write"]}}):
+        page = page_for(application(), scope="stock")
+
+    assert "(stock)" in page
+    assert "Needed for: Count the shelves, Fill the shelves" in page
+
+
+def test_a_scope_that_only_a_tool_names_is_shown_by_its_name():
+    with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings({"stock:read": "Look"})):
+        page = page_for(application())
+
+    assert "(stock:write)" in page
+    assert "No description is given." in page
+
+
+def test_an_error_is_told_without_quoting_it_as_html():
+    browser = Client()
+    browser.force_login(get_user_model().objects.create_user("ada"))
+
+    response = browser.get("/oauth/authorize/?client_id=<script>&response_type=code")
+
+    assert response.status_code == 400
+    assert "<script" not in response.content.decode()
+    assert "<form" not in response.content.decode()
+
+
+def test_nobody_sees_it_without_signing_in():
+    response = Client().get(address(application()))
+
+    assert response.status_code == 302
+    assert response["location"].startswith("/admin/login/?next=/oauth/authorize/")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Claude", "Claude"),
+        ("  two\n\tlines ", "two lines"),
+        ("Bank\u202eknaB", "BankknaB"),
+        ("a\u200bb\ufeff\u2066c\0", "abc"),
+        ("A" * 200, "A" * 79 + "…"),
+        ("\u05d0\u05d1", "\u05d0\u05d1"),
+    ],
+)
+def test_a_name_is_one_line_of_what_can_be_seen(name: str, shown: str):
+    assert inert(name) == shown

@@ -1,0 +1,313 @@
+"""Clients' metadata documents: fetched from public addresses only, briefly, and believed within bounds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import override_settings
+from oauth2_provider.cimd import CIMDError, resolve_cimd_application
+from oauth2_provider.models import get_application_model
+
+from django_mcp.contrib.oauth import oauth2_provider_settings
+from django_mcp.contrib.oauth.fetcher import BoundedMetadataFetcher, is_public, read_url
+from tests.support.oauth.local_documents import (
+    CERTIFICATE,
+    HOST,
+    LocalFetcher,
+    document,
+    make_certificate,
+    publish,
+    response,
+    serving,
+)
+
+REDIRECT = "https://client.example/callback"
+TIMEOUT_S = 0.5
+
+
+@pytest.fixture(autouse=True)
+def local(monkeypatch: pytest.MonkeyPatch, certificate: Path) -> Iterator[None]:
+    monkeypatch.setenv(CERTIFICATE, str(certificate))
+    cache.clear()
+    with override_settings(
+        OAUTH2_PROVIDER=oauth2_provider_settings(
+            CIMD_METADATA_FETCHER="tests.support.oauth.local_documents.LocalFetcher",
+            CIMD_FETCH_TIMEOUT_SECONDS=TIMEOUT_S,
+        )
+    ):
+        yield
+
+
+def fetch(certificate: Path, answer: Any) -> dict[str, Any]:
+    with serving(certificate, answer) as port:
+        return LocalFetcher().fetch(f"https://{HOST}:{port}/client.json")[0]
+
+
+def test_a_document_is_fetched_over_tls(certificate: Path):
+    assert fetch(certificate, publish({"a": 1})) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        response(b"{}", status="404 Not Found"),
+        response(b"{}", status="302 Found", extra="Location: http://127.0.0.1/\r\n"),
+        response(b"{}", status="307 Temporary Redirect", extra="Location: /other.json\r\n"),
+        response(b"{}", content_type="text/html"),
+        response(b"{"),
+        response(b"[]"),
+        response(b"[" * 5000),
+        response(b'{"a": "' + b"x" * 20_000 + b'"}'),
+        response(b"\x1f\x8b", extra="Content-Encoding: gzip\r\n"),
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX: "
+        + b"x" * 100_000
+        + b"\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
+        b"nonsense\r\n\r\n",
+        b"",
+    ],
+)
+def test_what_is_no_document_is_refused(certificate: Path, answer: bytes):
+    """R85"""
+    with pytest.raises(CIMDError):
+        fetch(certificate, lambda connection: connection.sendall(answer))
+
+
+def drip_body(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{")
+    for _ in itertools.count():
+        connection.sendall(b" ")
+        time.sleep(TIMEOUT_S / 5)
+
+
+def drip_headers(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+    for _ in itertools.count():
+        connection.sendall(b"x")
+        time.sleep(TIMEOUT_S / 5)
+
+
+def send_without_end(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+    while True:
+        connection.sendall(b"x" * 65536)
+
+
+def say_nothing(connection: socket.socket) -> None:
+    connection.recv(1)
+
+
+@pytest.mark.parametrize("answer", [drip_body, drip_headers, send_without_end, say_nothing])
+def test_a_server_that_takes_its_time_does_not_get_ours(certificate: Path, answer: Any):
+    """R85"""
+    with pytest.raises(CIMDError):
+        fetch(certificate, answer)
+
+
+def test_a_name_server_that_never_answers_does_not_get_our_time(monkeypatch: pytest.MonkeyPatch):
+    """R85"""
+    may_answer, has_answered = threading.Event(), threading.Event()
+
+    def look_up(*_args: Any, **_options: Any) -> Any:
+        may_answer.wait(10)
+        has_answered.set()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    with pytest.raises(CIMDError):
+        BoundedMetadataFetcher().fetch("https://slow.example/client.json")
+
+    assert not has_answered.is_set()
+    may_answer.set()
+
+
+def test_a_server_that_never_shakes_hands_does_not_get_our_time():
+    """R85"""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(CIMDError):
+            LocalFetcher().fetch(f"https://{HOST}:{port}/client.json")
+
+
+def test_a_certificate_of_another_host_is_not_believed(tmp_path: Path):
+    """R85"""
+    with pytest.raises(CIMDError):
+        fetch(make_certificate(tmp_path, "other.test"), publish({}))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.8.8.8", "169.254.169.254",
+        "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.168.1.1", "198.18.0.1",
+        "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1",
+        "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
+        "::ffff:8.8.8.8", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "100::1",
+        "2001::1", "2001:0:7f00:1::1", "2001:db8::1", "2002:7f00:1::", "2002:a00:1::", "fc00::1",
+        "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "ff0e::1", "", "localhost",
+        "127.1", "0x7f000001", "2130706433", "0177.0.0.1",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_not_of_the_public_internet_is_refused(address: str):
+    """R85"""
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "2a00:1450::1"])
+def test_public_addresses_are_fetched_from(address: str):
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "[::1]", "0",
+     "[::ffff:127.0.0.1]", "localhost.", "no-such-host.invalid"],
+)  # fmt: skip
+def test_however_this_machine_is_spelled_nothing_is_fetched_from_it(host: str, certificate: Path):
+    """R85"""
+    asked: list[bytes] = []
+    with (
+        serving(certificate, lambda connection: asked.append(b"asked")) as port,
+        pytest.raises(CIMDError),
+    ):
+        BoundedMetadataFetcher().fetch(f"https://{host}:{port}/client.json")
+
+    assert asked == []
+
+
+def test_a_host_with_one_private_address_among_public_ones_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """R85"""
+    found = [(socket.AF_INET, 1, 6, "", (ip, 443)) for ip in ("8.8.8.8", "10.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: found)
+
+    with pytest.raises(CIMDError):
+        BoundedMetadataFetcher().fetch("https://client.example/client.json")
+
+
+def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypatch: pytest.MonkeyPatch):
+    """R85: a name server that gives another address the second time gains nothing."""
+    told = iter(["8.8.8.8", "127.0.0.1", "127.0.0.1"])
+    dialled: list[tuple[str, int]] = []
+
+    def resolve(*_args: Any, **_options: Any) -> Any:
+        return [(socket.AF_INET, 1, 6, "", (next(told), 443))]
+
+    def dial(address: tuple[str, int], **_options: Any) -> Any:
+        dialled.append(address)
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "create_connection", dial)
+    with pytest.raises(CIMDError):
+        BoundedMetadataFetcher().fetch("https://client.example/client.json")
+
+    assert dialled == [("8.8.8.8", 443)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://client.example/client.json",
+        "HTTPS://client.example/client.json",
+        "ftp://client.example/client.json",
+        "https:client.example/client.json",
+        "https://client.example",
+        "https://client.example/",
+        "https:///client.json",
+        "https://user@client.example/client.json",
+        "https://user:password@client.example/client.json",
+        "https://client.example/client.json#fragment",
+        "https://client.example/../client.json",
+        "https://client.example/%2e%2E/client.json",
+        "https://client.example/./client.json",
+        "https://client.example:99999/client.json",
+        "https://client.example:x/client.json",
+        "https://client.example\\@127.0.0.1/client.json",
+        "https://client.example/client.json\r\nX: y",
+        "https://client.example/cl ient.json",
+        "https://cl\u0456ent.example/client.json",
+        "https://127.0.0.1%2f.client.example/client.json",
+        "https://[::1/client.json",
+        "https://" + "a" * 300 + "/client.json",
+        "client.json",
+        "",
+    ],
+)
+def test_a_url_that_two_parsers_could_read_differently_is_no_id(url: str):
+    """R85"""
+    with pytest.raises(CIMDError):
+        read_url(url)
+
+
+# -- what is made of a document
+
+
+def resolve(certificate: Path, **changes: Any) -> Any:
+    published: dict[str, Any] = {}
+    with serving(certificate, publish(published)) as port:
+        client_id = f"https://{HOST}:{port}/client.json"
+        published.update(document(client_id, REDIRECT))
+        published.update(changes)
+        return resolve_cimd_application(client_id, None)
+
+
+@pytest.mark.django_db
+def test_a_document_makes_a_client_without_a_secret(certificate: Path):
+    found = resolve(certificate)
+
+    assert found.client_type == "public"
+    assert found.redirect_uris == REDIRECT
+    assert not found.skip_authorization
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_id": "https://other.example/client.json"},
+        {"client_id": None},
+        {"redirect_uris": []},
+        {"redirect_uris": "https://client.example/"},
+        {"redirect_uris": ["javascript:alert(1)"]},
+        {"client_secret": "a secret"},
+        {"token_endpoint_auth_method": "client_secret_post"},
+        {"grant_types": ["client_credentials"]},
+        {"client_name": {"a": 1}},
+        {"client_name": "A" * 10_000},
+    ],
+)
+def test_a_document_that_is_not_right_makes_no_client(certificate: Path, changes: dict[str, Any]):
+    """R85"""
+    assert resolve(certificate, **changes) is None
+    assert not get_application_model().objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_document_is_fetched_once_and_a_failure_is_remembered(certificate: Path):
+    """R85"""
+    asked: list[str] = []
+    lock = threading.Lock()
+
+    def answer(connection: socket.socket) -> None:
+        with lock:
+            asked.append("once")
+        connection.sendall(response(json.dumps({"client_id": "another"}).encode()))
+
+    with serving(certificate, answer) as port:
+        client_id = f"https://{HOST}:{port}/client.json"
+        found = [resolve_cimd_application(client_id, None) for _ in range(5)]
+
+    assert found == [None] * 5
+    assert asked == ["once"]

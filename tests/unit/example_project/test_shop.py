@@ -1,0 +1,324 @@
+"""The example shop, as clients of the oldest and the newest revision meet it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.core.management import call_command
+from django.utils import translation
+
+from django_mcp import default_server
+from django_mcp.test import AsyncMCPClient
+from example_project.backoffice.mcp import staff_server
+from example_project.shop import sample
+from example_project.shop.models import Order, Product
+from tests.support.server.tasks import Modern
+from tests.support.wire import R1, R5, WireClient
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _filled_shop(settings: Any):
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SYNC_THREADS": 0}
+    sample.load()
+
+
+@pytest.fixture(params=[R1, R5], ids=lambda revision: revision.name)
+def visitor(request: pytest.FixtureRequest) -> WireClient:
+    return WireClient(default_server, request.param)
+
+
+def call(client: WireClient, name: str, **arguments: Any) -> dict[str, Any]:
+    return async_to_sync(client.call)(name, arguments)
+
+
+def ask(client: WireClient, method: str, **params: Any) -> dict[str, Any]:
+    return async_to_sync(client.result)(method, params)
+
+
+def text_of(result: dict[str, Any]) -> str:
+    return result["content"][0]["text"]
+
+
+def test_loading_the_sample_again_changes_nothing():
+    Product.objects.filter(sku="mug").update(stock=1)
+
+    sample.load()
+
+    assert Product.objects.get(sku="mug").stock == 1
+    assert Order.objects.count() == len(sample.ORDERS)
+    assert get_user_model().objects.count() == len(sample.USERS)
+
+
+def test_the_demo_prepares_the_database(capsys: pytest.CaptureFixture[str]):
+    Order.objects.all().delete()
+
+    call_command("demo", "--prepare")
+
+    assert Order.objects.count() == len(sample.ORDERS)
+
+
+def test_it_offers_what_it_registers(visitor: WireClient):
+    tools = {tool["name"] for tool in ask(visitor, "tools/list")["tools"]}
+    resources = {found["uri"] for found in ask(visitor, "resources/list")["resources"]}
+    templates = ask(visitor, "resources/templates/list")["resourceTemplates"]
+    prompts = {found["name"] for found in ask(visitor, "prompts/list")["prompts"]}
+
+    assert tools == {
+        "find_products",
+        "find_orders",
+        "place_order",
+        "reorder",
+        "cancel_order",
+        "gift_wrap",
+        "redeem_voucher",
+        "convert_price",
+        "export_orders",
+        "product_link",
+        "product_photo",
+        "quote_shipping",
+    }
+    assert resources == {"shop://terms", "shop://categories"}
+    assert [found["uriTemplate"] for found in templates] == [
+        "product://{sku}/stock",
+        "product://{sku}/photo",
+        "order://{number}",
+    ]
+    assert prompts == {"apology", "restock_review"}
+
+
+def test_products_are_found_by_name_category_and_price(visitor: WireClient):
+    found = call(visitor, "find_products", category="garden", max_price="30")
+
+    assert [product["sku"] for product in json.loads(text_of(found))] == ["hose"]
+
+
+def test_a_visitor_finds_the_orders_of_guests_only(visitor: WireClient):
+    found = json.loads(text_of(call(visitor, "find_orders")))
+
+    assert [order["number"] for order in found] == ["2026-0003", "2026-0004"]
+
+
+def test_every_wrong_argument_is_told_at_once(visitor: WireClient):
+    refused = call(visitor, "find_orders", status="lost", limit=0)
+
+    assert refused["isError"]
+    assert "/status" in text_of(refused)
+    assert "/limit" in text_of(refused)
+
+
+def test_an_order_is_placed(visitor: WireClient):
+    placed = json.loads(
+        text_of(call(visitor, "place_order", lines=[{"sku": "mug", "quantity": 2}]))
+    )
+
+    order = Order.objects.get(number=placed["number"])
+    assert order.customer is None
+    assert order.total == 19
+    assert Product.objects.get(sku="mug").stock == 138
+
+
+def test_an_order_that_cannot_be_filled_leaves_nothing(visitor: WireClient):
+    lines = [{"sku": "mug", "quantity": 2}, {"sku": "hose", "quantity": 1}]
+
+    refused = call(visitor, "place_order", lines=lines)
+
+    assert refused["isError"]
+    assert text_of(refused) == "Only 0 of hose left, 1 were ordered."
+    assert Order.objects.count() == len(sample.ORDERS)
+    assert Product.objects.get(sku="mug").stock == 140
+
+
+def test_a_cancelled_order_puts_its_goods_back_once(visitor: WireClient):
+    call(visitor, "cancel_order", number="2026-0003")
+    call(visitor, "cancel_order", number="2026-0003")
+
+    assert Order.objects.get(number="2026-0003").status == Order.Status.CANCELLED
+    assert Product.objects.get(sku="notebook").stock == 320
+
+
+def test_an_order_of_somebody_else_cannot_be_cancelled(visitor: WireClient):
+    refused = call(visitor, "cancel_order", number="2026-0002")
+
+    assert refused["isError"]
+    assert Order.objects.get(number="2026-0002").status == Order.Status.PLACED
+
+
+def test_a_shipped_order_is_refused_in_the_callers_language(visitor: WireClient):
+    with translation.override("de"):
+        refused = call(visitor, "cancel_order", number="2026-0004")
+
+    assert text_of(refused) == "Bestellung 2026-0004 ist schon verschickt."
+
+
+def test_a_photo_is_a_png(visitor: WireClient):
+    photo = call(visitor, "product_photo", sku="kettle")["content"][0]
+
+    assert photo["mimeType"] == "image/png"
+
+
+def test_shipping_is_quoted(visitor: WireClient):
+    params = {"name": "quote_shipping", "arguments": {"region": "eu", "weight_kg": 2}}
+
+    _, answer = async_to_sync(visitor.send)("tools/call", params, mcp_param_region="eu")
+
+    assert json.loads(text_of(answer["result"])) == {"price": "6.90", "days": 4}
+
+
+def test_resources_are_read(visitor: WireClient):
+    stock = ask(visitor, "resources/read", uri="product://lamp/stock")["contents"][0]
+    order = ask(visitor, "resources/read", uri="order://2026-0003")["contents"][0]
+    photo = ask(visitor, "resources/read", uri="product://lamp/photo")["contents"][0]
+
+    assert json.loads(stock["text"]) == {"sku": "lamp", "stock": 23}
+    assert json.loads(order["text"])["total"] == "51.50"
+    assert photo["mimeType"] == "image/png"
+    assert photo["blob"]
+
+
+def test_prompts_are_written_and_their_arguments_completed(visitor: WireClient):
+    letter = ask(visitor, "prompts/get", name="apology", arguments={"order_number": "2026-0003"})
+    argument = {"name": "order_number", "value": "2026-000"}
+    ref = {"type": "ref/prompt", "name": "apology"}
+
+    found = ask(visitor, "completion/complete", ref=ref, argument=argument)
+
+    assert letter["messages"][0]["content"]["text"].startswith("Write a warm apology to our guest")
+    assert found["completion"]["values"] == ["2026-0003", "2026-0004"]
+
+
+def test_the_categories_are_told_in_the_callers_language(visitor: WireClient):
+    with translation.override("de"):
+        categories = ask(visitor, "resources/read", uri="shop://categories")["contents"][0]
+
+    assert json.loads(categories["text"])["office"] == "Büro"
+
+
+def test_the_back_office_is_a_server_of_its_own():
+    staff = WireClient(staff_server, R5)
+
+    sold = call(staff, "best_sellers", limit=1)["structuredContent"]
+    left = call(staff, "restock", sku="hose", quantity=5)
+    low = ask(staff, "resources/read", uri="staff://low-stock")["contents"][0]
+
+    assert [(row["sku"], row["sold"]) for row in sold] == [("lamp", 2)]
+    assert text_of(left) == "5"
+    assert json.loads(low["text"]) == ["hose", "spade"]
+
+
+@pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
+def test_the_staffs_tools_are_there_for_those_who_may(revision: Any):
+    clerk = get_user_model().objects.create_user("clerk")
+    for codename in ("view_order", "change_order"):
+        clerk.user_permissions.add(Permission.objects.get(codename=codename))
+    visitor = WireClient(default_server, revision)
+    allowed = WireClient(default_server, revision, principal=clerk)
+
+    def names(client: WireClient) -> set[str]:
+        return {tool["name"] for tool in ask(client, "tools/list")["tools"]}
+
+    assert names(allowed) - names(visitor) == {"ship_order"}
+    assert text_of(call(allowed, "ship_order", number="2026-0002")).count("shipped")
+    assert call(allowed, "ship_order", number="2026-0002")["isError"]
+    for name in ("ship_order", "change_price"):
+        _, error = async_to_sync(visitor.error)("tools/call", {"name": name, "arguments": {}})
+        assert error["message"] == f"Unknown tool: {name}"
+
+
+def test_a_present_is_wrapped_as_the_user_says():
+    client = WireClient(default_server, R5)
+    capabilities: dict[str, Any] = {
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
+    }
+    params = {"name": "gift_wrap", "arguments": {"number": "2026-0003"}, "_meta": capabilities}
+
+    def answer(interim: dict[str, Any], **content: str) -> dict[str, Any]:
+        responses = {"question-1": {"action": "accept", "content": content}}
+        state = interim["requestState"]
+        return ask(client, "tools/call", **params, requestState=state, inputResponses=responses)
+
+    first = ask(client, "tools/call", **params)
+    second = answer(first, paper="stars", note="x" * 60)
+    last = answer(second, paper="stars", note="For you")
+
+    fields = first["inputRequests"]["question-1"]["params"]["requestedSchema"]["properties"]
+    assert fields["note"]["title"] == "Card"
+    question = second["inputRequests"]["question-1"]["params"]["message"]
+    assert question.endswith("The cards with stars hold 40 letters.")
+    assert text_of(last) == "Order 2026-0003 is wrapped. stars: For you"
+    assert Order.objects.get(number="2026-0003").note == "stars: For you"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_export_goes_on_as_a_task():
+    await sync_to_async(sample.load)()
+    client = Modern(default_server)
+    task = await client.until(await client.create("export_orders"), "completed")
+
+    (resource,) = [each for each in task["result"]["content"] if each["type"] == "resource"]
+    assert resource["resource"]["mimeType"] == "text/csv"
+
+
+ASKED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+
+
+@pytest.mark.parametrize(("content", "orders"), [({"order": True}, 1), ({"order": False}, 0)])
+def test_the_same_is_ordered_again_when_the_customer_agrees(content: Any, orders: int):
+    client = WireClient(default_server, R5)
+    params = {"name": "reorder", "arguments": {"number": "2026-0003"}, "_meta": ASKED}
+
+    asked = ask(client, "tools/call", **params)
+    answer = {"question-1": {"action": "accept", "content": content}}
+    state = asked["requestState"]
+    done = ask(client, "tools/call", **params, requestState=state, inputResponses=answer)
+
+    question = asked["inputRequests"]["question-1"]["params"]["message"]
+    assert question == "Order 10 × notebook, 1 × mug for 51.50 euros?"
+    assert ("is placed" in text_of(done)) is bool(orders)
+    assert Order.objects.count() == len(sample.ORDERS) + orders
+
+
+def test_who_cannot_be_asked_says_what_was_agreed(visitor: WireClient):
+    told = text_of(call(visitor, "reorder", number="2026-0003"))
+    wrong = text_of(call(visitor, "reorder", number="2026-0003", agreed_total="1"))
+    placed = text_of(call(visitor, "reorder", number="2026-0003", agreed_total="51.50"))
+
+    assert told == wrong == "Nothing was ordered. It costs 51.50 euros today."
+    assert placed.endswith("is placed: 51.50 euros.")
+    assert Order.objects.count() == len(sample.ORDERS) + 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_listens_to_a_stock_hears_when_it_is_another() -> None:
+    """An order that was refused after its first line changed nothing, and nothing is heard of it."""
+    client, staff = AsyncMCPClient(default_server), AsyncMCPClient(staff_server)
+    lines = [{"sku": "mug", "quantity": 2}, {"sku": "hose", "quantity": 1}]
+    async with client.subscribe("product://mug/stock", "product://hose/stock") as changes:
+        assert (await client.call("place_order", lines=lines)).is_error
+        await staff.call("restock", sku="hose", quantity=1)
+        first = await changes.next()
+        assert not (await client.call("place_order", lines=lines)).is_error
+        others = [await changes.next(), await changes.next()]
+
+    assert first["params"]["uri"] == "product://hose/stock"
+    assert [each["params"]["uri"] for each in others] == [
+        "product://mug/stock",
+        "product://hose/stock",
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_listens_hears_what_is_saved_in_the_admin() -> None:
+    client = AsyncMCPClient(default_server)
+    async with client.subscribe("product://mug/stock") as changes:
+        mug = await Product.objects.aget(sku="mug")
+        await mug.asave()
+        heard = await changes.next()
+
+    assert heard["params"]["uri"] == "product://mug/stock"

@@ -1,0 +1,437 @@
+"""`mcp_list`, `mcp_call`, `mcp_read` and `mcp_prompt`: a server at the shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError
+
+from django_mcp import Context, MCPServer
+from django_mcp.management.shell.progress import render
+from django_mcp.protocol.revisions import REVISIONS
+from example_project.shop.models import Order
+from tests.support.commands import ROOT, Run, Shell
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "age": {"type": "integer"},
+        "share": {"type": "number"},
+        "sure": {"type": "boolean"},
+        "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+        "sizes": {"type": "array", "items": {"anyOf": [{"const": "s", "title": "Small"}]}},
+    },
+    "required": ["name", "sure"],
+}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("shell")
+
+    @server.tool
+    def fill(ctx: Context) -> dict[str, Any]:
+        """Ask for many things."""
+        answer = ctx.elicit("Who are\x1b[2J you?", FORM)
+        return {"action": answer.action, "content": answer.content}
+
+    @server.tool
+    def agree(ctx: Context) -> str:
+        """Ask for a yes, a visit, the model and the roots."""
+        found = [ctx.elicit("Go on?", {"type": "object"}).action]
+        found.append(ctx.elicit_url("Please pay.", "https://example.com/pay").action)
+        found.append(ctx.sample("Say hi", max_tokens=5).text)
+        found.append(str(ctx.list_roots()[0]["uri"]))
+        return " ".join(found)
+
+    @server.tool
+    def talk(ctx: Context) -> list[str]:
+        """Log, and answer with what a terminal would obey."""
+        ctx.debug({"fine": 1})
+        ctx.info("well")
+        return ["a\x1b]0;title\x07b"]
+
+    @server.tool
+    def leave() -> str:
+        """Exit."""
+        sys.exit(0)
+
+    return server
+
+
+def error_of(run: Run, *arguments: str, **options: Any) -> tuple[str, int]:
+    with pytest.raises(CommandError) as raised:
+        run(*arguments, **options)
+    return str(raised.value), raised.value.returncode
+
+
+# -- mcp_list
+
+
+def test_a_list_names_what_a_visitor_sees(run: Run):
+    out, _ = run("mcp_list")
+
+    assert "find_products" in out
+    assert "Search what the shop sells." in out
+    assert "order://{number}" in out
+    assert "Prompts (2)" in out
+    assert "best_sellers" not in out
+
+
+def test_another_server_is_named(run: Run):
+    assert "find_products" not in run("mcp_list", "--server", "shop-staff")[0]
+
+
+@pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
+def test_a_list_for_programs_has_the_form_of_a_revision(run: Run, revision: str):
+    found = json.loads(run("mcp_list", "--json", "--revision", revision)[0])
+
+    tools = {tool["name"]: tool for tool in found["tools"]}
+    has_icons = "icons" in tools["find_products"]
+    assert has_icons is (revision in ("2025-11-25", "2026-07-28"))
+    assert found["server"] == "example-shop"
+    assert {"resources", "resourceTemplates", "prompts"} <= found.keys()
+
+
+def test_the_size_of_the_catalogue_is_estimated(run: Run):
+    found = json.loads(run("mcp_list", "--json", "--tokens")[0])
+
+    assert found["tokens"]["total"] == sum(
+        size for key, size in found["tokens"].items() if key != "total"
+    )
+    first = json.dumps(found["tools"][0], separators=(",", ":"), ensure_ascii=False)
+    assert f"{-(-len(first) // 4)}  find_products" in run("mcp_list", "--tokens")[0]
+    assert f"About {found['tokens']['total']} tokens" in run("mcp_list", "--tokens")[0]
+
+
+def test_an_empty_server_says_where_its_tools_belong(run: Run):
+    server = MCPServer("bare")
+    told = "Register some in mcp.py of an app that is installed; manage.py startmcp APP"
+
+    assert told in run("mcp_list", "--server", "bare")[0]
+    for command, things in (
+        ("mcp_call", "tools"),
+        ("mcp_read", "resources"),
+        ("mcp_prompt", "prompts"),
+    ):
+        text, status = error_of(run, command, "x://y", "--server", "bare")
+        assert text.startswith(f"The server 'bare' has no {things}. {told}")
+        assert status == 2
+    assert json.loads(run("mcp_list", "--server", "bare", "--json")[0])["tools"] == []
+    server.register_tool(lambda: "", name="hidden", permission="shop.change_product")
+    assert "--user" in run("mcp_list", "--server", "bare")[0]
+    assert "startmcp" not in error_of(run, "mcp_call", "x", "--server", "bare")[0]
+
+
+@pytest.mark.django_db
+def test_a_user_who_is_not_there_or_not_active_is_told(run: Run):
+    get_user_model().objects.create_user("gone", is_active=False)
+
+    assert error_of(run, "mcp_list", "--user", "nobody") == ("There is no user 'nobody'.", 2)
+    assert "not active" in error_of(run, "mcp_list", "--user", "gone")[0]
+    text, status = error_of(run, "mcp_list", "--server", "nothing")
+    assert "No MCP server is called 'nothing'. Servers: " in text
+    assert status == 2
+
+
+# -- mcp_call
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_tool_is_called(run: Run):
+    out, err = run("mcp_call", "find_products", '{"query": "mug"}')
+
+    assert json.loads(out)[0]["sku"] == "mug"
+    assert err == ""
+    raw = json.loads(run("mcp_call", "find_products", "-", "--json", stdin='{"query": "mug"}')[0])
+    assert raw["structuredContent"][0]["sku"] == "mug"
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_tool_is_called_on_a_users_behalf(run: Run):
+    get_user_model().objects.create_user("bob")
+
+    run("mcp_call", "place_order", '{"lines": [{"sku": "mug", "quantity": 1}]}', "--user", "bob")
+
+    assert Order.objects.get(customer__username="bob").total == pytest.approx(9.5)
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_is_no_text_is_described(run: Run):
+    assert "[image, image/png, " in run("mcp_call", "product_photo", '{"sku": "kettle"}')[0]
+
+
+def test_a_page_of_the_shop_has_its_documented_address(shell: Shell):
+    done = shell(
+        "mcp_call", "redeem_voucher", '{"number": "2026-0001"}', "--user", "sam", stdin="n"
+    )
+
+    assert "Open http://127.0.0.1:8000/" in done.stderr
+    assert done.stdout == "No voucher was redeemed.\n"
+
+
+def test_bad_input_is_told_with_its_status(run: Run):
+    text, status = error_of(run, "mcp_call", "convert_price", "{")
+    assert "not JSON" in text
+    assert status == 2
+    assert "one object" in error_of(run, "mcp_call", "convert_price", "[1]")[0]
+    assert "not JSON" in error_of(run, "mcp_call", "convert_price", "\udcff")[0]
+    assert error_of(run, "mcp_call", "convert_prise") == (
+        "Unknown tool: convert_prise. Did you mean convert_price?",
+        2,
+    )
+    text, status = error_of(run, "mcp_call", "convert_price", '{"euros": "x"}')
+    assert "Invalid arguments" in text
+    assert "currency" in text
+    assert status == 1
+    assert "There is find_products" in error_of(run, "mcp_call", "zzzzzz")[0]
+
+
+@pytest.mark.usefixtures("server")
+def test_a_tool_that_wants_to_exit_has_failed(run: Run):
+    text, status = error_of(run, "mcp_call", "leave", "--server", "shell")
+
+    assert text.startswith("Internal error (reference ")
+    assert status == 1
+
+
+@pytest.mark.usefixtures("server")
+def test_a_form_is_filled_in_field_by_field(run: Run):
+    lines = "\nAnn\nx\n7\n0.5\nperhaps\ny\n2\nSmall\n"
+    out, err = run("mcp_call", "fill", "--server", "shell", stdin=lines)
+
+    assert json.loads(out) == {
+        "action": "accept",
+        "content": {
+            "name": "Ann",
+            "age": 7,
+            "share": 0.5,
+            "sure": True,
+            "colour": "blue",
+            "sizes": ["s"],
+        },
+    }
+    assert "This one is needed." in err
+    assert "Write a whole number." in err
+    assert "Write y or n." in err
+    assert "1) Small (s)" in err
+    assert "Your name" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.usefixtures("server")
+def test_a_field_may_be_left_out_or_keep_its_default(run: Run):
+    out, err = run("mcp_call", "fill", "--server", "shell", stdin="Ann\n\n\nn\n\n\n")
+
+    assert json.loads(out)["content"] == {"name": "Ann", "sure": False, "colour": "red"}
+    assert "(default red)" in err
+    assert "(optional)" in err
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize(
+    ("lines", "action"),
+    [(":decline\n", "decline"), ("Ann\n:cancel\n", "cancel"), ("Ann\n", "cancel"), ("", "cancel")],
+)
+def test_a_question_may_be_turned_down(run: Run, lines: str, action: str):
+    out, _ = run("mcp_call", "fill", "--server", "shell", stdin=lines)
+
+    assert json.loads(out)["action"] == action
+
+
+@pytest.mark.usefixtures("server")
+def test_pages_the_model_and_the_roots_are_asked_for(run: Run):
+    out, err = run("mcp_call", "agree", "--server", "shell", stdin="what\ny\nn\nhi there\n")
+
+    assert out.strip() == f"accept decline hi there {Path.cwd().as_uri()}"
+    assert "Open https://example.com/pay" in err
+    assert "user: Say hi" in err
+
+
+@pytest.mark.usefixtures("server")
+def test_answers_may_be_given_beforehand_or_refused(run: Run):
+    given = '{"question-1": {"name": "Ann", "sure": true}}'
+    fill = ("mcp_call", "fill", "--server", "shell")
+
+    assert '"Ann"' in run(*fill, "--answers", given)[0]
+    assert '"decline"' in run(*fill, "--answers", "[false]")[0]
+    assert "--answers" in error_of(run, *fill, "--no-input")[0]
+    assert "Nothing answers" in error_of(run, *fill, "--answers", "{}")[0]
+    assert error_of(run, *fill, "--answers", "7")[1] == 2
+    assert error_of(run, *fill, "--answers", "{")[1] == 2
+    assert "no answer" in error_of(run, *fill, "--answers", '["text"]')[0]
+
+
+@pytest.mark.usefixtures("server")
+def test_log_messages_are_shown_by_verbosity(run: Run):
+    talk = ("mcp_call", "talk", "--server", "shell")
+
+    assert run(*talk)[1] == "[info] well\n"
+    assert "[debug]" in run(*talk, verbosity=2)[1]
+    out, err = run(*talk, verbosity=0)
+    assert err == ""
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ((1, 2, "half\x1b"), "[###############...............]  50% half"),
+        ((5, None, None), "5"),
+        ((9, 2, "more than all"), f"[{'#' * 30}] 100% more than all"),
+        ((0, 0, None), "0"),
+        ((-1, 4, None), f"[{'.' * 30}]   0%"),
+    ],
+)
+def test_progress_is_a_line(told: Any, line: str):
+    assert render(*told) == line
+
+
+def test_progress_is_a_bar_on_a_terminal_only(shell: Shell):
+    assert "\r" not in shell("mcp_call", "export_orders").stderr
+
+    leader, follower = pty.openpty()
+    environment = dict(os.environ, DJANGO_SETTINGS_MODULE="tests.support.site.terminal_settings")
+    done = subprocess.run(
+        [sys.executable, "-m", "django", "mcp_call", "count", "--server", "terminal"],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        check=False,
+    )
+    os.close(follower)
+    written = os.read(leader, 65536).decode()
+    os.close(leader)
+
+    assert done.returncode == 0, written
+    assert done.stdout == b"done\n"
+    assert "[###############...............]  50% half way" in written
+    assert written.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("tool", ["ask", "work", "wait"])
+def test_it_can_be_interrupted(tool: str):
+    # A shell has what it starts in the background ignore the signal, and tests may be among that.
+    heeding = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command = "from django.core.management import execute_from_command_line as run; run(sys.argv)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", heeding + command, "mcp_call", tool, "--server", "terminal"],
+        cwd=ROOT,
+        env=dict(os.environ, DJANGO_SETTINGS_MODULE="tests.support.site.terminal_settings")
+        | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stderr is not None
+        assert b"Ready?" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, written = process.communicate(timeout=20)
+
+    assert process.returncode == 130, written.decode()
+    # A question may stand before it, on the line where its answer was to go.
+    assert written.decode().rstrip().endswith("CommandError: Stopped.")
+    assert b"Traceback" not in written
+
+
+# -- mcp_read and mcp_prompt
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_resource_is_read(run: Run, tmp_path: Path):
+    file = tmp_path / "lamp.png"
+
+    assert json.loads(run("mcp_read", "product://lamp/stock")[0])["stock"] == 23
+    run("mcp_read", "product://lamp/photo", "--output", str(file))
+    assert file.read_bytes().startswith(b"\x89PNG")
+    raw = json.loads(run("mcp_read", "product://lamp/photo", "--json")[0])
+    assert raw["contents"][0]["mimeType"] == "image/png"
+
+    assert "--output" in error_of(run, "mcp_read", "product://lamp/photo")[0]
+    assert (
+        "there already"
+        in error_of(run, "mcp_read", "product://lamp/photo", "--output", str(file))[0]
+    )
+    assert (
+        "cannot be written"
+        in error_of(
+            run, "mcp_read", "product://lamp/photo", "--output", str(tmp_path / "no" / "x")
+        )[0]
+    )
+    text, status = error_of(run, "mcp_read", "shop://term")
+    assert (
+        text == "Resource not found: shop://term. Did you mean shop://terms or shop://categories?"
+    )
+    assert status == 2
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_prompt_is_filled_in(run: Run):
+    out, _ = run("mcp_prompt", "restock_review", "category=office")
+
+    assert out.startswith("user: Our stock in office:")
+    assert "assistant: Which of these" in out
+    raw = json.loads(run("mcp_prompt", "restock_review", "category=a=b", "--json")[0])
+    assert "a=b" in raw["messages"][0]["content"]["text"]
+
+    assert error_of(run, "mcp_prompt", "restock_review", "office")[1] == 2
+    assert "category" in error_of(run, "mcp_prompt", "restock_review")[0]
+    assert "Did you mean apology" in error_of(run, "mcp_prompt", "apologie")[0]
+
+
+# -- as a shell runs them
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["mcp_list", "--revision", "1999-01-01"], 2, "invalid choice"),
+        (["mcp_list", "--user", "nobody"], 2, "There is no user"),
+        (["mcp_call"], 2, "required: name"),
+        (["mcp_call", "find_products", "{"], 2, "not JSON"),
+        (["mcp_call", "find_products", '{"limit": 0}'], 1, "/limit"),
+        (["mcp_read", "nothing"], 2, "Resource not found"),
+        (["mcp_prompt", "nothing"], 2, "Unknown prompt"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_at_the_shell(shell: Shell, arguments: list[str], status: int, told: str):
+    done = shell(*arguments)
+
+    assert done.returncode == status, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_question_at_the_shell(shell: Shell):
+    done = shell("mcp_call", "gift_wrap", '{"number": "2026-0003"}', stdin=":decline\n")
+
+    assert (done.returncode, done.stdout) == (0, "Nothing was wrapped.\n")
+    assert "How shall we wrap order 2026-0003?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["mcp_list", "mcp_call", "mcp_read", "mcp_prompt", "mcp_config", "mcp_surface", "startmcp"],
+)
+def test_every_command_helps(run: Run, command: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as raised:
+        run(command, "--help")
+
+    assert raised.value.code == 0
+    assert "usage:" in capsys.readouterr().out

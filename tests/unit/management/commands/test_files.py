@@ -1,0 +1,363 @@
+"""`mcp_config`, `mcp_surface` and `startmcp`: what the commands write for others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from io import StringIO
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+from django.test import override_settings
+from django.utils import translation
+
+from django_mcp import MCPServer
+from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator
+from tests.support.commands import ROOT, Run, Shell
+
+
+def run_project(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+# -- mcp_config
+
+
+@pytest.mark.parametrize("client", ["claude-desktop", "vscode"])
+def test_a_configured_program_runs_from_any_folder(shell: Shell, client: str, tmp_path: Path):
+    done = shell("mcp_config", "--client", client)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip()
+
+    servers = next(iter(json.loads(done.stdout).values()))
+    entry = servers["example-shop"]
+    command: str = entry["command"]
+    rest: list[str] = entry["args"]
+    assert Path(command).is_absolute()
+    assert rest[-1] == "mcp_stdio"
+    listed = subprocess.run(
+        [command, *rest[:-1], "mcp_list", "--json"],
+        cwd=tmp_path,
+        env={**entry["env"], "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert json.loads(listed.stdout)["server"] == "example-shop"
+
+
+def test_without_a_manage_py_the_project_is_found_by_the_path(tmp_path: Path):
+    done = run_project(
+        ROOT, "-m", "django", "mcp_config", "--client", "cursor", "--settings", "tests.settings"
+    )
+
+    entry = json.loads(done.stdout)["mcpServers"]["example-shop"]
+    assert entry["args"][:2] == ["-m", "django"]
+    assert entry["env"]["DJANGO_SETTINGS_MODULE"] == "tests.settings"
+    assert str(ROOT) in entry["env"]["PYTHONPATH"].split(os.pathsep)
+
+
+@pytest.mark.parametrize(
+    ("client", "entry"),
+    [
+        ("claude-desktop", {"command": "npx", "args": ["-y", "mcp-remote", "https://x.org/mcp"]}),
+        ("claude-code", {"type": "http", "url": "https://x.org/mcp"}),
+        ("cursor", {"url": "https://x.org/mcp"}),
+        ("vscode", {"type": "http", "url": "https://x.org/mcp"}),
+        ("inspector", {"type": "streamable-http", "url": "https://x.org/mcp"}),
+    ],
+)
+def test_an_endpoint_is_configured(run: Run, client: str, entry: dict[str, object]):
+    out, _ = run("mcp_config", "--client", client, "--http", "https://x.org/mcp")
+
+    key = "servers" if client == "vscode" else "mcpServers"
+    assert json.loads(out) == {key: {"example-shop": entry}}
+    by_program, _ = run("mcp_config", "--client", client)
+    program = next(iter(json.loads(by_program)[key].values()))
+    assert program["args"][-1] == "mcp_stdio"
+
+
+@pytest.mark.parametrize(
+    ("client", "place"),
+    [
+        ("claude-desktop", {"env": {"AUTHORIZATION": "Bearer <your key>"}}),
+        *(
+            (client, {"headers": {"Authorization": "Bearer <your key>"}})
+            for client in ("claude-code", "cursor", "vscode", "inspector")
+        ),
+    ],
+)
+def test_where_api_keys_let_in_there_is_a_place_for_one(
+    run: Run, client: str, place: dict[str, object]
+):
+    keyed = MCPServer("keyed", authenticators=[APIKeyAuthenticator()])
+    public = MCPServer("open", authenticators=[APIKeyAuthenticator()], public=True)
+    oauth = MCPServer("oauth", authenticators=[APIKeyAuthenticator(), BearerAuthenticator()])
+
+    def entry_of(server: MCPServer) -> Any:
+        arguments = ("--server", server.public_name, "--http", "https://x.org/mcp")
+        out, _ = run("mcp_config", "--client", client, *arguments)
+        return next(iter(json.loads(out).values()))[server.public_name]
+
+    assert place.items() <= entry_of(keyed).items()
+    assert all("<your key>" not in str(entry_of(server)) for server in (public, oauth))
+
+
+def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):
+    with translation.override("de"):
+        _, told = run("mcp_config", "--client", "vscode")
+
+    assert told.strip() == "Put it into .vscode/mcp.json of the workspace."
+
+
+@pytest.mark.django_db
+def test_the_server_and_the_user_are_passed_on(run: Run):
+    get_user_model().objects.create_user("ann")
+
+    out, _ = run(
+        "mcp_config", "--client", "claude-desktop", "--server", "shop-staff", "--user", "ann"
+    )
+
+    arguments = json.loads(out)["mcpServers"]["shop-staff"]["args"]
+    assert arguments[-5:] == ["mcp_stdio", "--server", "shop-staff", "--user", "ann"]
+
+
+@pytest.mark.django_db
+def test_only_a_user_whom_stdio_serves_is_configured(run: Run):
+    get_user_model().objects.create_superuser("root")
+    command = ("mcp_config", "--client", "cursor", "--user")
+
+    for name, told in (("nope", "no user 'nope'"), ("", "no user ''"), ("root", "--superuser")):
+        with pytest.raises(CommandError, match=told):
+            run(*command, name)
+    entry = json.loads(run(*command, "root", "--superuser")[0])["mcpServers"]["example-shop"]
+    assert entry["args"][-4:] == ["mcp_stdio", "--user", "root", "--superuser"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--http", "x.org/mcp"], "no URL"),
+        (["--http", "http://[x"], "no URL"),
+        (["--http", "ftp://x.org/mcp"], "no URL"),
+        (["--http", "https://me:secret@x.org/mcp"], "credentials"),
+        (["--http", "https://x.org/mcp", "--user", "ann"], "for stdio"),
+        (["--server", "nothing"], "No MCP server"),
+        (["--client", "telnet"], "invalid choice"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_configured(run: Run, arguments: list[str], told: str):
+    with pytest.raises(CommandError, match=told) as raised:
+        run("mcp_config", "--client", "cursor", *arguments)
+
+    assert "secret" not in str(raised.value)
+
+
+# -- mcp_surface
+
+
+_numbers = count()
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    # Servers are found by name for as long as they live, which is until the collector comes by.
+    server = MCPServer(f"surface-{next(_numbers)}")
+
+    @server.tool(permission="shop.view_order", scopes=["orders"])
+    def find(query: str) -> str:
+        """Find."""
+        return query
+
+    @server.tool
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    return server
+
+
+def surface(server: MCPServer) -> tuple[str, ...]:
+    return ("mcp_surface", "--server", server.public_name)
+
+
+def test_a_snapshot_that_was_written_is_checked(run: Run, server: MCPServer, tmp_path: Path):
+    file = tmp_path / "surface.json"
+
+    run(*surface(server), "--write", str(file))
+
+    assert "says what is registered" in run(*surface(server), "--check", str(file))[0]
+    found = json.loads(file.read_text())
+    assert list(found["tools"]) == ["add", "find"]
+    assert found["tools"]["find"]["access"] == {
+        "permission": ["shop.view_order"],
+        "scopes": ["orders"],
+    }
+    assert file.read_text() == run(*surface(server))[0]
+    # Formatting is a matter of taste.
+    file.write_text(json.dumps(dict(reversed(found.items()))))
+    run(*surface(server), "--check", str(file))
+
+
+def test_every_change_fails_with_a_diff(run: Run, server: MCPServer, tmp_path: Path):
+    file = tmp_path / "surface.json"
+    run(*surface(server), "--write", str(file))
+    server.remove_tool("add")
+
+    @server.tool
+    def new() -> str:
+        """Be new."""
+        return ""
+
+    server.remove_tool("find")
+
+    @server.tool
+    def find(query: str, limit: int = 5) -> str:
+        """Find."""
+        return query
+
+    out = StringIO()
+    with pytest.raises(
+        CommandError, match="added tool new; removed tool add; changed tool find"
+    ) as raised:
+        call_command(*surface(server), "--check", str(file), stdout=out)
+
+    assert raised.value.returncode == 1
+    assert re.search(r'^\+ +"limit": \{', out.getvalue(), re.MULTILINE)
+    assert re.search(r'^- +"shop.view_order"', out.getvalue(), re.MULTILINE)
+
+
+def test_a_snapshot_is_the_same_in_every_language(run: Run):
+    with translation.override("de"):
+        german = run("mcp_surface")[0]
+
+    assert german == run("mcp_surface")[0]
+    assert "Find products" in german
+
+
+def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
+    bad = tmp_path / "bad.json"
+    for text, told in (("{", "not JSON"), ("[]", "no snapshot"), ('{"tools": 1}', "added tool")):
+        bad.write_text(text)
+        with pytest.raises(CommandError, match=told):
+            run(*surface(server), "--check", str(bad))
+    bad.write_bytes(b"\xff\xfe")
+    for arguments, told in (
+        (["--check", str(bad)], "not JSON"),
+        (["--check", str(tmp_path / "no.json")], "mcp_surface --write"),
+        (["--check", str(tmp_path)], "cannot be read"),
+        (["--write", str(tmp_path / "no" / "x.json")], "cannot be written"),
+        (["--write", "a", "--check", "b"], "not allowed with"),
+    ):
+        with pytest.raises(CommandError, match=told):
+            run(*surface(server), *arguments)
+
+
+def test_a_changed_surface_fails_at_the_shell(shell: Shell, tmp_path: Path):
+    file = tmp_path / "surface.json"
+    assert shell("mcp_surface", "--write", str(file)).returncode == 0
+    assert shell("mcp_surface", "--check", str(file)).returncode == 0
+    file.write_text(file.read_text().replace("Search what the shop sells.", "Steal."))
+
+    done = shell("mcp_surface", "--check", str(file))
+
+    assert done.returncode == 1
+    assert "changed tool find_products" in done.stderr
+    assert '-      "description": "Steal.' in done.stdout
+
+
+# -- startmcp
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for command in (["startproject", "library", "."], ["startapp", "books"]):
+        assert run_project(tmp_path, "-m", "django", *command).returncode == 0
+    with (tmp_path / "library" / "settings.py").open("a") as settings:
+        settings.write('INSTALLED_APPS = [*INSTALLED_APPS, "channels", "django_mcp", "books"]\n')
+    return tmp_path
+
+
+def test_a_started_app_has_a_tool_and_a_test_that_passes(project: Path):
+    started = run_project(project, "manage.py", "startmcp", "books")
+    assert started.returncode == 0, started.stderr
+
+    called = run_project(project, "manage.py", "mcp_call", "hello_from_books", '{"name": "Ann"}')
+    tested = run_project(project, "-W", "error", "manage.py", "test")
+
+    assert called.stdout == "Hello Ann, says nobody in particular.\n"
+    assert tested.returncode == 0, tested.stderr
+    assert "Ran 1 test" in tested.stderr
+
+
+def test_nothing_is_overwritten(project: Path):
+    (project / "books" / "test_mcp.py").write_text("mine")
+
+    done = run_project(project, "manage.py", "startmcp", "books")
+
+    assert done.returncode == 1
+    assert "Nothing was written: " in done.stderr
+    assert "test_mcp.py is there already" in done.stderr
+    assert (project / "books" / "test_mcp.py").read_text() == "mine"
+    assert not (project / "books" / "mcp.py").exists()
+
+
+def test_nothing_is_written_into_a_library(project: Path):
+    library = project / "site-packages"
+    library.mkdir()
+    (project / "books").rename(library / "books")
+
+    done = subprocess.run(
+        [sys.executable, "manage.py", "startmcp", "books"],
+        cwd=project,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "library.settings"}
+        | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(library)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "Nothing was written: books is a library" in done.stderr
+    assert not {"mcp.py", "test_mcp.py"} & {file.name for file in (library / "books").iterdir()}
+
+
+def test_the_test_goes_where_the_apps_tests_are(project: Path):
+    (project / "books" / "tests.py").unlink()
+    (project / "books" / "tests").mkdir()
+    (project / "books" / "tests" / "__init__.py").touch()
+
+    assert run_project(project, "manage.py", "startmcp", "books").returncode == 0
+    assert "Ran 1 test" in run_project(project, "manage.py", "test").stderr
+
+
+def test_only_an_installed_app_is_started(run: Run):
+    with pytest.raises(CommandError, match="is it in INSTALLED_APPS") as raised:
+        run("startmcp", "nothing")
+    assert "shop" in str(raised.value)
+    with pytest.raises(CommandError, match="required: app"):
+        run("startmcp")
+
+
+def test_an_app_whose_module_has_another_name_is_refused_as_well(run: Run):
+    with (
+        override_settings(DJANGO_MCP={"AUTODISCOVER_MODULE": "models"}),
+        pytest.raises(CommandError, match=r"models\.py is there already"),
+    ):
+        run("startmcp", "shop")

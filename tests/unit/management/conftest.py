@@ -1,0 +1,5 @@
+"""Run commands of the example shop, in this process and as a shell does."""
+
+from tests.support.commands import run, shell, shop
+
+__all__ = ["run", "shell", "shop"]

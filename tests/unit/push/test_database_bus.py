@@ -1,0 +1,122 @@
+"""Messages between processes as rows: many at once are written together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models.bus import BusMessage
+from django_mcp.push.database_bus import LATE_S, DatabaseBus
+from django_mcp.push.wire import unpack
+from django_mcp.server.streams.outage import OutageLog
+from tests.support.session_sites import ToFirst
+
+
+class CountingRouter(ToFirst):
+    def __init__(self) -> None:
+        self.writes = 0
+
+    def db_for_write(self, *_args: Any, **_hints: Any) -> str:
+        self.writes += 1
+        return "first"
+
+
+def numbers() -> list[int]:
+    rows = BusMessage._default_manager.order_by("pk").values_list("body", flat=True)
+    return [message["number"] for body in rows for message in unpack(body)]
+
+
+@pytest.mark.usefixtures("databases")
+async def test_what_is_said_at_once_is_written_together_and_in_order():
+    router = CountingRouter()
+    with override_settings(DATABASE_ROUTERS=[router], DJANGO_MCP={}):
+        bus = DatabaseBus(lambda: False, OutageLog("test"))
+        bus.start(lambda _message: None)
+
+        await asyncio.gather(*(bus.send({"kind": "x", "number": n}) for n in range(100)))
+
+        assert await run_in_pool(numbers) == list(range(100))
+        # The first one or two go alone; each writing asks where to, and so do the rows' block and pruning.
+        assert router.writes < 20
+
+        await bus.send({"kind": "x", "number": 100})
+        await bus.stop()
+        assert (await run_in_pool(numbers))[-1] == 100
+
+
+@pytest.mark.usefixtures("databases")
+async def test_one_that_is_cancelled_takes_no_other_along():
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        bus = DatabaseBus(lambda: False, OutageLog("test"))
+        bus.start(lambda _message: None)
+        sending = [asyncio.create_task(bus.send({"kind": "x", "number": n})) for n in range(10)]
+        await asyncio.sleep(0)
+        sending[0].cancel()
+
+        results = await asyncio.gather(*sending, return_exceptions=True)
+        await bus.stop()
+
+        assert [each is None for each in results[1:]] == [True] * 9
+        assert await run_in_pool(numbers) == list(range(10))
+
+
+@pytest.mark.usefixtures("databases")
+async def test_who_has_a_loop_of_its_own_is_heard_as_well():
+    """As a request has under WSGI, or a queue's worker: beside others, and for one message only."""
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        bus = DatabaseBus(lambda: False, OutageLog("test"))
+        bus.start(lambda _message: None)
+
+        def say(number: int) -> None:
+            asyncio.run(bus.send({"kind": "x", "number": number}))
+
+        apart = [asyncio.to_thread(say, number) for number in range(10)]
+        here = [bus.send({"kind": "x", "number": number}) for number in range(10, 20)]
+        await asyncio.wait_for(asyncio.gather(*apart, *here), 30)
+        await bus.stop()
+
+        assert sorted(await run_in_pool(numbers)) == list(range(20))
+
+
+@pytest.mark.usefixtures("databases")
+async def test_more_than_one_reading_holds_is_read_at_once_and_what_comes_late_once():
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        heard: list[int] = []
+        changed = asyncio.Event()
+
+        def receive(message: Any) -> None:
+            heard.append(message["number"])
+            changed.set()
+
+        async def until(count: int) -> None:
+            async with asyncio.timeout(30):
+                while len(heard) < count:
+                    changed.clear()
+                    await changed.wait()
+
+        def write(numbers: range, first_pk: int) -> None:
+            BusMessage._default_manager.bulk_create(
+                BusMessage(pk=first_pk + n, sender="other", body=f'{{"kind": "x", "number": {n}}}')
+                for n in numbers
+            )
+
+        bus = DatabaseBus(lambda: True, OutageLog("test"))
+        bus.start(receive)
+        # So that it knows where to begin.
+        await run_in_pool(lambda: write(range(1), 100))
+        await until(1)
+        begun_s = asyncio.get_running_loop().time()
+        await run_in_pool(lambda: write(range(1001, 4501), 100))
+        await until(3501)
+        taken_s = asyncio.get_running_loop().time() - begun_s
+        await run_in_pool(lambda: write(range(1, 1001), 100))
+        await until(4501)
+        await bus.stop()
+
+        assert taken_s < LATE_S
+        assert len(heard) == 4501
+        assert set(heard) == set(range(4501))

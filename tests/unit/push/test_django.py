@@ -1,0 +1,286 @@
+"""What Django adds to push: transactions, signals, the choice of a bus, what is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
+from typing import Any, cast
+
+import pytest
+from channels.layers import InMemoryChannelLayer, get_channel_layer
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import transaction
+from django.dispatch import Signal
+from django.test import override_settings
+from django.utils import timezone
+
+from django_mcp import MCPServer, default_server, notify_tools_list_changed, signals
+from django_mcp.checks.workers import check_bus, check_layer
+from django_mcp.models import Session
+from django_mcp.protocol.json import encode
+from django_mcp.push.bus_choice import choose_bus
+from django_mcp.push.layer_bus import LayerBus
+from django_mcp.push.observer import flush_signals
+from django_mcp.server.streams import outage
+from django_mcp.server.streams.outage import OutageLog
+from django_mcp.sessions.rows import add_subscription
+from tests.support.server.streams import StreamClient
+from tests.support.wire import R4, R5
+
+REDIS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("push-tests", public=True)
+    server.register_tool(lambda: "x", name="x")
+    return server
+
+
+@pytest.fixture
+def heard() -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    receivers = []
+    for name in signals.__all__:
+        signal: Signal = getattr(signals, name)
+
+        def receive(name: str = name, **values: Any) -> None:
+            found.append((name, values))
+
+        signal.connect(receive, weak=False)
+        receivers.append((signal, receive))
+    yield found
+    for signal, receive in receivers:
+        signal.disconnect(receive)
+
+
+def test_all_servers_share_the_hub_of_the_process(server: MCPServer):
+    assert server.hub is default_server.hub
+
+
+def test_outside_of_a_transaction_it_is_told_at_once(transactional_db: None):
+    assert notify_tools_list_changed() == 0
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_inside_of_a_transaction_it_waits_for_the_end(
+    transactional_db: None, server: MCPServer, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+):
+    told: list[Any] = []
+    monkeypatch.setattr(server.hub.bus, "send_now", told.append)
+    with transaction.atomic():
+        assert server.notify_tools_list_changed() is None
+        assert told == []
+        transaction.set_rollback(not is_kept)
+
+    assert len(told) == (1 if is_kept else 0)
+
+
+async def test_signals_tell_of_a_session_and_its_stream(
+    server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
+):
+    client = StreamClient(server, R4)
+    await client.open()
+    await client.tell({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+    async with client.standing():
+        (handle,) = await server.aconnected_sessions()
+    await server.aclose_session(handle.key)
+    flush_signals()
+
+    assert [name for name, _ in heard] == [
+        "session_opened",
+        "client_notification",  # that it is initialized
+        "client_notification",
+        "roots_list_changed",
+        "stream_opened",
+        "stream_closed",
+        "session_closed",
+    ]
+    assert all(values["sender"] is server for _, values in heard)
+    assert heard[0][1]["session"].key == handle.key
+    assert heard[2][1]["method"] == "notifications/roots/list_changed"
+    assert heard[5][1]["reason"] == "the client has gone"
+
+
+@pytest.mark.parametrize("how", ["site", "command", "user"])
+def test_the_end_of_a_session_is_told_of_once_wherever_it_came(
+    transactional_db: None, heard: list[tuple[str, dict[str, Any]]], how: str
+):
+    """By the site, by `mcp_prune` of a session nobody came for, with the account it belonged to."""
+    server = MCPServer(f"ended by {how}", public=True)
+    user = get_user_model().objects.create_user("ann")
+    row = Session.objects.create(
+        digest="0" * 64,
+        server=server.name,
+        revision=R4.name,
+        principal_key="user:1",
+        user=user,
+        client_info={"name": "c"},
+        expires_at=timezone.now() - timedelta(hours=1),
+    )
+    if how == "user":
+        user.delete()
+    elif how == "command":
+        call_command("mcp_prune", stdout=StringIO())
+        call_command("mcp_prune", stdout=StringIO())
+    else:
+        with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
+            assert server.close_session(row.pk.hex)
+            assert not server.close_session(row.pk.hex)
+    flush_signals()
+
+    ((name, told),) = heard
+    assert name == "session_closed"
+    assert told["sender"] is server
+    assert told["session"].key == row.pk.hex
+    assert told["session"].principal == "user:1"
+    assert told["session"].client_info == {"name": "c"}
+    assert told["session"].revision == R4.name
+    assert (
+        told["reason"]
+        == {
+            "site": "the site ended it",
+            "command": "it expired",
+            "user": "its row was deleted",
+        }[how]
+    )
+
+
+async def test_signals_tell_of_notifications_outside_of_a_session(
+    server: MCPServer, heard: list[tuple[str, dict[str, Any]]]
+):
+    client = StreamClient(server, R5)
+    for method in ("notifications/own", "notifications/roots/list_changed"):
+        body = {"jsonrpc": "2.0", "method": method, "params": {"n": 1}}
+        await client.post(encode(body), {"mcp-protocol-version": R5.name, "mcp-method": method})
+    flush_signals()
+
+    assert [(name, values["session"], values.get("method")) for name, values in heard] == [
+        ("client_notification", None, "notifications/own"),
+        ("client_notification", None, "notifications/roots/list_changed"),
+        ("roots_list_changed", None, None),
+    ]
+
+
+def test_subscriptions_of_sessions_are_known_to_every_process(transactional_db: None):
+    """To a command, for instance, which serves nothing."""
+    server = MCPServer("subscribed", public=True)
+    with override_settings(DJANGO_MCP={"SESSION_STORE": "model"}):
+        for name, left in (("subscribed", 1), ("another", 1), ("subscribed", -1)):
+            row = Session.objects.create(
+                digest=f"{name} {left}",
+                server=name,
+                revision=R4.name,
+                expires_at=timezone.now() + timedelta(hours=left),
+            )
+            uri = "stock://mug" if (name, left) == ("subscribed", 1) else "stock://cup"
+            add_subscription(row.pk.hex, uri)
+
+        assert server.is_subscribed("stock://mug")
+        assert not server.is_subscribed("stock://cup")
+
+
+async def test_a_receiver_that_fails_disturbs_nobody(
+    server: MCPServer, heard: list[tuple[str, dict[str, Any]]], caplog: pytest.LogCaptureFixture
+):
+    def fail(**_values: Any) -> None:
+        raise ValueError("no")
+
+    signals.session_opened.connect(fail)
+    try:
+        await StreamClient(server, R4).open()
+        flush_signals()
+    finally:
+        signals.session_opened.disconnect(fail)
+
+    assert [name for name, _ in heard] == ["session_opened", "client_notification"]
+    assert "A receiver of a signal failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "layers", "kind"),
+    [
+        ({}, REDIS, "layer"),
+        ({"PUSH_BUS": "local"}, REDIS, "local"),
+        ({"PUSH_BUS": "database"}, None, "database"),
+        ({"SESSION_STORE": "memory"}, None, "local"),
+    ],
+)
+def test_the_bus_is_the_best_there_is(settings: dict[str, Any], layers: Any, kind: str):
+    with override_settings(DJANGO_MCP=settings, CHANNEL_LAYERS=layers or {}):
+        assert choose_bus() == kind
+        assert bool(check_bus()) is (kind != "layer")
+
+
+def test_a_layer_that_leads_nowhere_is_told_of():
+    with override_settings(DJANGO_MCP={"PUSH_BUS": "layer"}, CHANNEL_LAYERS={}):
+        assert [each.id for each in check_layer()] == ["django_mcp.W009"]
+
+
+class Unending(InMemoryChannelLayer):
+    """Takes a cancellation for its own, once, as layers over a connection may."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.was_entered = asyncio.Event()
+
+    async def group_add(self, group: str, channel: str) -> None:
+        self.was_entered.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await super().group_add(group, channel)
+
+
+async def test_a_layer_that_goes_on_when_it_is_cancelled_holds_no_process_up():
+    with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Unending"}}):
+        bus, layer = LayerBus(OutageLog("test")), cast("Any", get_channel_layer())
+        bus.start(lambda _message: None)
+        async with asyncio.timeout(10):
+            await layer.was_entered.wait()
+            await bus.stop()
+
+
+class Failing(InMemoryChannelLayer):
+    """Refuses what is sent, as a Redis does that is away; what it still answers is no comfort."""
+
+    is_away = True
+
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        if type(self).is_away:
+            raise ConnectionError("away")
+        await super().group_send(group, message)
+
+
+async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
+    server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """And not for each message that could not be sent meanwhile."""
+    monkeypatch.setattr(outage, "QUIET_S", 0.0)
+    monkeypatch.setattr(Failing, "is_away", True)
+    with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": f"{__name__}.Failing"}}):
+        client = StreamClient(server, R4)
+        await client.open()
+        async with client.standing() as stream:
+            for number in range(100):
+                await server.anotify("notifications/x", {"n": number})
+                await server.hub.flush()
+                await stream.sink.message()
+            begun = _lines(caplog)
+            Failing.is_away = False
+            await server.anotify("notifications/x", {"n": 100})
+            await server.hub.flush()
+            ended = _lines(caplog)[len(begun) :]
+        await server.hub.stop()
+
+    assert len(begun) == 1
+    assert "Could not reach the other processes: ConnectionError" in begun[0]
+    assert len(ended) == 1
+    assert "over, after" in ended[0]
+
+
+def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]

@@ -1,0 +1,8 @@
+import pytest
+
+from tests.support.registry_site import Site
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()

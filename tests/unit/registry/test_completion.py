@@ -1,0 +1,236 @@
+"""Completers: for one argument, from the choices of a type, and for everything."""
+
+import enum
+from typing import Any, Literal
+
+import pytest
+
+from django_mcp.protocol.results import Completion
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.returns import PlainConverter, ReturnError
+from tests.support.registry_site import Ctx, Site, User
+
+
+class Tone(enum.Enum):
+    WARM = "warm"
+    WEARY = "weary"
+    COLD = "cold"
+
+
+def propose_nothing() -> list[str]:
+    return []
+
+
+async def complete(site: Site, target: str, argument: str, value: str = "", **others: str) -> Any:
+    """Complete an argument as a server does; None when nothing completes it."""
+    entry = site.registry.prompts.get(target) or site.registry.templates[target]
+    handler = site.registry.completer(entry, argument)
+    if handler is None:
+        return None
+    given = {"ref": {"name": target}, "argument": argument, "value": value, "arguments": others}
+    found = handler.function(**handler.bind(given, Ctx()))
+    return handler.convert(await found if handler.is_async else found)
+
+
+@pytest.fixture
+def prompts(site: Site) -> Site:
+    @site.prompt
+    def apology(order: str, tone: str = "warm") -> str:
+        return ""
+
+    @site.resource("order://{pk}{?part}")
+    def order(pk: int, part: str = "") -> str:
+        return ""
+
+    site.apology, site.order = apology, order  # type: ignore[attr-defined]
+    return site
+
+
+@pytest.mark.parametrize("target", ["apology", "order://{pk}{?part}"])
+async def test_a_completer_is_found_by_name_or_template(prompts: Site, target: str):
+    argument = "order" if target == "apology" else "pk"
+
+    @prompts.completion(target, argument)
+    def numbers(value: str) -> list[str]:
+        return [value + "1", value + "2"]
+
+    assert (await complete(prompts, target, argument, "4")).values == ("41", "42")
+    assert numbers("4") == ["41", "42"]
+
+
+@pytest.mark.parametrize(("function", "argument"), [("apology", "order"), ("order", "pk")])
+async def test_a_completer_is_found_by_function(prompts: Site, function: str, argument: str):
+    prompts.completion(getattr(prompts, function), argument)(lambda value: ["x"])
+
+    target = "apology" if function == "apology" else "order://{pk}{?part}"
+    assert (await complete(prompts, target, argument)).values == ("x",)
+
+
+async def test_a_completer_sees_the_other_arguments_and_who_asks(prompts: Site):
+    """CMP-06"""
+
+    @prompts.completion("apology", "tone")
+    async def tones(arguments: dict[str, str], user: User, value: str) -> list[str]:
+        return [user, value, arguments["order"]]
+
+    found = await complete(prompts, "apology", "tone", "w", order="7")
+
+    assert found.values == ("jane", "w", "7")
+
+
+async def test_a_completer_need_not_take_anything(prompts: Site):
+    prompts.completion("apology", "tone")(lambda: ["warm"])
+
+    assert (await complete(prompts, "apology", "tone")).values == ("warm",)
+
+
+async def test_a_literal_or_an_enum_completes_itself(site: Site):
+    @site.prompt
+    def write(
+        tone: Tone, size: Literal["small", 2] = 2, loud: bool | None = None, to: str = ""
+    ) -> str:
+        return ""
+
+    @site.resource("write://{tone}")
+    def written(tone: Tone) -> str:
+        return ""
+
+    assert (await complete(site, "write", "tone", "we")).values == ("weary",)
+    assert (await complete(site, "write", "size", "")).values == ("small", "2")
+    assert (await complete(site, "write", "loud", "T")).values == ("true",)
+    assert await complete(site, "write", "to") is None
+    assert (await complete(site, "write://{tone}", "tone", "w")).values == ("warm", "weary")
+
+
+async def test_a_completer_comes_before_the_choices_and_those_before_the_handler(site: Site):
+    @site.prompt
+    def write(tone: Tone, size: Literal["small"], to: str) -> str:
+        return ""
+
+    site.completion(write, "tone")(lambda: ["mine"])
+    site.set_completion_handler(lambda ref, argument, value, arguments: [ref["name"], argument])
+
+    assert (await complete(site, "write", "tone")).values == ("mine",)
+    assert (await complete(site, "write", "size")).values == ("small",)
+    assert (await complete(site, "write", "to")).values == ("write", "to")
+
+
+async def test_the_handler_for_everything_can_be_taken_back(prompts: Site):
+    prompts.set_completion_handler(propose_nothing)
+
+    assert (await complete(prompts, "apology", "tone")).values == ()
+
+    prompts.set_completion_handler(None)
+
+    assert not prompts.registry.has_completers
+    assert await complete(prompts, "apology", "tone") is None
+
+
+def converted(value: Any, converter: Any = None) -> Completion:
+    site = Site(converter)
+    site.register_prompt(lambda a: "", name="p")
+    site.completion("p", "a")(lambda: value)
+    handler = site.registry.completer(site.registry.prompts["p"], "a")
+    assert handler is not None
+    return handler.convert(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a"], Completion(["a"], total=1, has_more=False)),
+        ((), Completion([], total=0, has_more=False)),
+        (None, Completion([])),
+        ([1, Tone.WARM], Completion(["1", "warm"], total=2, has_more=False)),
+        ({"a": 1}.keys(), Completion(["a"], total=1, has_more=False)),
+        (Completion(["a"], total=9), Completion(["a"], total=9)),
+    ],
+)
+def test_every_form_becomes_proposals(value: Any, expected: Completion):
+    assert converted(value) == expected
+
+
+def test_no_more_than_a_hundred_are_proposed():
+    """CMP-02"""
+    found = converted([str(number) for number in range(150)])
+
+    assert len(found.values) == 100
+    assert (found.total, found.has_more) == (150, True)
+
+
+def test_lazy_proposals_are_read_no_further_than_needed():
+    """CMP-02"""
+    read = []
+
+    def proposals():
+        for number in range(10_000):
+            read.append(number)
+            yield str(number)
+
+    found = converted(proposals())
+
+    assert (len(found.values), found.total, found.has_more) == (100, None, True)
+    assert len(read) == 101
+
+
+@pytest.mark.parametrize("value", ["abc", 5, object()])
+def test_what_is_no_list_is_refused(value: Any):
+    with pytest.raises(ReturnError, match="return a list of strings"):
+        converted(value)
+
+
+def test_a_frameworks_objects_are_converted():
+    class Converter(PlainConverter):
+        def convert(self, value: Any) -> Any:
+            return ["a"] if value == 5 else value
+
+    assert converted(5, Converter()).values == ("a",)
+
+
+@pytest.mark.parametrize("target", ["nobody", "order://{x}", lambda: None])
+def test_a_target_must_be_registered_first(prompts: Site, target: Any):
+    with pytest.raises(RegistrationError, match="Register the prompt or template first"):
+        prompts.completion(target, "order")(lambda value: [])
+
+
+def test_the_argument_must_be_one_of_its_own(prompts: Site):
+    with pytest.raises(RegistrationError, match=r"has no argument 'x'\. It has order, tone"):
+        prompts.completion("apology", "x")(lambda value: [])
+
+
+def test_a_completer_takes_only_what_it_is_given(prompts: Site):
+    with pytest.raises(RegistrationError, match=r"is not given `prefix`\. It may take `value`"):
+        prompts.completion("apology", "tone")(lambda prefix: [])
+
+
+def test_two_completers_for_one_argument_are_refused_naming_both(prompts: Site):
+    def first() -> list[str]:
+        return []
+
+    def second() -> list[str]:
+        return []
+
+    prompts.completion("apology", "tone")(first)
+
+    with pytest.raises(RegistrationError, match=r"second \(.*is completed by .*first \("):
+        prompts.completion("apology", "tone")(second)
+
+
+def test_a_function_registered_twice_is_no_clear_target(site: Site):
+    def apology(order: str) -> str:
+        return ""
+
+    site.register_prompt(apology)
+    site.register_prompt(apology, name="other")
+
+    with pytest.raises(RegistrationError, match="several of them"):
+        site.completion(apology, "order")(propose_nothing)
+
+
+def test_completers_go_with_what_they_complete(prompts: Site):
+    prompts.completion("apology", "tone")(propose_nothing)
+    prompts.completion("order://{pk}{?part}", "pk")(propose_nothing)
+
+    assert prompts.remove_prompt("apology")
+    assert prompts.remove_template("order://{pk}{?part}")
+    assert not prompts.registry.has_completers

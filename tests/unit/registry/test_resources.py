@@ -1,0 +1,380 @@
+"""Resources and templates: variables to parameters, and return values to contents."""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+
+from django_mcp.protocol.content import (
+    Annotations,
+    Audio,
+    BlobContents,
+    EmbeddedResource,
+    File,
+    Icon,
+    Image,
+    ResourceLink,
+    Text,
+    TextContents,
+)
+from django_mcp.protocol.json import decode
+from django_mcp.protocol.results import CacheHint, ReadResult
+from django_mcp.registry.arguments import ArgumentErrors
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.returns import PlainConverter, ReturnError
+from django_mcp.registry.signatures import EMPTY
+from tests.support.registry_site import Ctx, Lazy, Site, User
+
+URI = "thing://1"
+
+
+class Model(BaseModel):
+    number: int
+
+
+@dataclass
+class Data:
+    number: int
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def contents(value: Any, annotation: Any = EMPTY, **options: Any) -> list[Any]:
+    """Return what is read from a resource that returns a value."""
+    site = Site(options.pop("converter", None))
+
+    def handle():
+        return value
+
+    if annotation is not EMPTY:
+        handle.__annotations__["return"] = annotation
+    entry = site.register_resource(URI, handle, **options)
+    return list(entry.convert(entry.handler.function(), URI).contents)
+
+
+def read(site: Site, uri: str, ctx: Any = None) -> Any:
+    """Read a URI as a server does, and return what the handler returned."""
+    found = site.registry.find_template(uri)
+    assert found is not None
+    entry, variables = found
+    return entry.handler.function(**entry.handler.bind(variables, ctx or Ctx()))
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "mime_type"),
+    [
+        ("text", "text", "text/plain"),
+        (Lazy(en="text"), "text", "text/plain"),
+        (Text("text"), "text", "text/plain"),
+        ({"a": 1}, '{"a":1}', "application/json"),
+        ([1, "a"], '[1,"a"]', "application/json"),
+        (["a", "b"], '["a","b"]', "application/json"),
+        (Model(number=1), '{"number":1}', "application/json"),
+        (Data(1), '{"number":1}', "application/json"),
+        ([Data(1)], '[{"number":1}]', "application/json"),
+        (5, "5", "application/json"),
+        (date(2030, 1, 2), "2030-01-02", "text/plain"),
+        (({"n": n} for n in (1, 2)), '[{"n":1},{"n":2}]', "application/json"),
+    ],
+)
+def test_text_and_data_are_text_at_the_uri(value: Any, text: str, mime_type: str):
+    assert contents(value) == [TextContents(URI, text, mime_type=mime_type)]
+
+
+@pytest.mark.parametrize(
+    ("value", "blob", "mime_type"),
+    [
+        (b"\x00", b"\x00", "application/octet-stream"),
+        (memoryview(b"\x00"), b"\x00", "application/octet-stream"),
+        (Image(b"png"), b"png", "image/png"),
+        (Audio(b"wav", "audio/wav"), b"wav", "audio/wav"),
+        (File(b"pdf", name="a.pdf"), b"pdf", "application/pdf"),
+        (File(b"png", name="a.png"), b"png", "image/png"),
+    ],
+)
+def test_bytes_are_a_blob_at_the_uri(value: Any, blob: bytes, mime_type: str):
+    """RSC-06"""
+    assert contents(value) == [BlobContents(URI, blob, mime_type=mime_type)]
+
+
+def test_a_text_file_is_text_at_the_uri():
+    assert contents(File(b"a,b", name="a.csv")) == [TextContents(URI, "a,b", mime_type="text/csv")]
+
+
+@pytest.mark.parametrize("value", ["# Hi", {"a": 1}, b"\x00"])
+def test_the_resources_own_mime_type_wins(value: Any):
+    assert contents(value, mime_type="text/markdown")[0].mime_type == "text/markdown"
+
+
+def test_contents_say_their_own_uri():
+    """RSC-13"""
+    one, other = TextContents("thing://2", "a"), BlobContents("thing://3", b"b")
+
+    assert contents(one) == [one]
+    assert contents([one, other]) == [one, other]
+    assert contents(EmbeddedResource(one)) == [one]
+    assert contents([one, "text", {"a": 1}]) == [
+        one,
+        TextContents(URI, "text", mime_type="text/plain"),
+        TextContents(URI, '{"a":1}', mime_type="application/json"),
+    ]
+
+
+def test_a_whole_result_goes_through():
+    site = Site()
+    given = ReadResult([TextContents(URI, "a")], cache=CacheHint(5))
+    entry = site.register_resource(URI, lambda: given, name="thing")
+
+    assert entry.convert(given, URI) is given
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "returned None"),
+        (ResourceLink("a://b", "n"), "returned a link"),
+        (object(), "has no form in JSON"),
+    ],
+)
+def test_what_is_no_contents_is_refused_with_the_remedy(value: Any, message: str):
+    with pytest.raises(ReturnError, match=message):
+        contents(value)
+
+
+def test_declared_fields_are_read_from_attributes():
+    class Row:
+        number, secret = 7, "hidden"
+
+    class Rows:
+        def __iter__(self) -> Iterator[Any]:
+            return iter([Row()])
+
+    (found,) = contents(Rows(), list[Data])
+
+    assert decode(found.text) == [{"number": 7}]
+
+
+def test_a_frameworks_objects_are_converted():
+    class Rows: ...
+
+    class Converter(PlainConverter):
+        def convert(self, value: Any) -> Any:
+            return [1] if isinstance(value, Rows) else value
+
+    assert contents(Rows(), converter=Converter())[0].text == "[1]"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "mime_type"),
+    [
+        (str, "text/plain"),
+        (bytes, "application/octet-stream"),
+        (dict, "application/json"),
+        (dict[str, Any], "application/json"),
+        (list[str], "application/json"),
+        (Model, "application/json"),
+        (list[Any], None),
+        (list[TextContents], None),
+        (ReadResult, None),
+        (Any, None),
+        (EMPTY, None),
+    ],
+)
+def test_the_listed_mime_type_follows_the_annotation(annotation: Any, mime_type: str | None):
+    def handle(): ...
+
+    if annotation is not EMPTY:
+        handle.__annotations__["return"] = annotation
+
+    assert Site().register_resource(URI, handle).mime_type == mime_type
+
+
+def test_a_resource_is_listed_with_what_was_said_of_it(site: Site):
+    @site.resource(
+        URI,
+        name="thing",
+        title=Lazy(en="Thing"),
+        mime_type="text/markdown",
+        size=7,
+        icons=["https://example.com/i.png"],
+        annotations=Annotations(audience=["user"], priority=0.5),
+        meta={"example.com/a": 1},
+        cache=CacheHint(1000),
+    )
+    def handle() -> str:
+        """Something to read."""
+        return ""
+
+    entry = site.registry.resources[URI]
+
+    assert entry.to_wire() == {
+        "uri": URI,
+        "name": "thing",
+        "title": "Thing",
+        "description": "Something to read.",
+        "size": 7,
+        "mimeType": "text/markdown",
+        "annotations": {"audience": ["user"], "priority": 0.5},
+        "icons": [{"src": "https://example.com/i.png"}],
+        "_meta": {"example.com/a": 1},
+    }
+    assert entry.cache == CacheHint(1000)
+    assert handle() == ""
+
+
+def test_a_template_is_listed_by_its_template(site: Site):
+    @site.resource("order://{pk}")
+    def order(pk: int) -> dict[str, int]:
+        """One order."""
+        return {"pk": pk}
+
+    assert site.registry.templates["order://{pk}"].to_wire() == {
+        "uriTemplate": "order://{pk}",
+        "name": "order",
+        "description": "One order.",
+        "mimeType": "application/json",
+    }
+    assert not site.registry.resources
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "expected"),
+    [
+        (int, "5", 5),
+        (str, "5", "5"),
+        (date, "2030-01-02", date(2030, 1, 2)),
+        (UUID, str(UUID(int=1)), UUID(int=1)),
+        (Color, "red", Color.RED),
+        (Literal[1, 2], "2", 2),
+        (bool, "true", True),
+        (Any, "5", "5"),
+        (int | None, "5", 5),
+    ],
+)
+def test_variables_are_converted_by_the_hints(
+    site: Site, annotation: Any, text: str, expected: Any
+):
+    """RSC-14"""
+
+    def handle(value):
+        return value
+
+    handle.__annotations__["value"] = annotation
+    site.register_template("thing://{value}", handle)
+
+    assert read(site, f"thing://{text}") == expected
+
+
+@pytest.mark.parametrize("text", ["abc", "1.5", "1e3", "%20", "٣"])
+def test_a_variable_that_does_not_convert_names_nothing(site: Site, text: str):
+    @site.resource("order://{pk}")
+    def order(pk: int) -> int:
+        return pk
+
+    with pytest.raises(ArgumentErrors):
+        read(site, f"order://{text}")
+
+
+def test_variables_may_be_optional_or_lists(site: Site):
+    @site.resource("search://{term}{?page,tags*}")
+    def search(
+        ctx: Ctx, user: User, term: str, page: int = 1, tags: list[int] | None = None
+    ) -> Any:
+        return [user, term, page, tags]
+
+    assert read(site, "search://a") == ["jane", "a", 1, None]
+    assert read(site, "search://a?page=2&tags=3&tags=4") == ["jane", "a", 2, [3, 4]]
+
+
+def test_structured_parameters_are_read_from_json(site: Site):
+    @site.resource("search://{terms}")
+    def search(terms: dict[str, int]) -> Any:
+        return terms
+
+    assert read(site, "search://%7B%22a%22%3A1%7D") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "uri", ["file://..%2f..%2fetc%2fpasswd", "file://..", "file://a%00b", "file://a/../b"]
+)
+def test_paths_that_climb_match_nothing(site: Site, uri: str):
+    """RSC-06"""
+
+    @site.resource("file://{+path}")
+    def file(path: str) -> str:
+        return path
+
+    assert site.registry.find_template(uri) is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "function", "message"),
+    [
+        ("order://1", lambda pk: pk, "has no variables, so nothing gives `pk`"),
+        ("order://{pk}", lambda: 1, "variables of 'order://{pk}' are `pk`, but .* are none"),
+        ("order://{pk}", lambda pk, q: 1, "parameters are `pk`, `q`"),
+        ("order://{pk}", lambda number: 1, "Give both the same names"),
+        ("order://{pk}{?page}", lambda pk, page: 1, "Give the parameter `page` a default"),
+        ("order://{pk", lambda pk: 1, "brace is never closed"),
+        ("order://{a}{b}", lambda a, b: 1, "nothing separates"),
+        ("{pk}", lambda pk: 1, "no absolute URI"),
+        ("order", lambda: 1, "no absolute URI"),
+        ("order://a b", lambda: 1, "no absolute URI"),
+        ("order://ü", lambda: 1, "percent-encode"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(site: Site, uri: str, function: Any, message: str):
+    """RSC-12"""
+    with pytest.raises(RegistrationError, match=message) as refusal:
+        site.resource(uri, name="x")(function)
+
+    assert "test_resources.py" in str(refusal.value)
+
+
+def test_a_list_of_variables_is_no_number(site: Site):
+    def handle(tags: int) -> None: ...
+
+    with pytest.raises(RegistrationError, match="Annotate the parameter as one"):
+        site.register_template("x://a{/tags*}", handle)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mime_type": "text"}, "no MIME type"),
+        ({"size": -1}, "use a number of bytes"),
+        ({"icons": ["javascript:alert(1)"]}, "neither https: nor data:"),
+        ({"annotations": {"priority": 1}}, r"takes Annotations\(...\)"),
+        ({"meta": {"a b": 1}}, "no _meta key"),
+        ({"meta": {"io.modelcontextprotocol/x": 1}}, "is the protocol's"),
+        ({"title": "a\u202eb"}, "RIGHT-TO-LEFT OVERRIDE"),
+        ({"check": "no"}, "check= takes a function"),
+        ({"scopes": [1]}, "scopes= takes a name"),
+    ],
+)
+def test_what_was_said_is_checked(site: Site, options: Any, message: str):
+    """ICO-01"""
+    with pytest.raises(RegistrationError, match=message):
+        site.register_resource(URI, lambda: "", name="x", **options)
+
+
+def test_the_decorator_needs_a_uri(site: Site):
+    with pytest.raises(RegistrationError, match="a resource needs a URI"):
+
+        @site.resource  # type: ignore[arg-type]
+        def handle() -> str:
+            return ""
+
+
+def test_icons_may_be_given_whole(site: Site):
+    icon = Icon("https://example.com/i.png", sizes=["48x48"])
+
+    assert site.register_resource(URI, lambda: "", name="x", icons=[icon]).icons == (icon,)

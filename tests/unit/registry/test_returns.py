@@ -1,0 +1,448 @@
+"""What tools return, in every form a site's author would try."""
+
+import enum
+import types
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Union
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, Field, computed_field
+
+from django_mcp.protocol.content import (
+    Audio,
+    BlobContents,
+    EmbeddedResource,
+    File,
+    Image,
+    ResourceLink,
+    Text,
+    TextContents,
+)
+from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.results import ABSENT, ToolResult
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.returns import PlainConverter, ReturnError, find_output, to_json
+from django_mcp.registry.signatures import EMPTY
+from tests.support.registry_site import Lazy, Site
+
+# Under names of their own, so that the older spellings are tested as well.
+Either: Any = Union
+Maybe: Any = Optional
+
+
+class OrderOut(BaseModel):
+    number: str
+    total: Decimal = Field(description="In euros.")
+
+    @computed_field
+    def label(self) -> str:
+        return f"Order {self.number}"
+
+
+class Row(TypedDict):
+    sku: str
+    added: date
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int
+
+
+class Status(enum.Enum):
+    PLACED = "placed"
+
+
+class Strange:
+    """Of no form in JSON."""
+
+
+def result(value: Any, annotation: Any = EMPTY, **options: Any) -> Any:
+    """Return the result of a tool that returns a value, with that annotation."""
+    site = Site(options.pop("converter", None))
+
+    def handle():
+        return value
+
+    if annotation is not EMPTY:
+        handle.__annotations__["return"] = annotation
+    site.register_tool(handle, **options)
+    found = site.call("handle")
+    encode(found.to_wire())
+    return found
+
+
+def output_schema(annotation: Any) -> Any:
+    def handle(): ...
+
+    handle.__annotations__["return"] = annotation
+    return Site().register_tool(handle).output_schema
+
+
+def iter_of_nothing() -> Iterator[str]:
+    yield from ()
+
+
+PICTURE = Image(b"png")
+LINK = ResourceLink("order://1", "order")
+EMBEDDED = EmbeddedResource(TextContents("order://1", "text"))
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("text", [Text("text")]),
+        ("", [Text("")]),
+        (None, []),
+        (5, [Text("5")]),
+        (1.5, [Text("1.5")]),
+        (True, [Text("true")]),
+        (Decimal("1.50"), [Text("1.50")]),
+        (date(2030, 1, 2), [Text("2030-01-02")]),
+        (UUID(int=1), [Text("00000000-0000-0000-0000-000000000001")]),
+        (Status.PLACED, [Text("placed")]),
+        (Lazy(en="Found", de="Gefunden"), [Text("Found")]),
+        (Text("a"), [Text("a")]),
+        (PICTURE, [PICTURE]),
+        (LINK, [LINK]),
+        (EMBEDDED, [EMBEDDED]),
+        (EMBEDDED.resource, [EMBEDDED]),
+        (["a", PICTURE, {"b": 1}, 5], [Text("a"), PICTURE, Text('{"b":1}'), Text("5")]),
+        ((PICTURE, LINK), [PICTURE, LINK]),
+        ((word for word in ["a", "b"]), [Text("a"), Text("b")]),
+        ((word for word in ["a", PICTURE]), [Text("a"), PICTURE]),
+        (iter_of_nothing(), []),
+    ],
+)
+def test_text_and_blocks_are_content_only(value: Any, content: Any):
+    found = result(value)
+
+    assert list(found.content) == content
+    assert found.structured is ABSENT
+    assert not found.is_error
+
+
+def test_bytes_are_an_embedded_file():
+    (block,) = result(b"\x00\x01").content
+
+    assert isinstance(block, EmbeddedResource)
+    assert isinstance(block.resource, BlobContents)
+    assert block.resource.blob == b"\x00\x01"
+    assert block.resource.mime_type == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        (File(b"x", name="a.png"), Image),
+        (File(b"x", name="a.wav"), Audio),
+        (File(b"x", name="a.csv"), EmbeddedResource),
+    ],
+)
+def test_a_file_becomes_the_block_of_its_type(file: File, kind: type):
+    assert isinstance(result(file).content[0], kind)
+    assert isinstance(result([file, "text"]).content[0], kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ({"a": 1}, {"a": 1}),
+        ({"d": date(2030, 1, 2), "p": Path("x"), 3: {1}}, {"d": "2030-01-02", "p": "x", "3": [1]}),
+        ([1, 2], [1, 2]),
+        (["a", "b"], ["a", "b"]),
+        ([], []),
+        (Point(1, 2), {"x": 1, "y": 2}),
+        ([Point(1, 2)], [{"x": 1, "y": 2}]),
+        (
+            OrderOut(number="7", total=Decimal("1.5")),
+            {"number": "7", "total": "1.5", "label": "Order 7"},
+        ),
+        ({"lazy": Lazy(en="Found")}, {"lazy": "Found"}),
+        ({"a": float("nan")}, {"a": None}),
+        (({"n": n} for n in (1, 2)), [{"n": 1}, {"n": 2}]),
+        ({1}, [1]),
+        (Pair(1, 2), [1, 2]),
+    ],
+)
+def test_data_is_structured_and_has_a_text_of_the_same(value: Any, data: Any):
+    """TOOL-11"""
+    found = result(value)
+
+    assert found.structured == data
+    assert decode(found.content[0].text) == data
+    assert "\n" not in found.content[0].text
+
+
+def test_a_whole_result_goes_through():
+    given = ToolResult([PICTURE], is_error=True, meta={"a": 1})
+
+    assert result(given) is given
+
+
+def test_a_whole_result_with_data_gets_its_text():
+    """TOOL-11"""
+    found = result(ToolResult(structured=Point(1, 2), meta={"a": 1}))
+
+    assert found.structured == {"x": 1, "y": 2}
+    assert found.content == (Text('{"x":1,"y":2}'),)
+    assert found.meta == {"a": 1}
+
+
+def test_a_whole_result_with_data_keeps_its_own_content():
+    assert result(ToolResult(["Two points"], structured=[])).content == (Text("Two points"),)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        EMPTY, None, Any, object, str, bytes, Maybe[str], list, tuple, list[Any], list[bytes],
+        Text, Image, File, ToolResult, list[Text], list[Either[str, Image]], list[Image | str],
+        tuple[Text, ...], Maybe[Image], Either[Point, ToolResult], str | Point,
+        Iterator[str], Iterable[Text], Generator[str, None, None], AsyncIterator[str | Image],
+        Annotated[str, "text"], Strange, list[Strange], types.GeneratorType,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_promises_no_data_has_no_schema(annotation: Any):
+    assert output_schema(annotation) is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (int, {"type": "integer"}),
+        (bool, {"type": "boolean"}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (date, {"type": "string", "format": "date"}),
+        (Maybe[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (Iterator[int], {"type": "array", "items": {"type": "integer"}}),
+        (AsyncIterator[int], {"type": "array", "items": {"type": "integer"}}),
+        (
+            Point,
+            {
+                "type": "object",
+                "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+                "required": ["x", "y"],
+            },
+        ),
+    ],
+    ids=str,
+)
+def test_a_return_type_is_published_as(annotation: Any, schema: Any):
+    """TOOL-10"""
+    assert output_schema(annotation) == schema
+
+
+@pytest.mark.parametrize("annotation", [dict, dict[str, Any]])
+def test_any_object_is_an_object(annotation: Any):
+    assert output_schema(annotation)["type"] == "object"
+
+
+def test_the_schema_is_of_what_is_written():
+    schema = output_schema(OrderOut)
+
+    assert schema["required"] == ["number", "total", "label"]
+    assert schema["properties"]["total"]["type"] == "string"
+    assert schema["properties"]["total"]["description"] == "In euros."
+    assert "title" not in schema
+
+
+def test_a_declared_type_that_cannot_be_written_is_refused():
+    @dataclass
+    class Broken:
+        field: Strange
+
+    with pytest.raises(RegistrationError, match="its return type has no form in JSON"):
+        output_schema(list[Broken])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "data"),
+    [
+        (int, 5, 5),
+        (Maybe[int], None, None),
+        (list[str], ["a"], ["a"]),
+        (list[str], (word for word in "ab"), ["a", "b"]),
+        (Iterator[int], iter([1, 2]), [1, 2]),
+        (Row, {"sku": "a", "added": "2030-01-02"}, {"sku": "a", "added": "2030-01-02"}),
+        (Row, {"sku": "a", "added": date(2030, 1, 2)}, {"sku": "a", "added": "2030-01-02"}),
+        (Point, Point(1, 2), {"x": 1, "y": 2}),
+        (Point, {"x": 1, "y": 2}, {"x": 1, "y": 2}),
+        (dict[str, Any], {"x": {1: Point(1, 2)}}, {"x": {"1": {"x": 1, "y": 2}}}),
+        (Status, Status.PLACED, "placed"),
+        (set[int], {1}, [1]),
+        (Literal["a", "b"], "a", "a"),
+    ],
+)
+def test_what_is_declared_is_structured(annotation: Any, value: Any, data: Any):
+    """TOOL-10, TOOL-11"""
+    found = result(value, annotation)
+
+    assert found.structured == data
+    assert decode(found.content[0].text) == data
+
+
+def test_a_value_of_another_type_is_refused_with_what_is_missing():
+    with pytest.raises(ReturnError) as error:
+        result([{"number": "7"}], list[OrderOut])
+
+    assert "did not return what it declares: /0/total is required" in str(error.value)
+    assert "test_returns" in str(error.value)
+
+
+@pytest.mark.parametrize("annotation", [EMPTY, Any, dict[str, Any]])
+def test_an_object_without_declared_fields_is_refused_with_the_remedy(annotation: Any):
+    value = Strange() if annotation != dict[str, Any] else {"a": Strange()}
+
+    with pytest.raises(ReturnError, match=r"Strange has no form in JSON: .* dataclass"):
+        result(value, annotation)
+
+
+def test_what_refers_to_itself_is_refused():
+    value: list[Any] = []
+    value.append(value)
+
+    with pytest.raises(ReturnError, match="Circular"):
+        result(value)
+
+
+def test_what_is_too_deep_is_refused():
+    value: Any = {}
+    for _ in range(1000):
+        value = {"a": value}
+
+    with pytest.raises(ReturnError, match="depth"):
+        result(value)
+
+
+def test_text_that_is_none_is_refused():
+    class Binary(BaseModel):
+        data: bytes
+
+    with pytest.raises(ReturnError, match="returned what JSON cannot hold"):
+        result(Binary(data=b"\xff"), Binary)
+
+
+def test_nothing_needs_a_thread_without_a_framework():
+    assert not PlainConverter().needs_thread(Strange())
+
+
+def test_a_coroutine_that_nobody_awaited_is_refused():
+    async def inner() -> str:
+        return ""
+
+    coroutine = inner()
+    with pytest.raises(ReturnError, match="async def"):
+        result(coroutine)
+    coroutine.close()
+
+
+class Rows:
+    """Stands for a framework's lazy rows."""
+
+    def __init__(self, *rows: Any) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+
+class RowsConverter(PlainConverter):
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, Strange):
+            raise TypeError("declare its fields")
+        return list(value) if isinstance(value, Rows) else value
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "data"),
+    [
+        (Rows(1, 2), EMPTY, [1, 2]),
+        (Rows(1, 2), list[int], [1, 2]),
+        ({"rows": Rows({"a": Rows(1)})}, EMPTY, {"rows": [{"a": [1]}]}),
+        ({"rows": Rows(1)}, dict[str, Any], {"rows": [1]}),
+    ],
+)
+def test_a_frameworks_objects_are_converted(value: Any, annotation: Any, data: Any):
+    assert result(value, annotation, converter=RowsConverter()).structured == data
+
+
+def test_what_the_framework_says_of_an_object_is_told():
+    with pytest.raises(TypeError, match="declare its fields"):
+        result(Strange(), converter=RowsConverter())
+
+
+@pytest.mark.parametrize("value", [{"n": 1}, Point(1, 2), "text", None, 5, [1]])
+def test_an_explicit_schema_makes_every_value_data(value: Any):
+    found = result(value, str, output_schema={"description": "Anything."})
+
+    assert found.structured == to_json(value, PlainConverter())
+    assert decode(found.content[0].text) == found.structured
+
+
+def test_an_explicit_schema_may_be_a_type():
+    found = result({"x": "1", "y": 2}, output_schema=Point)
+
+    assert found.structured == {"x": 1, "y": 2}
+
+
+def test_no_schema_can_be_asked_for():
+    site = Site()
+
+    @site.tool(output_schema=None)
+    def handle() -> Point:
+        return Point(1, 2)
+
+    assert site.registry.tools["handle"].output_schema is None
+    assert site.call("handle").structured == {"x": 1, "y": 2}
+
+
+def test_an_explicit_schema_that_is_none_is_refused():
+    with pytest.raises(RegistrationError, match="output_schema= takes a JSON Schema"):
+        result(1, output_schema=Strange)
+
+
+def test_an_explicit_schema_is_checked_as_others_are():
+    """SCH-06"""
+    with pytest.raises(RegistrationError, match="the output schema refers to"):
+        result(1, output_schema={"$ref": "http://example.com/schema"})
+
+
+def test_results_are_valid_by_their_own_schema():
+    """TOOL-10"""
+    site = Site()
+
+    @site.tool
+    def handle() -> list[OrderOut]:
+        return [OrderOut(number="7", total=Decimal(1))]
+
+    validator = site.registry.tools["handle"].output_validator
+    assert validator is not None
+    assert validator.problems(site.call("handle").structured) == []
+    assert validator.problems([{}]) != []
+
+
+def test_a_dataclass_is_written_by_its_aliases():
+    class Aliased(BaseModel):
+        first: int = Field(alias="firstOne")
+
+    assert output_schema(Aliased)["required"] == ["firstOne"]
+    assert result(Aliased(firstOne=1), Aliased).structured == {"firstOne": 1}
+
+
+def test_no_output_is_found_for_what_is_unknown():
+    assert find_output(EMPTY, "x", PlainConverter()) is None

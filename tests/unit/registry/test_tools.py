@@ -1,0 +1,358 @@
+"""Tools: what is said of them, schemas by hand, and every kind of function."""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.content import Text
+from django_mcp.protocol.headers import HeaderParam
+from django_mcp.registry.arguments import ArgumentErrors
+from django_mcp.registry.problems import RegistrationError
+from tests.support.registry_site import Ctx, Lazy, Site, User
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {"address": {"$anchor": "addressDef", "type": "object"}},
+    "properties": {
+        "name": {"type": "string", "x-mcp-header": "Name"},
+        "address": {"$ref": "#/$defs/address"},
+    },
+    "allOf": [{"anyOf": [{"required": ["name"]}, {"required": ["address"]}]}],
+    "if": {"required": ["name"]},
+    "then": {"minProperties": 1},
+    "else": {"required": ["address"]},
+    "additionalProperties": False,
+}
+
+
+async def acall(site: Site, name: str, arguments: dict[str, Any] | None = None) -> Any:
+    handler = site.registry.tools[name].handler
+    assert handler.is_async
+    return handler.convert(await handler.function(**handler.bind(arguments or {}, Ctx())))
+
+
+def test_a_decorated_function_is_as_it_was(site: Site):
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    assert site.tool(add) is add
+    assert site.tool(name="plus")(add) is add
+    assert add(1) == 2
+    assert list(site.registry.tools) == ["add", "plus"]
+
+
+def test_a_tool_is_listed_with_what_was_said_of_it(site: Site):
+    @site.tool(
+        name="orders.find",
+        title=Lazy(en="Find"),
+        description=Lazy(en="Finds."),
+        read_only=True,
+        open_world=False,
+        icons=["https://example.com/i.png"],
+        meta={"example.com/a": 1},
+        timeout=5,
+        permission="shop.view_order",
+        scopes=["orders"],
+        required_client_capabilities={"sampling": {}},
+        validate_output=True,
+    )
+    def find(query: str) -> dict[str, int]:
+        """Not this."""
+        return {}
+
+    entry = site.registry.tools["orders.find"]
+
+    assert entry.to_wire() == {
+        "name": "orders.find",
+        "title": "Find",
+        "description": "Finds.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"query": {"type": "string"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        "icons": [{"src": "https://example.com/i.png"}],
+        "_meta": {"example.com/a": 1},
+    }
+    assert entry.timeout_s == 5
+    assert (entry.access.permission, entry.access.scopes) == (("shop.view_order",), ("orders",))
+    assert entry.required_client_capabilities == {"sampling": {}}
+    assert entry.validate_output is True
+    assert "test_tools.py" in entry.source
+
+
+def test_what_was_not_said_is_not_listed(site: Site):
+    """TOOL-15"""
+
+    @site.tool
+    def find() -> str:
+        return ""
+
+    entry = site.registry.tools["find"]
+
+    assert entry.to_wire() == {
+        "name": "find",
+        "inputSchema": {"type": "object", "additionalProperties": False},
+    }
+    assert (entry.timeout_s, entry.validate_output, entry.access.permission) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "hints"),
+    [
+        ({"read_only": False}, {"readOnlyHint": False}),
+        ({"destructive": True}, {"destructiveHint": True}),
+        (
+            {"idempotent": True, "destructive": False},
+            {"destructiveHint": False, "idempotentHint": True},
+        ),
+        ({"read_only": None}, None),
+    ],
+)
+def test_hints_are_those_that_were_said(site: Site, said: Any, hints: Any):
+    """TOOL-15"""
+    assert site.register_tool(lambda: "", name="x", **said).annotations == hints
+
+
+@pytest.mark.parametrize("name", ["a", "A.b-c_9", "x" * 128])
+def test_names_of_tools_are_these(site: Site, name: str):
+    """TOOL-05"""
+    assert site.register_tool(lambda: "", name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "x" * 129, "a\n", 5])
+def test_other_names_are_refused(site: Site, name: Any):
+    """TOOL-05"""
+    with pytest.raises(RegistrationError, match=r"test_tools\.py"):
+        site.register_tool(lambda: "", name=name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 0}, "Give seconds, more than 0"),
+        ({"read_only": "yes"}, "Say True or False"),
+        ({"required_client_capabilities": ["sampling"]}, "takes an object"),
+        ({"required_client_capabilities": {"elicitaton": {}}}, "Clients declare elicitation, "),
+        ({"required_client_capabilities": {"elicitation": True}}, "each as an object"),
+        ({"input_schema": True}, "takes a JSON Schema as a dict"),
+        ({"input_schema": {"type": "array"}}, '"type": "object"'),
+        ({"description": "a\x1bb"}, "U\\+001B"),
+        ({"permission": [""]}, "permission= takes a name"),
+    ],
+)
+def test_what_was_said_is_checked(site: Site, options: Any, message: str):
+    with pytest.raises(RegistrationError, match=message):
+        site.register_tool(lambda: "", name="x", **options)
+
+
+def test_an_unknown_option_is_refused(site: Site):
+    with pytest.raises(TypeError, match="readonly"):
+        site.register_tool(lambda: "", name="x", readonly=True)  # type: ignore[call-arg]
+
+
+def test_a_function_may_judge_permission(site: Site):
+    def judge(user: Any) -> bool:
+        return True
+
+    entry = site.register_tool(lambda: "", name="x", permission=judge, check=judge, scopes="a")
+
+    assert (entry.access.permission, entry.access.check) == (judge, judge)
+    assert entry.access.scopes == ("a",)
+
+
+# -- schemas written by hand
+
+
+def test_a_schema_by_hand_is_published_unchanged(site: Site):
+    """SCH-09"""
+    site.register_tool(name="raw", input_schema=SCHEMA, handler=lambda arguments: "")
+
+    published = site.registry.tools["raw"].to_wire()["inputSchema"]
+    assert published == SCHEMA
+    assert list(published) == list(SCHEMA)
+    assert site.registry.tools["raw"].header_params == (
+        HeaderParam(path=("name",), header="Mcp-Param-Name", type="string"),
+    )
+
+
+def test_a_schema_by_hand_is_a_copy(site: Site):
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    site.register_tool(lambda arguments: "", name="raw", input_schema=schema)
+
+    schema["properties"]["a"] = {}
+
+    assert site.tool_input_schema("raw")["properties"] == {}
+
+
+def test_all_arguments_are_passed_as_one_dict(site: Site):
+    @site.tool(input_schema={"type": "object"})
+    def raw(given: dict[str, Any], ctx: Ctx, user: User) -> list[Any]:
+        return [given, ctx.user, user]
+
+    assert site.call("raw", {"a": [1]}).structured == [{"a": [1]}, "jane", "jane"]
+
+
+def test_a_schema_by_hand_needs_no_parameter(site: Site):
+    @site.tool(input_schema={"type": "object"})
+    def raw(ctx: Ctx) -> str:
+        return "x"
+
+    assert site.call("raw", {"a": 1}).content == (Text("x"),)
+
+
+def test_properties_may_be_parameters(site: Site):
+    @site.tool(
+        input_schema={
+            "type": "object",
+            "properties": {"region": {"type": "string"}, "weight": {"type": "number"}},
+            "required": ["region"],
+        }
+    )
+    def quote(region: str, weight: float = 1) -> list[Any]:
+        return [region, weight]
+
+    assert site.call("quote", {"region": "eu"}).structured == ["eu", 1]
+    with pytest.raises(ArgumentErrors, match="/x: is unknown"):
+        site.registry.tools["quote"].handler.bind({"region": "eu", "x": 1}, None)
+
+
+def test_one_property_may_be_the_parameter(site: Site):
+    @site.tool(input_schema={"type": "object", "properties": {"region": {"type": "string"}}})
+    def quote(region: str = "us") -> str:
+        return region
+
+    assert site.call("quote", {"region": "eu"}).content == (Text("eu"),)
+
+
+def test_parameters_that_are_other_than_the_properties_are_refused(site: Site):
+    schema = {"type": "object", "properties": {"a": {}}}
+
+    with pytest.raises(RegistrationError, match="properties of its input schema are `a`"):
+        site.register_tool(lambda b, c: "", name="raw", input_schema=schema)
+
+
+def test_texts_in_a_schema_by_hand_may_be_lazy(site: Site, monkeypatch: pytest.MonkeyPatch):
+    schema = {"type": "object", "description": Lazy(en="All", de="Alle")}
+    site.register_tool(lambda a: "", name="raw", input_schema=schema, output_schema=schema)
+    monkeypatch.setattr(Lazy, "language", "de")
+
+    wire = site.registry.tools["raw"].to_wire()
+
+    assert wire["inputSchema"]["description"] == "Alle"
+    assert wire["outputSchema"]["description"] == "Alle"
+
+
+def test_the_input_schema_of_no_tool_is_an_error(site: Site):
+    with pytest.raises(KeyError):
+        site.tool_input_schema("nope")
+
+
+# -- kinds of functions
+
+
+async def test_coroutine_functions_are_asynchronous(site: Site):
+    @site.tool
+    async def add(a: int) -> int:
+        await asyncio.sleep(0)
+        return a + 1
+
+    assert (await acall(site, "add", {"a": 1})).structured == 2
+
+
+async def test_asynchronous_generators_give_all_they_yield(site: Site):
+    @site.tool
+    async def words(n: int) -> AsyncIterator[str]:
+        """Yield words."""
+        for number in range(n):
+            yield f"word {number}"
+
+    @site.tool
+    async def numbers(n: int) -> AsyncIterator[int]:
+        for number in range(n):
+            yield number
+
+    assert (await acall(site, "words", {"n": 2})).content == (Text("word 0"), Text("word 1"))
+    assert (await acall(site, "numbers", {"n": 2})).structured == [0, 1]
+    assert site.registry.tools["words"].description == "Yield words."
+
+
+def test_generators_give_all_they_yield(site: Site):
+    @site.tool
+    def words(n: int) -> Iterator[str]:
+        for number in range(n):
+            yield f"word {number}"
+
+    assert not site.registry.tools["words"].handler.is_async
+    assert site.call("words", {"n": 2}).content == (Text("word 0"), Text("word 1"))
+
+
+class Finder:
+    def find(self, query: str) -> str:
+        return f"found {query}"
+
+    async def afind(self, query: str) -> str:
+        return f"found {query}"
+
+    @classmethod
+    def count(cls, query: str) -> str:
+        return f"{cls.__name__} {query}"
+
+    @staticmethod
+    def ping(query: str) -> str:
+        return f"pong {query}"
+
+    def __call__(self, query: str) -> str:
+        return f"called {query}"
+
+
+class AsyncFinder:
+    async def __call__(self, query: str) -> str:
+        return f"called {query}"
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (Finder().find, "found x"),
+        (Finder.count, "Finder x"),
+        (Finder.ping, "pong x"),
+        (functools.partial(Finder().find), "found x"),
+    ],
+)
+def test_methods_are_tools(site: Site, function: Any, text: str):
+    site.register_tool(function, name="t")
+
+    assert not site.registry.tools["t"].handler.is_async
+    assert site.call("t", {"query": "x"}).content == (Text(text),)
+
+
+async def test_objects_and_asynchronous_methods_are_tools(site: Site):
+    site.register_tool(Finder(), name="object")
+    site.register_tool(Finder().afind)
+    site.register_tool(functools.partial(Finder().afind, query="y"), name="partial")
+    site.register_tool(AsyncFinder(), name="async")
+
+    assert site.call("object", {"query": "x"}).content == (Text("called x"),)
+    assert (await acall(site, "afind", {"query": "x"})).content == (Text("found x"),)
+    assert (await acall(site, "partial")).content == (Text("found y"),)
+    assert (await acall(site, "async", {"query": "x"})).content == (Text("called x"),)
+
+
+def test_a_function_marked_as_a_coroutine_function_is_one(site: Site):
+    async def inner() -> str:
+        return ""
+
+    def marked() -> Any:
+        return inner()
+
+    marked._is_coroutine = object()  # type: ignore[attr-defined]
+
+    assert site.register_tool(marked).handler.is_async

@@ -1,0 +1,371 @@
+"""Recursive unions: converted in linear time, or refused when a tool is registered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Generic, Literal, NotRequired, Optional, TypeVar, Union
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
+from typing_extensions import TypeAliasType, TypedDict
+
+from django_mcp.registry.problems import ArgumentErrors, RegistrationError
+from tests.support.registry_site import Ctx, Site
+
+DEPTH = 30
+"""Levels of a value. Trying each form at each level would take 2**30 steps, which is many minutes."""
+
+T = TypeVar("T")
+
+
+class And(BaseModel):
+    op: Literal["and"]
+    left: "Expression"
+    right: "Expression"
+
+
+class Or(BaseModel):
+    op: Literal["or"]
+    left: "Expression"
+    right: "Expression"
+
+
+class Equals(BaseModel):
+    op: Literal["eq"]
+    field: str
+
+
+Expression = Union[And, Or, Equals]  # noqa: UP007
+And.model_rebuild()
+Or.model_rebuild()
+
+
+@dataclass
+class Not:
+    kind: Literal["not"]
+    inner: "Logic | None" = None
+
+
+@dataclass
+class Same:
+    kind: Literal["same", "equal"]
+    inner: "Logic | None" = None
+
+
+Logic = Union[Not, Same]  # noqa: UP007
+
+
+class Deny(TypedDict):
+    kind: Literal["deny"]
+    rules: "list[Rule]"
+
+
+class Allow(TypedDict):
+    kind: Literal["allow"]
+    rules: "list[Rule]"
+
+
+Rule = TypeAliasType("Rule", Union[Deny, Allow, str])  # noqa: UP007
+
+
+class Kind(StrEnum):
+    ALL = "all"
+    ANY = "any"
+
+
+class All(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+    kind: Literal[Kind.ALL] = Field(Kind.ALL, alias="@kind")
+    of: "dict[str, All | Any_]" = Field(default_factory=dict)
+
+
+class Any_(BaseModel):  # noqa: N801
+    kind: Literal[Kind.ANY] = Field(Kind.ANY, alias="@kind")
+    of: "dict[str, All | Any_]" = Field(default_factory=dict)
+
+
+class Query(BaseModel):
+    """A model of the site that holds the union."""
+
+    where: Expression
+    limit: int = 10
+
+
+class Box(BaseModel, Generic[T]):
+    kind: Literal["box"]
+    inside: "Box[T] | Bag[T] | T"
+
+
+class Bag(BaseModel, Generic[T]):
+    kind: Literal["bag"]
+    inside: "Box[T] | Bag[T] | T"
+
+
+Box.model_rebuild()
+
+
+class Tree(BaseModel):
+    """Has one recursive form only."""
+
+    kids: "list[Tree | str | int]" = []
+
+
+class Plus(BaseModel):
+    terms: "list[Annotated[Annotated[Plus, Tag('+')] | Annotated[Times, Tag('*')], BY_SIGN]]" = []
+    sign: Literal["+"] = "+"
+
+
+class Times(BaseModel):
+    terms: "list[Annotated[Annotated[Plus, Tag('+')] | Annotated[Times, Tag('*')], BY_SIGN]]" = []
+    sign: Literal["*"] = "*"
+
+
+BY_SIGN = Discriminator(lambda value: value.get("sign", "+"))
+Plus.model_rebuild()
+JSON = TypeAliasType("JSON", "dict[str, JSON] | list[JSON] | str | int | float | bool | None")
+
+
+def nested(wrap: Callable[[Any], Any], value: Any) -> Any:
+    for _ in range(DEPTH):
+        value = wrap(value)
+    return value
+
+
+EQUALS = {"op": "eq", "field": "x"}
+EXPRESSION = nested(lambda value: {"op": "or", "left": value, "right": EQUALS}, EQUALS)
+LOGIC = nested(lambda value: {"kind": "equal", "inner": value}, None)
+RULE = nested(lambda value: {"kind": "allow", "rules": ["x", value]}, "y")
+GROUP = nested(lambda value: {"@kind": "any", "of": {"a": value}}, {"@kind": "all"})
+LINEAR = [
+    pytest.param(Expression, EXPRESSION, id="models"),
+    pytest.param(list[Expression], [EXPRESSION], id="in a list"),
+    pytest.param(dict[str, Optional[Expression]], {"a": EXPRESSION}, id="optional, in a dict"),  # noqa: UP045
+    pytest.param(Query, {"where": EXPRESSION}, id="in a model of the site"),
+    pytest.param(Logic, LOGIC, id="dataclasses"),
+    pytest.param(Rule, RULE, id="TypedDicts, an alias and a list"),
+    pytest.param(Union[All, Any_], GROUP, id="enum members, aliases and defaults"),  # noqa: UP007
+    pytest.param(
+        Box[int], nested(lambda v: {"kind": "bag", "inside": v}, 1) | {"kind": "box"}, id="generics"
+    ),
+    pytest.param(Tree, nested(lambda value: {"kids": [value, "x"]}, {}), id="one recursive form"),
+    pytest.param(
+        Plus, nested(lambda v: {"terms": [v], "sign": "*"}, {}) | {"sign": "+"}, id="tags"
+    ),
+    pytest.param(JSON, nested(lambda value: {"a": [value]}, 1), id="any JSON"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value"), LINEAR)
+def test_a_recursive_union_is_converted_in_linear_time(site: Site, annotation: Any, value: Any):
+    seen = []
+
+    def search(where: Any) -> None:
+        seen.append(where)
+
+    search.__annotations__["where"] = annotation
+    site.register_tool(search)
+    handler = site.registry.tools["search"].handler
+
+    handler.function(**handler.bind({"where": value}, Ctx()))
+
+    assert len(seen) == 1
+
+
+def test_the_forms_are_the_ones_that_the_literals_name(site: Site):
+    seen = []
+
+    @site.tool
+    def search(where: list[Expression]) -> None:
+        seen.extend(where)
+
+    site.call("search", {"where": [{"op": "and", "left": EQUALS, "right": EQUALS}, EQUALS]})
+
+    assert seen == [
+        And(op="and", left=Equals(op="eq", field="x"), right=Equals(op="eq", field="x")),
+        Equals(op="eq", field="x"),
+    ]
+
+
+@pytest.mark.parametrize("op", ["xor", None, 1, [], {}])
+def test_a_value_of_no_form_is_refused_in_words(site: Site, op: Any):
+    @site.tool
+    def search(where: Expression) -> None: ...
+
+    handler = site.registry.tools["search"].handler
+    with pytest.raises(ArgumentErrors) as found:
+        handler.bind({"where": {"op": op, "left": EQUALS, "right": EQUALS}}, Ctx())
+
+    (problem,) = found.value.problems
+    assert problem.pointer == "/where"
+    assert problem.message == "should be one of the forms that `op` tells apart"
+
+
+class Grow(BaseModel):
+    do: Literal["grow"] = "grow"
+    by: int = 1
+    then: "Grow | Shrink | Named | None" = None
+
+
+class Shrink(BaseModel):
+    do: Literal["shrink"] = "shrink"
+    down: int = 1
+    then: "Grow | Shrink | Named | None" = None
+
+
+class Named(TypedDict):
+    do: NotRequired[Literal["name"]]
+    name: str
+    then: "NotRequired[Grow | Shrink | Named]"
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ({}, Grow()),
+        ({"do": "shrink"}, Shrink()),
+        ({"down": 2}, Shrink(down=2)),
+        ({"name": "x"}, {"name": "x"}),
+        ({"by": 2, "then": {"name": "x"}}, Grow(by=2, then={"name": "x"})),
+        ({"then": {"then": {"down": 3}}}, Grow(then=Grow(then=Shrink(down=3)))),
+    ],
+)
+def test_a_field_that_decides_may_be_left_out_where_the_schema_allows_it(
+    site: Site, value: Any, form: Any
+):
+    seen = []
+
+    @site.tool
+    def change(step: Grow | Shrink | Named) -> None:
+        seen.append(step)
+
+    assert not site.call("change", {"step": value}).is_error
+    assert seen == [form]
+    # pydantic by itself, which tries all forms.
+    assert TypeAdapter(Grow | Shrink | Named).validate_python(value) == form
+
+
+def test_the_published_schema_stays_as_it_was(site: Site):
+    @site.tool
+    def search(where: Expression) -> None: ...
+
+    where = site.registry.tools["search"].input_schema["properties"]["where"]
+
+    assert where["anyOf"] == [{"$ref": f"#/$defs/{name}"} for name in ("And", "Or", "Equals")]
+
+
+class Left(BaseModel):
+    inner: "Left | Right | None" = None
+
+
+class Right(BaseModel):
+    inner: "Left | Right | None" = None
+
+
+class Free(BaseModel):
+    kind: str
+    inner: "Free | Strict | None" = None
+
+
+class Strict(BaseModel):
+    kind: Literal["strict"]
+    inner: "Free | Strict | None" = None
+
+
+class Own(BaseModel):
+    kind: Literal["own"]
+    inner: "Own | Other | None" = None
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(**data)
+
+
+class Other(BaseModel):
+    kind: Literal["other"]
+    inner: "Own | Other | None" = None
+
+
+class Page(RootModel[list["Page"] | set["Page"]]):
+    pass
+
+
+class Paragraph(BaseModel):
+    parts: "list[Paragraph]" = []
+
+
+class Section(BaseModel):
+    parts: "list[Section | Paragraph]" = []
+
+
+class Holder(BaseModel):
+    tree: Paragraph
+
+
+class Chain(BaseModel):
+    tree: "Chain | Holder | None" = None
+
+
+for model in (Left, Right, Free, Strict, Own, Other, Page, Paragraph, Section, Holder, Chain):
+    model.model_rebuild()
+Tuples = TypeAliasType("Tuples", "list[Tuples] | tuple[Tuples, ...] | int")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "names"),
+    [
+        (Left | None, ["`Left`", "`Right`"]),
+        (list[Free], ["`Free`", "`Strict`"]),
+        (dict[str, Own], ["`Own`", "__init__"]),
+        (Tuples, ["`list`", "`tuple`"]),
+        # Only the first form leads back to the union, but each level walks through the other as well.
+        (Section, ["`Section`", "`Paragraph`"]),
+        (Chain, ["`Chain`", "`Holder`"]),
+        (Page, ["`list`", "`set`"]),
+        (dict[str, Annotated[Left, "text"]], ["`Left`", "`Right`"]),
+    ],
+)
+def test_a_recursive_union_without_a_discriminator_is_refused(
+    site: Site, annotation: Any, names: list[str]
+):
+    def search(limit: int, where: Any) -> None: ...
+
+    search.__annotations__["where"] = annotation
+    with pytest.raises(RegistrationError) as found:
+        site.register_tool(search)
+
+    for text in ("search", "`where`", "discriminator", *names):
+        assert text in str(found.value)
+
+
+def test_a_union_that_is_not_recursive_needs_no_discriminator(site: Site):
+    class Card(BaseModel):
+        number: str
+
+    class Bank(BaseModel):
+        iban: str
+
+    @site.tool
+    def pay(by: Card | Bank | int, also: list[Card | Bank] | None = None) -> str:
+        return type(by).__name__
+
+    assert site.call("pay", {"by": {"iban": "DE1"}}).content[0].text == "Bank"
+
+
+def test_a_return_type_is_held_to_the_same_rule(site: Site):
+    def show() -> Left:
+        return Left()
+
+    with pytest.raises(RegistrationError, match=r"return type.*`Left` and `Right`"):
+        site.register_tool(show)
+
+
+def test_what_a_tool_returns_is_converted_in_linear_time(site: Site):
+    @site.tool
+    def echo(where: dict[str, Any]) -> Expression:
+        return where  # type: ignore[return-value]
+
+    @site.tool
+    def parsed(where: Expression) -> Expression:
+        return where
+
+    assert site.call("echo", {"where": EXPRESSION}).structured == EXPRESSION
+    assert site.call("parsed", {"where": EXPRESSION}).structured == EXPRESSION

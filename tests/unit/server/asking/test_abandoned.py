@@ -1,0 +1,85 @@
+"""Questions that nobody answers, and what is left of them: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from tests.support.server.streams import StreamClient
+from tests.support.server.tasks import until
+from tests.support.wire import META, R4, R5, WireClient
+
+FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
+MANY = 1000
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("tests", ask_timeout_s=0.2)
+
+    @server.tool
+    async def ask(ctx: Context[Any]) -> str:
+        await ctx.aprogress(1)
+        return str((await ctx.aelicit("Sure?", {"type": "object"})).action)
+
+    return server
+
+
+def objects() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+@pytest.mark.http_only("a pipe has tasks and objects of its own, which are counted here")
+async def test_a_thousand_questions_asked_by_a_result_leave_no_object(server: MCPServer):
+    """MRT-08"""
+    client = WireClient(server, R5, streams=False)
+    meta = {META + "clientCapabilities": FORMS}
+    for _ in range(20):
+        await client.call("ask", _meta=meta)
+    before, tasks = objects(), len(asyncio.all_tasks())
+
+    for _ in range(MANY):
+        await client.call("ask", _meta=meta)
+        # Timers that nobody needs go with the next turn of the loop.
+        await asyncio.sleep(0)
+
+    assert objects() - before < MANY / 10
+    assert len(asyncio.all_tasks()) <= tasks
+
+
+@pytest.mark.http_only("whoever leaves a pipe takes it along")
+async def test_questions_on_streams_whose_clients_have_gone_end_in_time(server: MCPServer):
+    client = StreamClient(server, R4)
+    await client.open(FORMS)
+    calls = [client.begin("tools/call", {"name": "ask"}, id=number) for number in range(100)]
+    for call in calls:
+        assert (await call.sink.message())["method"] == "elicitation/create"
+        call.leave()
+    (session,) = server.hub.sessions.values()
+    for call in calls:
+        assert (await call.answer())["result"]["isError"] is True
+
+    assert (session.asked, session.in_flight) == ({}, {})
+
+    async def is_quiet() -> bool:
+        # The hub's own.
+        return len(asyncio.all_tasks()) <= 2
+
+    await until(is_quiet)
+
+
+async def test_a_question_by_a_result_is_the_last_message_of_its_stream(server: MCPServer):
+    """MRT-13"""
+    client = StreamClient(server, R5)
+    meta = {META + "clientCapabilities": FORMS, "progressToken": "p"}
+    call = client.call_tool("ask", _meta=meta)
+
+    assert (await call.answer())["result"]["resultType"] == "input_required"
+    assert (await call.sink.message())["method"] == "notifications/progress"
+    assert call.sink.items.empty()

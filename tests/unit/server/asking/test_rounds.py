@@ -1,0 +1,322 @@
+"""Questions that travel by retry: the handler runs again with the answers so far."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.asks import FormError, ask_form, ask_roots, ask_url
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from tests.support.wire import HANDSHAKE, R4, R5, WireClient
+
+ALL: dict[str, Any] = {
+    "io.modelcontextprotocol/clientCapabilities": {
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {},
+        "roots": {},
+    }
+}
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Choice:
+    colour: Colour
+    count: int = 1
+    note: str | None = None
+
+
+@pytest.fixture(autouse=True)
+def tools(server: MCPServer) -> list[str]:
+    runs: list[str] = []
+
+    def note_once() -> int:
+        runs.append("once")
+        return 7
+
+    @server.tool
+    def order(ctx: Context, item: str) -> str:
+        """Ask twice, and work once in between."""
+        runs.append("start")
+        choice = ctx.elicit("Which one?", Choice)
+        if not choice.is_accepted:
+            return choice.action
+        number = ctx.once("number", note_once)
+        confirmed = ctx.elicit(
+            "Sure?", {"type": "object", "properties": {"yes": {"type": "boolean"}}}
+        )
+        return f"{item} {choice.data.colour.value} {choice.data.count} {number} {confirmed.content}"
+
+    @server.tool
+    async def aorder(ctx: Context) -> str:
+        """Ask for everything."""
+        text = await ctx.asample("Write.", max_tokens=5)
+        roots = await ctx.alist_roots()
+        page = await ctx.aelicit_url("Pay", "https://pay.example/1")
+        number = await ctx.aonce("n", count)
+        return f"{text.text} {roots} {page.action} {number}"
+
+    async def count() -> int:
+        runs.append("acount")
+        return len(runs)
+
+    @server.tool
+    def explicit(ctx: Context) -> Any:
+        """Steer the rounds."""
+        if not ctx.is_resubmit:
+            asks = {"roots": ask_roots(), "name": ask_form("Name?", {"type": "object"})}
+            return InputRequired(asks, state={"round": 1})
+        return f"{sorted(ctx.input_responses)} {ctx.request_state}"
+
+    @server.prompt
+    def letter(ctx: Context) -> str:
+        """Ask in a prompt."""
+        return str(ctx.elicit("Tone?", {"type": "object"}).action)
+
+    @server.resource("ask://me")
+    def me(ctx: Context) -> str:
+        """Ask in a resource."""
+        return str(ctx.elicit("Who?", {"type": "object"}).action)
+
+    return runs
+
+
+def call(name: str = "order", **more: Any) -> dict[str, Any]:
+    arguments = {"item": "mug"} if name == "order" else {}
+    return {"name": name, "arguments": arguments, "_meta": ALL, **more}
+
+
+async def again(
+    client: WireClient, interim: dict[str, Any], answers: dict[str, Any], name: str = "order"
+) -> dict[str, Any]:
+    return await client.result(
+        "tools/call", call(name, inputResponses=answers, requestState=interim["requestState"])
+    )
+
+
+def accept(**content: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": content}
+
+
+async def test_a_handler_asks_round_by_round(
+    newest: WireClient, server: MCPServer, tools: list[str]
+) -> None:
+    """MRT-02, MRT-03, MRT-08, MRT-09, MRT-12, TOOL-17, CLI-03, RPC-16"""
+    first = await newest.result("tools/call", call())
+
+    assert first["resultType"] == "input_required"
+    assert newest.sink.messages == []
+    assert first["inputRequests"]["question-1"] == {
+        "method": "elicitation/create",
+        "params": {
+            "mode": "form",
+            "message": "Which one?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "colour": {"type": "string", "enum": ["red", "blue"]},
+                    "count": {"type": "integer", "default": 1},
+                    "note": {"type": "string"},
+                },
+                "required": ["colour"],
+            },
+        },
+    }
+    other_worker = WireClient(server, R5)
+    second = await again(other_worker, first, {"question-1": accept(colour="red", count=2)})
+    assert list(second["inputRequests"]) == ["question-2"]
+    assert second["requestState"] != first["requestState"]
+    last = await again(newest, second, {"question-2": accept(yes=True)})
+    assert last["content"][0]["text"] == "mug red 2 7 {'yes': True}"
+    assert tools == ["start", "start", "once", "start", "start"]
+
+
+async def test_no_is_an_answer(newest: WireClient) -> None:
+    """ELI-05"""
+    for action in ("decline", "cancel"):
+        first = await newest.result("tools/call", call())
+        last = await again(newest, first, {"question-1": {"action": action}})
+        assert last["content"][0]["text"] == action
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {},
+        {"other": accept(colour="red")},
+        {"other": 12345},
+        {"question-1": {"action": "maybe"}},
+        {"question-1": accept()},
+        {"question-1": accept(colour="green")},
+        {"question-1": {"action": "accept", "content": []}},
+    ],
+)
+async def test_what_is_no_answer_is_asked_again(
+    newest: WireClient, answers: dict[str, Any]
+) -> None:
+    """MRT-10, ELI-04"""
+    first = await newest.result("tools/call", call())
+
+    second = await again(newest, first, answers)
+
+    assert second["resultType"] == "input_required"
+    assert list(second["inputRequests"]) == ["question-1"]
+    message = second["inputRequests"]["question-1"]["params"]["message"]
+    assert ("\n\n- " in message) is ("question-1" in answers)
+    third = await again(newest, second, {"question-1": accept(colour="blue"), "extra": 1})
+    assert list(third["inputRequests"]) == ["question-2"]
+
+
+@pytest.mark.parametrize("answer", [None, [], "a", 12345])
+async def test_what_cannot_be_an_answer_is_refused(newest: WireClient, answer: Any) -> None:
+    """MRT-10"""
+    first = await newest.result("tools/call", call())
+    params = call(requestState=first["requestState"], inputResponses={"question-1": answer})
+
+    _, error = await newest.error("tools/call", params)
+
+    assert error == {
+        "code": -32602,
+        "message": "inputResponses must hold an object for 'question-1'",
+    }
+
+
+async def test_a_result_asks_for_something() -> None:
+    """MRT-02"""
+    with pytest.raises(ValueError, match="questions, a state, or both"):
+        InputRequired({})
+
+
+@pytest.mark.parametrize("responses", [[], None, "x", 5])
+async def test_malformed_answers_are_refused(newest: WireClient, responses: Any) -> None:
+    """MRT-10"""
+    status, error = await newest.error("tools/call", call(inputResponses=responses))
+
+    assert (status, error["code"]) == (200, -32602)
+
+
+async def test_a_state_that_is_not_as_we_made_it_is_refused_in_one_way(
+    newest: WireClient, server: MCPServer
+) -> None:
+    """MRT-05, MRT-06, AMB-20"""
+    state = (await newest.result("tools/call", call()))["requestState"]
+    refusals = []
+
+    async def refuse(params: dict[str, Any], client: WireClient = newest) -> None:
+        refusals.append((await client.error("tools/call", params))[1])
+
+    for position in range(0, len(state), 7):
+        flipped = "A" if state[position] != "A" else "B"
+        await refuse(call(requestState=state[:position] + flipped + state[position + 1 :]))
+    broken: Any
+    for broken in (state + "x", state[:-1], "", "é", "x" * 300_000, None, 5, {}):
+        await refuse(call(requestState=broken))
+    await refuse(call("explicit", requestState=state))
+    await refuse({**call(requestState=state), "arguments": {"item": "cup"}})
+    stranger = WireClient(server, R5, principal=type("P", (), {"key": "user:2"})())
+    await refuse(call(requestState=state), stranger)
+    server.clock = lambda: 10**12
+    await refuse(call(requestState=state))
+
+    assert {repr(error) for error in refusals} == {
+        repr({"code": -32602, "message": "Invalid requestState"})
+    }
+
+
+async def test_all_kinds_of_questions_are_asked(newest: WireClient, tools: list[str]) -> None:
+    """MRT-03, SMP-04, ELI-13"""
+    first = await newest.result("tools/call", call("aorder"))
+    assert first["inputRequests"]["question-1"]["params"] == {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Write."}}],
+        "maxTokens": 5,
+    }
+    reply = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+    second = await again(newest, first, {"question-1": reply}, "aorder")
+    assert second["inputRequests"] == {"question-2": {"method": "roots/list"}}
+    third = await again(newest, second, {"question-2": {"roots": []}}, "aorder")
+    assert third["inputRequests"]["question-3"]["params"]["mode"] == "url"
+    last = await again(newest, third, {"question-3": {"action": "accept"}}, "aorder")
+    assert last["content"][0]["text"].endswith("[] accept 1")
+    assert tools == ["acount"]
+
+
+async def test_a_handler_may_steer_the_rounds_itself(newest: WireClient) -> None:
+    first = await newest.result("tools/call", call("explicit"))
+    assert set(first["inputRequests"]) == {"roots", "name"}
+
+    last = await again(newest, first, {"roots": {"roots": []}, "unasked": 1}, "explicit")
+
+    assert last["content"][0]["text"] == "['roots'] {'round': 1}"
+
+
+async def test_prompts_and_resources_ask_as_tools_do(newest: WireClient) -> None:
+    """PRM-06, RSC-15, MRT-11, CCH-02"""
+    for method, params in (
+        ("prompts/get", {"name": "letter"}),
+        ("resources/read", {"uri": "ask://me"}),
+    ):
+        first = await newest.result(method, {**params, "_meta": ALL})
+        assert first["resultType"] == "input_required"
+        assert not {"ttlMs", "cacheScope"} & set(first)
+        retry = {
+            **params,
+            "_meta": ALL,
+            "requestState": first["requestState"],
+            "inputResponses": {"question-1": {"action": "decline"}},
+        }
+        assert "decline" in repr(await newest.result(method, retry))
+
+
+async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> None:
+    """MRT-04, ELI-01, CLI-01, VER-26, CLI-03"""
+    for name, wanted in (("order", {"elicitation": {"form": {}}}), ("aorder", {"sampling": {}})):
+        status, error = await newest.error("tools/call", {**call(name), "_meta": {}})
+        assert (status, error["code"]) == (400, -32021)
+        assert error["data"] == {"requiredCapabilities": wanted}
+    plain: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    assert "inputRequests" in await newest.result("tools/call", {**call(), "_meta": plain})
+
+
+@pytest.mark.http_only("a pipe has a session")
+@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+async def test_without_a_session_older_clients_cannot_be_asked(
+    server: MCPServer, revision: Any
+) -> None:
+    """SES-10"""
+    result = await WireClient(server, revision).call("order", {"item": "mug"})
+
+    assert result["isError"] is True
+    assert "session" in result["content"][0]["text"]
+
+
+async def test_other_methods_take_no_notice_of_answers(newest: WireClient) -> None:
+    """MRT-01, AMB-26"""
+    assert "tools" in await newest.result("tools/list", {"inputResponses": [], "requestState": 5})
+
+
+async def test_older_revisions_take_no_notice_of_answers(server: MCPServer) -> None:
+    result = await WireClient(server, R4).result(
+        "tools/call", {"name": "explicit", "requestState": 5}
+    )
+
+    assert result["isError"] is True
+
+
+def test_only_flat_forms_are_asked() -> None:
+    """ELI-03, ELI-07"""
+    nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
+    for schema in (nested, {"type": "array"}, {}, {"type": "object", "properties": []}):
+        with pytest.raises(FormError):
+            ask_form("?", schema)
+    for url in ("http://evil.example/", "javascript:x", "https://user:pw@host/"):
+        with pytest.raises(ValueError, match="URL"):
+            ask_url("?", url)

@@ -1,0 +1,541 @@
+"""What a server tells clients, from wherever it is told, and who of them hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.json import encode
+from django_mcp.protocol.revisions import Revision
+from django_mcp.registry.access import Rule
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import NOTHING, Offer, Requirements
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.basics import OpenAccess
+from django_mcp.server.memory.state import NoObserver
+from django_mcp.server.options import Mode
+from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.stream import Ending
+from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
+from tests.support.server.streams import StreamClient
+from tests.support.wire import R2, R3, R4, R5
+
+
+def make_server(**options: Any) -> MCPServer:
+    server = MCPServer("tests", **options)
+
+    @server.resource("stock://{sku}", permission="shop.view")
+    def stock(sku: str) -> str:
+        return sku
+
+    @server.tool
+    async def ping(ctx: Context[Any]) -> bool:
+        return await ctx.aping_client() is not None
+
+    @server.tool
+    async def hand_over(ctx: Context[Any]) -> dict[str, Any]:
+        """Tell what somebody needs who goes on with the work elsewhere."""
+        return {"key": ctx.session_key, "token": ctx.meta.get("progressToken")}
+
+    @server.tool
+    async def chatter(ctx: Context[Any], count: int) -> str:
+        for number in range(count):
+            await ctx.ainfo(number)
+        return "done"
+
+    return server
+
+
+class Granting(OpenAccess):
+    """Grants everything to some principals, who are looked up slowly if need be."""
+
+    def __init__(self, *, is_slow: bool = False) -> None:
+        self.granted: set[Any] = set()
+        self.is_slow = is_slow
+
+    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        return None if self.is_slow else self._offer(exchange, requirements)
+
+    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+        await asyncio.sleep(0)
+        return self._offer(exchange, requirements)
+
+    def _offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+        if exchange.principal not in self.granted:
+            return NOTHING
+        rules: frozenset[Rule] = requirements.all_rules
+        return Offer(requirements, rules)
+
+
+async def connect(server: MCPServer, principal: Any = "ann") -> StreamClient:
+    client = StreamClient(server, R4, principal=principal)
+    await client.open()
+    return client
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return make_server()
+
+
+async def test_each_list_can_be_told_to_have_changed(server: MCPServer) -> None:
+    """TOOL-02, RSC-10, PRM-05"""
+    client = await connect(server)
+    async with client.standing() as stream:
+        for name in ("tools", "prompts", "resources"):
+            assert getattr(server, f"notify_{name}_list_changed")() == 1
+            heard = await stream.sink.message()
+            assert heard["method"] == f"notifications/{name}/list_changed"
+            assert await getattr(server, f"anotify_{name}_list_changed")() == 1
+            assert await stream.sink.message() == heard
+
+
+async def test_a_thread_learns_how_many_were_told(server: MCPServer) -> None:
+    client = await connect(server)
+    async with client.standing() as stream:
+        assert await asyncio.to_thread(server.notify_tools_list_changed) == 1
+        await stream.sink.message()
+
+
+async def test_another_event_loop_is_told_as_well(server: MCPServer) -> None:
+    client = await connect(server)
+    async with client.standing() as stream:
+        found = await asyncio.to_thread(lambda: asyncio.run(server.anotify("notifications/x")))
+        assert found == 1
+        await stream.sink.message()
+
+
+def test_where_nothing_is_open_nobody_is_told(server: MCPServer) -> None:
+    assert server.notify_tools_list_changed() == 0
+
+
+async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
+    server: MCPServer,
+) -> None:
+    session = await connect(server)
+    listener = StreamClient(server, R5).begin(
+        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+    )
+    await listener.sink.message()
+    async with session.standing() as stream:
+        assert server.notify("notifications/own", {"n": 1}) == 1
+        assert (await stream.sink.message())["params"] == {"n": 1}
+        assert server.notify_tools_list_changed() == 2
+        assert (await listener.sink.message())["method"] == "notifications/tools/list_changed"
+    listener.leave()
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
+    """SEC-04"""
+    one, other = await connect(server), await connect(server)
+    async with one.standing() as stream:
+        (handle,) = await server.aconnected_sessions()
+        async with other.standing():
+            assert server.notify_elicitation_complete(handle.key, "e1") == 1
+            heard = await stream.sink.message()
+
+    assert str(one.session_id) not in repr(handle)
+    assert heard["method"] == "notifications/elicitation/complete"
+    assert heard["params"] == {"elicitationId": "e1"}
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda server: server.notify_resource_updated(None),
+        lambda server: server.notify_resource_updated(""),
+        lambda server: server.notify(5, {}),
+        lambda server: server.notify("", {}),
+        lambda server: server.notify("notifications/x", [1]),
+    ],
+)
+async def test_what_is_no_notification_is_not_sent(server: MCPServer, tell: Any):
+    with pytest.raises(TypeError, match="notification"):
+        tell(server)
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_progress_is_told_from_outside_of_its_handler(server: MCPServer) -> None:
+    """By a key that the handler handed on, for the token of its request, and to nobody else."""
+    one, other = await connect(server), await connect(server)
+    async with one.standing() as stream, other.standing() as silent:
+        handed = await one.call("hand_over", _meta={"progressToken": "t1"})
+        key, token = (handed["structuredContent"][name] for name in ("key", "token"))
+        told = {"progressToken": token, "progress": 1, "total": 2}
+
+        assert server.notify("notifications/progress", told, session=key) == 1
+        assert server.notify("notifications/own") == 2
+        assert (await stream.sink.message())["params"] == told
+        assert (await silent.sink.message())["method"] == "notifications/own"
+    assert one.session_id not in (None, key)
+
+
+async def test_without_a_session_there_is_no_key_of_it(server: MCPServer) -> None:
+    handed = await StreamClient(server, R5).call("hand_over")
+
+    assert handed["structuredContent"] == {"key": None, "token": None}
+
+
+def test_too_much_is_refused_at_once(server: MCPServer) -> None:
+    with pytest.raises(ValueError, match="larger than"):
+        server.notify("notifications/x", {"text": "x" * 40_000})
+
+
+async def test_log_messages_go_to_who_wants_their_level(server: MCPServer) -> None:
+    client = await connect(server)
+    await client.result("logging/setLevel", {"level": "error"})
+    async with client.standing() as stream:
+        assert server.notify_log("warning", "no") == 0
+        assert server.notify_log("error", "yes", logger="shop") == 1
+        heard = await stream.sink.message()
+
+    assert heard["params"] == {"level": "error", "data": "yes", "logger": "shop"}
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_only_who_may_see_a_resource_now_hears_of_it(
+    server: MCPServer, is_slow: bool
+) -> None:
+    """AUT-17: permissions are asked when there is something to tell, not when it is subscribed to."""
+    server.access = access = Granting()
+    access.granted = {"ann", "bob"}
+    ann, bob = await connect(server, "ann"), await connect(server, "bob")
+    for client in (ann, bob):
+        await client.result("resources/subscribe", {"uri": "stock://mug"})
+    async with ann.standing() as hers, bob.standing() as his:
+        access.granted = {"ann"}
+        access.is_slow = is_slow
+        reached = server.notify_resource_updated("stock://mug")
+        assert (await hers.sink.message())["params"] == {"uri": "stock://mug"}
+        server.notify_tools_list_changed()
+        assert (await his.sink.message())["method"] == "notifications/tools/list_changed"
+
+    assert reached == (0 if is_slow else 1)
+
+
+async def test_what_is_registered_meanwhile_is_told_once(server: MCPServer) -> None:
+    """TOOL-02"""
+    client = await connect(server)
+    async with client.standing() as stream:
+        for name in ("a", "b", "c"):
+            server.register_tool(lambda: "x", name=name)
+        server.remove_tool("a")
+        assert (await stream.sink.message())["method"] == "notifications/tools/list_changed"
+        server.notify("notifications/end")
+        assert (await stream.sink.message())["method"] == "notifications/end"
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_a_client_is_pinged_on_its_standing_stream(server: MCPServer) -> None:
+    client = await connect(server)
+    async with client.standing() as stream:
+        (handle,) = await server.aconnected_sessions()
+        pinging = asyncio.create_task(server.aping_client(handle.key))
+        asked = await stream.sink.message()
+        assert asked["method"] == "ping"
+        await client.respond(asked, result={})
+        assert await pinging is not None
+        assert await server.aping_client(handle.key, timeout_s=0.01) is None
+    assert await server.aping_client("unknown") is None
+
+
+async def test_a_handler_pings_its_client(server: MCPServer) -> None:
+    client = await connect(server)
+    running = client.call_tool("ping")
+    asked = await running.sink.message()
+    await client.respond(asked, result={})
+
+    assert (await running.answer())["result"]["content"][0]["text"] == "true"
+
+
+@pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
+async def test_a_client_that_leaves_pings_unanswered_loses_its_stream() -> None:
+    """PNG-02"""
+    server = make_server(ping_interval_s=3600, ping_failures=2)
+    client = await connect(server)
+    stream = client.listen()
+    await stream.sink.next()
+    (open_stream,) = server.hub.streams.values()
+    ping_stream(server.hub, open_stream)
+    await client.respond(await stream.sink.message(), result={})
+    for _ in range(2):
+        ping_stream(server.hub, open_stream)
+        await stream.sink.message()
+        assert server.hub.streams
+    ping_stream(server.hub, open_stream)
+
+    assert (await stream.reply()).status == 200
+    assert not server.hub.streams
+
+
+@pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
+async def test_pings_are_sent_at_the_interval_that_was_advertised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not when the hub next looks after its streams."""
+    monkeypatch.setattr("django_mcp.server.streams.hub.TICK_S", 3600)
+    client = await connect(make_server(ping_interval_s=0.02))
+    async with client.standing() as stream:
+        for _ in range(5):
+            asked = await stream.sink.message()
+            assert asked["method"] == "ping"
+            await client.respond(asked, result={})
+
+
+ADVERTISED = {"keepalive": {"enabled": True, "intervalMs": 30000, "failureThreshold": 3}}
+HANDSHAKE = {
+    "protocolVersion": R4.name,
+    "capabilities": {},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+
+
+async def experimental_of(client: StreamClient) -> Any:
+    told = await client.result("initialize", HANDSHAKE)
+    found = dict(told["capabilities"]["experimental"])
+    # Resources are there, and so is this.
+    assert found.pop("resourceReadChunking") == {"enabled": True}
+    return found or None
+
+
+@pytest.mark.http_only("the test below is of a pipe")
+async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
+    limits = {"loggingRateLimit": {"enabled": True, "perSecond": 5}}
+    both = await experimental_of(StreamClient(make_server(ping_interval_s=30, log_rate=5), R4))
+
+    assert both == {**ADVERTISED, **limits}
+    assert await experimental_of(StreamClient(make_server(), R4)) is None
+
+
+async def test_pings_are_advertised_only_where_they_are_sent(transport: str) -> None:
+    """Not on a pipe, and not without sessions."""
+    by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
+    stateless = make_server(ping_interval_s=30, mode=Mode.STATELESS)
+
+    assert by_session == (ADVERTISED if transport == "http" else None)
+    assert await experimental_of(StreamClient(stateless, R4)) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_heard"),
+    [
+        ("WARN", [False, True]),
+        ("Warning", [False, True]),
+        ({"level": "warning"}, [False, True]),
+        ("FATAL", [False, False]),
+        ("DEBUG", [True, True]),
+        ("loud", [True, True]),
+        (7, [True, True]),
+    ],
+)
+async def test_a_client_says_with_its_handshake_which_log_messages_it_wants(
+    server: MCPServer, wish: Any, is_heard: list[bool]
+) -> None:
+    client = StreamClient(server, R4)
+    await client.open(capabilities={"experimental": {"logLevel": wish}})
+    async with client.standing() as stream:
+        told = [server.notify_log(level, level) for level in ("info", "warning")]
+        server.notify("notifications/end")
+        heard = []
+        while (message := await stream.sink.message())["method"] != "notifications/end":
+            heard.append(message["params"]["level"])
+
+    assert told == [int(each) for each in is_heard]
+    assert heard == [
+        level for level, is_sent in zip(("info", "warning"), is_heard, strict=True) if is_sent
+    ]
+
+
+async def test_log_messages_from_outside_of_handlers_are_limited_with_theirs() -> None:
+    server = make_server(log_rate=5)
+    client = await connect(server)
+    running = client.call_tool("chatter", {"count": 3})
+    await running.answer()
+    async with client.standing() as stream:
+        told = [server.notify_log("error", number) for number in range(50)]
+        server.notify("notifications/end")
+        while (await stream.sink.message())["method"] != "notifications/end":
+            pass
+
+    assert told[:2] == [1, 1]
+    assert 2 <= sum(each or 0 for each in told) < 10
+
+
+@pytest.mark.parametrize("elicitation_id", ["", None, 7])
+async def test_the_end_of_a_question_without_an_id_is_refused(
+    server: MCPServer, elicitation_id: Any
+) -> None:
+    with pytest.raises(ValueError, match="elicitation_id is empty"):
+        server.notify_elicitation_complete("0" * 32, elicitation_id)
+    with pytest.raises(ValueError, match="elicitation_id is empty"):
+        await server.anotify_elicitation_complete("0" * 32, elicitation_id)
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+@pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+async def test_the_end_of_a_question_is_told_only_where_there_are_such_questions(
+    server: MCPServer, revision: Revision
+) -> None:
+    client = StreamClient(server, revision)
+    await client.open()
+    async with client.standing() as stream:
+        (handle,) = await server.aconnected_sessions()
+        told = server.notify_elicitation_complete(handle.key, "e1")
+        server.notify("notifications/end")
+        first = await stream.sink.message()
+
+    assert told == (1 if revision is R4 else 0)
+    assert first["method"] == (
+        "notifications/elicitation/complete" if revision is R4 else "notifications/end"
+    )
+
+
+@pytest.mark.http_only("a client on a pipe is no session that the site knows")
+async def test_the_first_of_all_standing_streams_answers_a_ping_without_a_session(
+    server: MCPServer,
+) -> None:
+    silent, awake = await connect(server), await connect(server)
+    assert await server.aping_client(timeout_s=0.01) is None
+    async with silent.standing() as one, awake.standing() as other:
+        assert await server.aping_client(timeout_s=0.01) is None
+        for stream in (one, other):
+            assert (await stream.sink.message())["method"] == "ping"
+        pinging = asyncio.create_task(server.aping_client(timeout_s=10))
+        assert (await one.sink.message())["method"] == "ping"
+        await awake.respond(await other.sink.message(), result={})
+        assert await pinging is not None
+
+
+async def test_it_is_known_whether_somebody_subscribed_to_a_resource(server: MCPServer) -> None:
+    client = await connect(server)
+    assert not server.is_subscribed("stock://mug")
+    await client.result("resources/subscribe", {"uri": "stock://mug"})
+
+    assert server.is_subscribed("stock://mug")
+    assert await server.ais_subscribed("stock://mug")
+    assert not await server.ais_subscribed("stock://cup")
+    await client.result("resources/unsubscribe", {"uri": "stock://mug"})
+    assert not await server.ais_subscribed("stock://mug")
+
+
+async def test_a_listener_counts_as_subscribed_as_long_as_it_listens(server: MCPServer) -> None:
+    stream = StreamClient(server, R5).begin(
+        "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["stock://mug"]}}
+    )
+    await stream.sink.message()
+    assert server.is_subscribed("stock://mug")
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await stream.reply()
+    assert not server.is_subscribed("stock://mug")
+
+
+class Watching(NoObserver):
+    def __init__(self) -> None:
+        self.heard: list[tuple[bool, str, Any]] = []
+
+    def client_notification(self, connection: Any, method: str, params: Any) -> None:
+        self.heard.append((connection is None, method, params))
+
+
+async def test_notifications_outside_of_a_session_reach_the_observer(server: MCPServer) -> None:
+    server.connection_observer = watching = Watching()
+    client = StreamClient(server, R5)
+    await client.post(
+        encode({"jsonrpc": "2.0", "method": "notifications/own", "params": {"n": 1}}),
+        {"mcp-protocol-version": R5.name, "mcp-method": "notifications/own"},
+    )
+
+    assert [(method, params) for _, method, params in watching.heard] == [
+        ("notifications/own", {"n": 1})
+    ]
+
+
+async def test_log_messages_are_limited() -> None:
+    """LOG-09"""
+    server = make_server(log_rate=3)
+    client = await connect(server)
+    running = client.call_tool("chatter", {"count": 50})
+    await running.answer()
+    sent = [item for _, item in _drain(running.sink.items) if item is not None]
+
+    assert [each["params"]["data"] for each in sent][:3] == [0, 1, 2]
+    assert len(sent) < 50
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_the_first_stream_of_a_session_can_begin_with_the_lists() -> None:
+    server = make_server(tell_lists_at_start=True)
+    client = await connect(server)
+    async with client.standing() as stream:
+        heard = [(await stream.sink.message())["method"] for _ in range(2)]
+    async with client.standing() as again:
+        server.notify("notifications/end")
+        assert (await again.sink.message())["method"] == "notifications/end"
+
+    assert heard == [f"notifications/{name}/list_changed" for name in ("tools", "resources")]
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_old_streams_are_closed(server: MCPServer) -> None:
+    young, old = await connect(server), await connect(server)
+    streams = [young.listen(), old.listen()]
+    for stream in streams:
+        await stream.sink.next()
+    list(server.hub.streams.values())[1].opened_s -= server.options.stream_max_age_s
+    close_old_streams(server.hub)
+    await streams[1].reply()
+
+    assert streams[1].sink.is_closed
+    assert len(server.hub.streams) == 1
+    streams[0].leave()
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_a_stream_and_a_session_can_be_ended_by_the_site(server: MCPServer) -> None:
+    client = await connect(server)
+    stream = client.listen()
+    await stream.sink.next()
+    await server.aclose_stream((await server.aopen_streams())[0].id)
+    assert (await stream.reply()).status == 200
+    again = client.listen()
+    await again.sink.next()
+    (handle,) = await server.aconnected_sessions()
+    assert await server.aclose_session(handle.key)
+    assert not await server.aclose_session(handle.key)
+    await again.reply()
+
+    assert (await client.listen().reply()).status == 404
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_no_stream_is_opened_while_the_process_ends(server: MCPServer) -> None:
+    client = await connect(server)
+    stream = client.listen()
+    await stream.sink.next()
+    server.hub.is_closing = True
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await stream.reply()
+    refused = await client.listen().reply()
+
+    assert refused.status == 503
+    assert dict(refused.headers)[b"retry-after"] == b"10"
+
+
+def _drain(queue: asyncio.Queue[Any]) -> list[Any]:
+    return [queue.get_nowait() for _ in range(queue.qsize())]
+
+
+async def test_a_hub_that_lives_already_learns_of_a_further_server(server: MCPServer) -> None:
+    class Neighbour(MCPServer):
+        def make_hub(self) -> Hub:
+            return server.hub
+
+    other = Neighbour("other")
+    await connect(server)
+    await connect(other)
+
+    assert [server.hub.servers[name] for name in (server.name, "other")] == [server, other]

@@ -1,0 +1,367 @@
+"""The ladder: which request is served under which revision, and which rung refuses the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.protocol.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    Refusal,
+)
+from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.messages import Batch, Request
+from django_mcp.protocol.revisions import REVISIONS, RevisionSet
+from django_mcp.server.exchange.admission import admit, refuse_batch, refuse_version
+from django_mcp.server.exchange.connection import ConnectionState
+from tests.unit.protocol.test_json import json_values
+
+R1, R2, R3, R4, R5 = REVISIONS
+ALL = RevisionSet()
+OFFERED = {"tools", "resources", "prompts", "completions", "logging"}
+VERSION = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+
+
+def stateless(method: str = "tools/list", **meta: Any) -> Request:
+    return Request(1, method, {"_meta": {VERSION: R5.name, CAPABILITIES: {}, **meta}})
+
+
+def sent(**headers: str) -> Headers:
+    return Headers([(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()])
+
+
+GOOD = sent(mcp_protocol_version=R5.name, mcp_method="tools/list")
+
+
+def climb(
+    request: Request,
+    headers: Headers | None = None,
+    connection: ConnectionState | None = None,
+    revisions: RevisionSet = ALL,
+) -> ConnectionState | Refusal:
+    return admit(request, headers, connection, revisions, OFFERED)
+
+
+def refused(outcome: ConnectionState | Refusal) -> tuple[int | None, int]:
+    assert isinstance(outcome, Refusal), outcome
+    return outcome.status, outcome.code
+
+
+def served(outcome: ConnectionState | Refusal) -> Any:
+    assert isinstance(outcome, ConnectionState), outcome
+    return outcome.revision
+
+
+def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
+    """VER-21, VER-25"""
+    info = {"name": "c", "version": "1"}
+    said: dict[str, Any] = {
+        "io.modelcontextprotocol/clientInfo": info,
+        CAPABILITIES: {"roots": {}},
+    }
+
+    outcome = climb(stateless(**said), GOOD)
+
+    assert served(outcome) is R5
+    assert isinstance(outcome, ConnectionState)
+    assert outcome.client_info == info
+    assert outcome.client_capabilities == {"roots": {}}
+    assert outcome.is_transient
+    assert served(climb(stateless(), GOOD)) is R5
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"_meta": {}},
+        {"_meta": []},
+        {"_meta": {CAPABILITIES: {}}},
+        {"_meta": {VERSION: R5.name}},
+        {"_meta": {VERSION: R5.name, CAPABILITIES: []}},
+        {"_meta": {VERSION: 5, CAPABILITIES: {}}},
+    ],
+)
+def test_what_meta_must_hold_is_asked_for_first(params: Any) -> None:
+    """VER-24, AMB-21"""
+    assert refused(climb(Request(1, "no/such", params), sent(mcp_protocol_version=R5.name))) == (
+        400,
+        INVALID_PARAMS,
+    )
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        sent(),
+        sent(mcp_method="tools/list"),
+        sent(mcp_protocol_version=R4.name, mcp_method="tools/list"),
+        sent(mcp_protocol_version="v999", mcp_method="tools/list"),
+        Headers(
+            [(b"mcp-protocol-version", R5.name.encode())] * 2 + [(b"mcp-method", b"tools/list")]
+        ),
+    ],
+)
+def test_the_version_header_must_repeat_the_body(headers: Headers) -> None:
+    """HDR-01, HDR-02, HDR-14"""
+    assert refused(climb(stateless(), headers)) == (400, HEADER_MISMATCH)
+
+
+def test_a_header_that_disagrees_wins_over_a_version_that_is_not_spoken() -> None:
+    """HDR-02"""
+    request = stateless(**{VERSION: "v999.0.0"})
+
+    assert refused(climb(request, GOOD)) == (400, HEADER_MISMATCH)
+
+
+def test_a_version_not_spoken_is_told_those_that_are() -> None:
+    """VER-22, VER-23"""
+    outcome = climb(stateless(**{VERSION: "v999.0.0"}), sent(mcp_protocol_version="v999.0.0"))
+
+    assert refused(outcome) == (400, UNSUPPORTED_PROTOCOL_VERSION)
+    assert isinstance(outcome, Refusal)
+    assert outcome.data == {"supported": [R5.name], "requested": "v999.0.0"}
+
+
+@pytest.mark.parametrize("method", ["TOOLS/LIST", "tools/call", None])
+def test_the_method_header_must_repeat_the_method_to_the_letter(method: str | None) -> None:
+    """HDR-03"""
+    extra = {} if method is None else {"mcp_method": method}
+
+    outcome = climb(stateless(), sent(mcp_protocol_version=R5.name, **extra))
+
+    assert refused(outcome) == (400, HEADER_MISMATCH)
+
+
+@pytest.mark.parametrize(
+    ("method", "param"),
+    [("tools/call", "name"), ("prompts/get", "name"), ("resources/read", "uri")],
+)
+@pytest.mark.parametrize("name", ["b", None, "A"])
+def test_the_name_header_must_repeat_the_parameter(
+    method: str, param: str, name: str | None
+) -> None:
+    """HDR-04"""
+    request = stateless(method)
+    request.params[param] = "a"
+    right = sent(mcp_protocol_version=R5.name, mcp_method=method, mcp_name="a")
+    extra = {} if name is None else {"mcp_name": name}
+    wrong = sent(mcp_protocol_version=R5.name, mcp_method=method, **extra)
+
+    assert served(climb(request, right)) is R5
+    assert refused(climb(request, wrong)) == (400, HEADER_MISMATCH)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "tasks/result",
+        "tasks/list",
+        "unknown/method",
+        "__class__",
+    ],
+)
+def test_methods_that_the_stateless_revision_has_not_are_not_found(method: str) -> None:
+    """VER-33, PNG-03"""
+    headers = sent(mcp_protocol_version=R5.name, mcp_method=method)
+
+    assert refused(climb(stateless(method), headers)) == (404, METHOD_NOT_FOUND)
+
+
+def test_a_method_whose_feature_is_not_offered_is_not_found() -> None:
+    """VER-08, VER-33"""
+    headers = sent(mcp_protocol_version=R5.name, mcp_method="tools/list")
+
+    assert refused(admit(stateless(), headers, None, ALL, set())) == (404, METHOD_NOT_FOUND)
+    legacy = admit(Request(1, "tools/list", {}), sent(), None, ALL, set())
+    assert refused(legacy) == (200, METHOD_NOT_FOUND)
+
+
+def test_an_unknown_log_level_is_an_invalid_parameter() -> None:
+    """LOG-07"""
+    outcome = climb(stateless(**{"io.modelcontextprotocol/logLevel": "verbose"}), GOOD)
+
+    assert isinstance(outcome, Refusal)
+    assert outcome.code == INVALID_PARAMS
+
+
+def test_the_first_rung_that_fails_answers() -> None:
+    """AMB-11: of a request that is wrong in every way, each fault in its turn."""
+    request = stateless("no/such", **{CAPABILITIES: 5, VERSION: "v999"})
+    headers = {"mcp_protocol_version": R4.name, "mcp_method": "tools/list"}
+    meta = request.params["_meta"]
+
+    assert refused(climb(request, sent(**headers))) == (400, INVALID_PARAMS)
+    meta[CAPABILITIES] = {}
+    assert refused(climb(request, sent(**headers))) == (400, HEADER_MISMATCH)
+    headers["mcp_protocol_version"] = "v999"
+    assert refused(climb(request, sent(**headers))) == (400, UNSUPPORTED_PROTOCOL_VERSION)
+    headers["mcp_protocol_version"] = meta[VERSION] = R5.name
+    assert refused(climb(request, sent(**headers))) == (400, HEADER_MISMATCH)
+    headers["mcp_method"] = "no/such"
+    assert refused(climb(request, sent(**headers))) == (404, METHOD_NOT_FOUND)
+
+
+def test_headers_are_not_asked_for_where_there_are_none() -> None:
+    """HDR-16"""
+    assert served(climb(stateless())) is R5
+
+
+@pytest.mark.parametrize("header", [None, R1.name, R4.name, R5.name, "v999"])
+def test_a_bare_initialize_is_a_handshake_whatever_the_header_says(header: str | None) -> None:
+    """VER-01, VER-02"""
+    headers = sent() if header is None else sent(mcp_protocol_version=header)
+
+    outcome = climb(Request(1, "initialize", {"protocolVersion": R3.name}), headers)
+
+    assert served(outcome) is R3
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"protocolVersion": 5}, {"protocolVersion": R4.name, "capabilities": 1}]
+)
+def test_a_malformed_initialize_is_an_invalid_parameter(params: Any) -> None:
+    assert refused(climb(Request(1, "initialize", params), sent())) == (200, INVALID_PARAMS)
+
+
+@pytest.mark.parametrize("revision", [R1, R2, R3, R4])
+def test_without_a_session_the_header_names_the_revision(revision: Any) -> None:
+    assert served(
+        climb(Request(1, "tools/list", {}), sent(mcp_protocol_version=revision.name))
+    ) is (revision)
+
+
+def test_without_a_header_the_second_revision_is_assumed() -> None:
+    """HTTP-18, AMB-21"""
+    assert served(climb(Request(1, "tools/list", {}), sent())) is R2
+    without = RevisionSet([R3.name, R4.name, R5.name])
+    assert served(climb(Request(1, "tools/list", {}), sent(), revisions=without)) is R4
+
+
+def test_an_unknown_version_header_is_refused() -> None:
+    """HTTP-17"""
+    for params in ({}, {"_meta": {"progressToken": 1}}, {"_meta": None}):
+        outcome = climb(Request(1, "tools/list", params), sent(mcp_protocol_version="9999-01-01"))
+        assert refused(outcome) == (400, -32022)
+
+    assert refuse_version(sent(mcp_protocol_version="9999-01-01"), ALL) is not None
+    assert refuse_version(sent(mcp_protocol_version=R3.name), ALL) is None
+    assert refuse_version(sent(), ALL) is None
+
+
+@pytest.mark.parametrize(("accept", "status"), [("application/json", 406), ("*/*", 404)])
+def test_listening_takes_an_event_stream(accept: str, status: int) -> None:
+    """A client that does not accept one is told so; where there is none, there is no such method."""
+    headers = sent(mcp_protocol_version=R5.name, mcp_method="subscriptions/listen", accept=accept)
+
+    assert refused(climb(stateless("subscriptions/listen"), headers))[0] == status
+
+
+def test_an_extra_meta_key_does_not_make_a_request_stateless() -> None:
+    request = Request(1, "tools/list", {"_meta": {"progressToken": 1, "traceparent": "x"}})
+
+    assert served(climb(request, sent(mcp_protocol_version=R4.name))) is R4
+
+
+def test_meta_naming_an_older_revision_is_served_as_such() -> None:
+    request = Request(1, "tools/list", {"_meta": {VERSION: R4.name}})
+
+    assert served(climb(request, sent(mcp_protocol_version=R4.name))) is R4
+
+
+def test_a_server_without_handshake_names_its_versions() -> None:
+    """VER-34"""
+    modern = RevisionSet([R5.name])
+    bare = Request(1, "initialize", {"protocolVersion": R4.name})
+
+    over_http = climb(bare, sent(), revisions=modern)
+    in_process = climb(bare, None, revisions=modern)
+
+    assert refused(over_http) == (400, HEADER_MISMATCH)
+    assert refused(in_process) == (400, UNSUPPORTED_PROTOCOL_VERSION)
+    assert isinstance(over_http, Refusal)
+    assert R5.name in over_http.message
+    assert over_http.data["supported"] == [R5.name]
+
+
+def test_a_server_with_handshake_only_answers_a_probe_with_no_code_of_the_newest() -> None:
+    legacy = RevisionSet([R3.name, R4.name])
+
+    outcome = climb(stateless("server/discover"), GOOD, revisions=legacy)
+
+    assert refused(outcome) == (400, INVALID_REQUEST)
+
+
+def test_a_connection_must_shake_hands_before_it_asks() -> None:
+    """VER-06"""
+    fresh = ConnectionState()
+
+    assert served(climb(Request(1, "ping", {}), None, fresh)) is R4
+    assert refused(climb(Request(1, "tools/list", {}), None, fresh))[1] == INVALID_PARAMS
+
+
+def test_a_connection_keeps_what_it_negotiated() -> None:
+    """VER-07"""
+    settled = ConnectionState(R1)
+
+    assert climb(Request(1, "tools/list", {}), None, settled) is settled
+
+
+def test_batches_are_for_the_revision_that_has_them() -> None:
+    """RPC-09, RPC-10, VER-11"""
+    one = Batch([Request(1, "ping", {})])
+
+    def batch(headers: Headers | None, connection: Any = None, members: Any = one) -> Any:
+        return refuse_batch(members, headers, connection, ALL, 3)
+
+    assert batch(sent()) is None
+    assert batch(sent(mcp_protocol_version=R2.name)) is None
+    assert batch(None, ConnectionState(R2)) is None
+    for revision in (R1, R3, R4, R5):
+        assert refused(batch(sent(mcp_protocol_version=revision.name))) == (400, INVALID_REQUEST)
+    assert refused(batch(None, ConnectionState(R3))) == (400, INVALID_REQUEST)
+    with_handshake = Batch([Request(1, "initialize", {})])
+    assert refused(batch(sent(), members=with_handshake)) == (400, INVALID_REQUEST)
+    assert refused(batch(sent(), members=Batch([Request(1, "ping", {})] * 4)))[0] == 400
+
+
+header_names = st.sampled_from(["mcp-protocol-version", "mcp-method", "mcp-name", "accept", "x"])
+header_values = st.sampled_from(
+    [r.name for r in REVISIONS] + ["tools/list", "", "=?base64?!?="]
+) | st.text(st.characters(codec="latin-1"), max_size=8)
+
+
+@given(
+    method=st.sampled_from([*R4.methods, *R5.methods]) | st.text(max_size=8),
+    params=st.dictionaries(
+        st.sampled_from(["_meta", "name", "uri", "protocolVersion", "capabilities"]),
+        json_values
+        | st.dictionaries(
+            st.sampled_from([VERSION, CAPABILITIES]),
+            st.sampled_from([R5.name, R4.name, "x"]) | json_values,
+        ),
+    ),
+    raw=st.lists(st.tuples(header_names, header_values)) | st.none(),
+)
+def test_every_request_is_served_or_refused(method: str, params: Any, raw: Any) -> None:
+    headers = None if raw is None else Headers([(k.encode(), v.encode("latin-1")) for k, v in raw])
+
+    outcome = climb(Request(1, method, params), headers)
+
+    if isinstance(outcome, Refusal):
+        assert outcome.status in (200, 400, 404)
+    else:
+        assert outcome.revision is not None

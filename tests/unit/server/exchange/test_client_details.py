@@ -1,0 +1,145 @@
+"""What a server keeps of clientInfo and the client's capabilities: known fields, within 8 KiB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.client_details import MAX_CLIENT_BYTES
+from django_mcp.protocol.revisions import Revision
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from tests.support.server.streams import StreamClient
+from tests.support.server.tasks import Modern, make_server
+from tests.support.wire import HANDSHAKE, META, R5, WireClient
+
+ICON = {"src": "data:image/png;base64," + "A" * 10_000}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("tests")
+
+    @server.tool
+    def describe(ctx: Context[Any]) -> dict[str, Any]:
+        return {"info": ctx.client_info, "capabilities": ctx.client_capabilities}
+
+    return server
+
+
+@pytest.fixture(params=HANDSHAKE, ids=lambda revision: revision.name)
+def client(server: MCPServer, request: pytest.FixtureRequest) -> WireClient:
+    return WireClient(server, request.param)
+
+
+def introduction(revision: Revision, info: Any, capabilities: Any) -> dict[str, Any]:
+    return {"protocolVersion": revision.name, "clientInfo": info, "capabilities": capabilities}
+
+
+async def shake_hands(client: WireClient, info: Any, capabilities: Any) -> None:
+    status, _ = await client.send("initialize", introduction(client.revision, info, capabilities))
+    assert status == 200
+    # A pipe has no session id, and is initialized all the same.
+    client.session_id = client.session_id or "pipe"
+    await client.ready()
+
+
+async def test_a_session_keeps_only_the_known_fields_of_a_client(client: WireClient) -> None:
+    experimental = {"anything": {"at": ["all"]}}
+    await shake_hands(
+        client,
+        {"name": "c", "version": "1", "title": "C", "unknown": "x" * 100_000},
+        {"roots": {}, "experimental": experimental, "unknown": ["y" * 100_000]},
+    )
+
+    kept = (await client.call("describe"))["content"][0]["text"]
+
+    assert "unknown" not in kept
+    assert '"anything"' in kept
+    assert '"title"' in kept
+
+
+async def test_a_session_drops_the_icons_of_a_client_before_it_refuses_it(
+    client: WireClient,
+) -> None:
+    info = {"name": "c", "version": "1", "icons": [ICON]}
+    await shake_hands(client, info, {})
+
+    assert '"icons"' not in (await client.call("describe"))["content"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("info", "capabilities"),
+    [
+        ({"name": "x" * 9000, "version": "1", "icons": [ICON]}, {}),
+        ({"name": "c", "version": "1"}, {"experimental": {"x": "y" * 9000}}),
+        ({"name": "c", "version": "1"}, {"extensions": {"x/y": {"z": ["y" * 9000]}}}),
+    ],
+)
+async def test_a_handshake_with_more_than_8_kib_of_client_details_is_refused(
+    client: WireClient, info: Any, capabilities: Any
+) -> None:
+    params = introduction(client.revision, info, capabilities)
+    status, error = await client.error("initialize", params)
+
+    assert (status, error["code"]) == (200, -32602)
+    assert str(MAX_CLIENT_BYTES) in error["message"]
+    assert client.session_id is None
+
+
+async def test_a_stateless_call_that_keeps_nothing_may_say_more(server: MCPServer) -> None:
+    client = WireClient(server, R5)
+    large = {META + "clientInfo": {"name": "x" * 9000, "version": "1"}}
+
+    assert "x" * 9000 in (await client.call("describe", _meta=large))["content"][0]["text"]
+
+
+async def test_a_listening_stream_keeps_no_more_than_8_kib_of_client_details(
+    server: MCPServer,
+) -> None:
+    client = StreamClient(server, R5)
+    info = {"name": "c", "version": "1", "unknown": "x" * 100_000}
+    wanted = {"notifications": {"toolsListChanged": True}}
+
+    status, error = await client.error(
+        "subscriptions/listen", {**wanted, "_meta": {META + "clientInfo": {"name": "x" * 9000}}}
+    )
+    assert (status, error["code"]) == (200, -32602)
+    assert str(MAX_CLIENT_BYTES) in error["message"]
+
+    stream = client.begin("subscriptions/listen", {**wanted, "_meta": {META + "clientInfo": info}})
+    await stream.sink.message()
+    (kept,) = server.hub.streams.values()
+    assert kept.client_info == {"name": "c", "version": "1"}
+    stream.leave()
+
+
+async def test_a_listening_stream_refuses_a_request_id_that_every_message_would_repeat(
+    server: MCPServer,
+) -> None:
+    client = StreamClient(server, R5)
+    stream = client.begin(
+        "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="x" * 5000
+    )
+
+    error = (await stream.answer())["error"]
+    assert (error["code"], "1024 bytes" in error["message"]) == (-32602, True)
+
+
+async def test_a_task_keeps_no_more_than_8_kib_of_client_details() -> None:
+    server, gate = make_server()
+    client = Modern(server)
+    info = {"name": "c", "version": "1", "unknown": "x" * 100_000}
+
+    status, error = await client.error(
+        "tools/call", {"name": "wait", "_meta": {META + "clientInfo": {"name": "x" * 9000}}}
+    )
+    assert (status, error["code"]) == (200, -32602)
+    assert not gate.has_begun.is_set()
+
+    made = await client.raw("tools/call", {"name": "wait", "_meta": {META + "clientInfo": info}})
+    task = (await server.tasks.find([made["taskId"]]))[made["taskId"]]
+    assert task.call["client_info"] == {"name": "c", "version": "1"}
+    assert META + "clientInfo" not in task.call["meta"]
+    gate.may_go_on.set()

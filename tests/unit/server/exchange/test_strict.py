@@ -1,0 +1,185 @@
+"""Strict mode: what does not keep to the rules is refused coming in, and found out going out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from django_mcp.protocol.json import encode
+from django_mcp.protocol.results import ToolResult
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.options import Mode
+from django_mcp.server.server import MCPServer
+from tests.support.wire import R1, R4, R5, WireClient
+from tests.unit.server import test_any_output as outputs
+
+META = "io.modelcontextprotocol/"
+
+
+@pytest.fixture(scope="module")
+def server() -> MCPServer:
+    server = MCPServer("tests", strict=True, mode=Mode.STATELESS)
+
+    @server.tool
+    async def give() -> Any:
+        return outputs.Given.value
+
+    @server.tool
+    async def ask(ctx: Context[Any]) -> str:
+        return str((await ctx.aelicit("?", {"type": "object"})).action)
+
+    @server.tool
+    async def tell(ctx: Context[Any]) -> str:
+        wrong: Any = "half"
+        await ctx.aprogress(1, 2)
+        await ctx.aprogress(2, wrong)
+        return "told"
+
+    @server.resource("x://give")
+    async def read() -> Any:
+        return outputs.Given.value
+
+    @server.resource("x://of/{number}")
+    async def of(number: int) -> str:
+        return str(number)
+
+    @server.prompt
+    async def fill(a: str = "") -> Any:
+        return outputs.Given.value
+
+    @server.completion(fill, "a")
+    async def propose(value: str) -> Any:
+        return outputs.Given.value
+
+    return server
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
+@pytest.mark.parametrize(
+    ("method", "returned"), outputs.CALLED, ids=[method for method, _ in outputs.CALLED]
+)
+@settings(max_examples=25)
+@given(data=st.data())
+async def test_what_is_right_passes(
+    server: MCPServer, revision: Any, method: str, returned: Any, data: Any
+):
+    outputs.Given.value = data.draw(returned)
+
+    await WireClient(server, revision).result(method, outputs.PARAMS[method])
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=lambda revision: revision.name)
+async def test_every_method_can_be_used(server: MCPServer, revision: Any):
+    client = WireClient(server, revision)
+    for method in set(revision.methods) - outputs.UNSENT:
+        outputs.Given.value = ["x"] if method == "completion/complete" else "x"
+        params = outputs.PARAMS.get(method)
+        if method == "initialize":
+            params = {**outputs.SETTLED, "protocolVersion": revision.name}
+        await client.result(method, params)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "named"),
+    [
+        ("tools/list", {"cursor": 5}, "/cursor"),
+        ("tools/list", {"_meta": {"progressToken": 1.5}}, "/_meta/progressToken"),
+        ("tools/call", {"name": "give", "inputResponses": 5}, "/inputResponses"),
+        ("prompts/get", {"name": "fill", "arguments": {"a": 5}}, "/arguments/a"),
+        ("server/discover", {"_meta": {META + "clientInfo": {"name": "x"}}}, "version"),
+        ("server/discover", {"_meta": {"traceparent": 5}}, "/_meta/traceparent"),
+        ("server/discover", {"_meta": {META + "clientCapabilities": {"roots": []}}}, "roots"),
+        (
+            "server/discover",
+            {"_meta": {META + "clientCapabilities": {"elicitation": {"url": 1}}}},
+            "elicitation/url",
+        ),
+        (
+            "server/discover",
+            {"_meta": {META + "clientCapabilities": {"extensions": {"noprefix": {}}}}},
+            "extensions",
+        ),
+    ],
+)
+async def test_what_a_client_does_not_keep_to_is_refused(
+    server: MCPServer, method: str, params: dict[str, Any], named: str
+):
+    client = WireClient(server, R5)
+
+    _, error = await client.error(method, params)
+
+    assert error["code"] == -32602
+    assert named in error["message"]
+
+
+async def test_a_handshake_says_who_shakes(server: MCPServer):
+    opening = {"protocolVersion": R4.name, "capabilities": {}}
+
+    _, error = await WireClient(server, R4).error("initialize", opening)
+
+    assert (error["code"], "/clientInfo" in error["message"]) == (-32602, True)
+
+
+async def test_a_notification_is_held_against_the_rules_too(server: MCPServer):
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1.5}}
+
+    answer = await server.handle_raw(encode(note), connection=ConnectionState(R4))
+
+    assert "-32602" in answer
+
+
+async def test_a_question_keeps_to_the_rules(server: MCPServer):
+    meta: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
+    client = WireClient(server, R5)
+
+    first = await client.result("tools/call", {"name": "ask", "_meta": meta})
+
+    assert first["resultType"] == "input_required"
+
+
+class Crooked(ToolResult):
+    """A result that writes what no revision knows."""
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"content": [{"type": "hologram"}], "isError": "perhaps"}
+
+
+@pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
+async def test_what_a_site_does_not_keep_to_is_found_out(
+    server: MCPServer, revision: Any, caplog: pytest.LogCaptureFixture
+):
+    outputs.Given.value = Crooked()
+
+    _, error = await WireClient(server, revision).error("tools/call", {"name": "give"})
+
+    assert error["code"] == -32603
+    assert "/content/0/type" in caplog.text
+    assert "/isError" in caplog.text
+
+
+async def test_without_it_nothing_is_held_back():
+    lax = MCPServer("tests", mode=Mode.STATELESS)
+
+    @lax.tool
+    async def crooked() -> Any:
+        return Crooked()
+
+    _, body = await WireClient(lax, R5).send("tools/call", {"name": "crooked"})
+
+    assert body["result"]["content"] == [{"type": "hologram"}]
+
+
+async def test_a_message_that_breaks_the_rules_is_not_sent(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+):
+    client = WireClient(server, R5)
+    meta: dict[str, Any] = {"progressToken": "t"}
+    await client.result("tools/call", {"name": "tell", "_meta": meta})
+
+    assert [each["params"]["progress"] for each in client.sink.messages] == [1]
+    assert "/total" in caplog.text

@@ -1,0 +1,166 @@
+"""Costly arguments: they hold up nobody else, and the call's deadline holds for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+from pydantic import BaseModel
+
+from django_mcp.protocol.json import encode
+from django_mcp.registry import validators
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.basics import ThreadScope
+from django_mcp.server.server import MCPServer
+from tests.support.wire import R5, WireClient, headers_for, message
+
+T = TypeVar("T")
+
+
+@dataclass
+class Row:
+    id: int
+    name: str
+    mail: str | None = None
+
+
+class Node(BaseModel):
+    kids: list[Node] = []
+
+
+@pytest.fixture(params=["with jsonschema-rs", "without"], autouse=True)
+def tools(
+    request: pytest.FixtureRequest, server: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.param == "without":
+        monkeypatch.setattr(validators, "find_rust_engine", lambda: None)
+
+    @server.tool
+    async def add(rows: list[Row]) -> int:
+        return len(rows)
+
+    @server.tool(name="add_soon", timeout=0.001)
+    async def add_soon(rows: list[Row]) -> int:
+        return len(rows)
+
+    @server.tool
+    def grow(tree: Node) -> int:
+        return len(tree.kids)
+
+    @server.tool
+    async def quick() -> str:
+        return "done"
+
+    @server.prompt
+    def pick(ids: list[int]) -> str:
+        return str(len(ids))
+
+
+def rows(count: int, **last: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{"id": number, "name": "a"} for number in range(count)]
+    return [*found, {"id": 0, "name": "z", **last}]
+
+
+def text(result: dict[str, Any]) -> str:
+    found: str = result["content"][0]["text"]
+    return found
+
+
+@pytest.mark.http_only("a pipe has one client, whose lines are read in order")
+async def test_other_calls_are_answered_while_large_arguments_are_checked(
+    newest: WireClient,
+) -> None:
+    order = []
+
+    async def call(client: WireClient, name: str, arguments: dict[str, Any]) -> None:
+        result = await client.call(name, arguments)
+        order.append((name, result.get("isError", False)))
+
+    other = WireClient(newest.server, R5)
+    await asyncio.gather(
+        call(newest, "add", {"rows": rows(3000, id="x")}), call(other, "quick", {})
+    )
+
+    assert order == [("quick", False), ("add", True)]
+
+
+async def test_large_arguments_of_several_calls_are_checked_one_after_the_other(
+    server: MCPServer, newest: WireClient
+) -> None:
+    running = most = 0
+
+    class Scope(ThreadScope):
+        async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            try:
+                return await super().run(function, ctx)
+            finally:
+                running -= 1
+
+    server.scope = Scope()
+    clients = [WireClient(server, R5) for _ in range(4)]
+    results = await asyncio.gather(*(each.call("add", {"rows": rows(3000)}) for each in clients))
+
+    assert [text(each) for each in results] == ["3001"] * 4
+    assert most == 1
+
+
+async def test_large_arguments_reach_the_handler(newest: WireClient) -> None:
+    assert text(await newest.call("add", {"rows": rows(3000)})) == "3001"
+    assert text(await newest.call("grow", {"tree": {"kids": [{}] * 300}})) == "300"
+
+
+async def test_the_deadline_of_a_call_holds_while_its_arguments_are_checked(
+    newest: WireClient,
+) -> None:
+    result = await newest.call("add_soon", {"rows": rows(3000, id="x")})
+
+    assert result["isError"] is True
+    assert text(result) == "No result within 0.001 s"
+
+
+async def test_many_wrong_values_of_a_recursive_type_are_refused_early(newest: WireClient) -> None:
+    wrong = [{"kids": 1}] * 10_000
+    result = await newest.call("grow", {"tree": {"kids": wrong}})
+
+    assert result["isError"] is True
+    assert len(text(result).splitlines()) <= 52
+
+
+async def test_a_message_of_too_many_values_is_refused(server: MCPServer) -> None:
+    arguments = {"a": [1] * 200_000}
+    request = message("tools/call", {"name": "quick", "arguments": arguments}, revision=R5)
+
+    answer = json.loads(await server.handle_raw(json.dumps(request)))
+
+    assert "115000 values" in answer["error"]["message"]
+
+
+@pytest.mark.http_only("the status is of HTTP")
+async def test_a_body_of_too_many_values_is_413(newest: WireClient) -> None:
+    request = message(
+        "tools/call", {"name": "quick", "arguments": {"a": [1] * 200_000}}, revision=R5
+    )
+
+    assert (await newest.post(encode(request), headers_for(request, R5))).status == 413
+
+
+async def test_text_that_is_json_is_counted_before_it_is_decoded(newest: WireClient) -> None:
+    """In a string, such values are not counted with those of the message."""
+    ids = json.dumps([1] * 100_000)
+    _, refusal = await newest.error("prompts/get", {"name": "pick", "arguments": {"ids": ids}})
+
+    assert "more than 20000 values" in refusal["message"]
+
+
+async def test_unknown_arguments_of_a_prompt_are_not_all_told(newest: WireClient) -> None:
+    unknown = {f"a{number}": "x" for number in range(10_000)}
+    _, refusal = await newest.error("prompts/get", {"name": "pick", "arguments": unknown})
+
+    assert len(refusal["message"].splitlines()) <= 53

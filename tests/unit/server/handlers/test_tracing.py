@@ -1,0 +1,105 @@
+"""A client's trace goes on in the handler, where OpenTelemetry is there to carry it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry import baggage, trace
+
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from tests.architecture.sources import ROOT
+from tests.support.wire import R4, R5, WireClient
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+META = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "user=5"}
+
+
+def seen() -> str:
+    span = trace.get_current_span().get_span_context()
+    return f"{span.trace_id:032x} {span.span_id:016x} {baggage.get_baggage('user')}"
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("tests")
+
+    @server.tool
+    async def inline(ctx: Context[Any]) -> str:
+        return f"{seen()} {dict(ctx.trace_context)}"
+
+    @server.tool
+    def threaded() -> str:
+        return seen()
+
+    @server.tool
+    def failing() -> str:
+        raise RuntimeError
+
+    return server
+
+
+async def call(server: MCPServer, name: str, meta: dict[str, Any], revision: Any = R5) -> str:
+    client = WireClient(server, revision)
+    result = await client.result("tools/call", {"name": name, "_meta": meta})
+    text: str = result["content"][0]["text"]
+    return text
+
+
+@pytest.mark.parametrize("revision", [R4, R5], ids=lambda revision: revision.name)
+@pytest.mark.parametrize("name", ["inline", "threaded"])
+async def test_a_handler_runs_in_the_clients_trace(server: MCPServer, name: str, revision: Any):
+    text = await call(server, name, META, revision)
+
+    assert text.startswith("0af7651916cd43dd8448eb211c80319c b7ad6b7169203331 5")
+    assert name == "threaded" or text.endswith(str(META))
+
+
+async def test_the_trace_ends_with_the_call(server: MCPServer):
+    before = seen()
+
+    for name in ("inline", "failing"):
+        await call(server, name, META)
+
+        assert seen() == before
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {},
+        {"tracestate": "a=b"},
+        {"traceparent": "nonsense"},
+        {"traceparent": 5, "baggage": ["x"]},
+        {"traceparent": PARENT * 1000},
+        {"baggage": "%%%;;=,=" * 50},
+    ],
+)
+async def test_what_is_no_trace_does_no_harm(server: MCPServer, meta: dict[str, Any]):
+    assert await call(server, "threaded", meta) == seen()
+
+
+def test_without_a_trace_nothing_is_loaded_and_without_the_library_nothing_fails():
+    code = """
+import asyncio, sys
+from django_mcp.server.server import MCPServer
+server = MCPServer("tests")
+server.register_tool(lambda: "done", name="t")
+def call(meta):
+    params = {"name": "t", "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    answer = asyncio.run(server.handle(message))
+    assert answer["result"]["content"][0]["text"] == "done", answer
+call({"progressToken": 1})
+assert not any(name.startswith("opentelemetry") for name in sys.modules)
+sys.modules["opentelemetry"] = None  # as if it were not installed
+call({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr

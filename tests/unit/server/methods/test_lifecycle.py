@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.revisions import REVISIONS, Revision
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.server import MCPServer
+from tests.support.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient, message
+
+by_name = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+
+
+@by_name
+async def test_initialize_answers_with_the_three_things(
+    server: MCPServer, revision: Revision
+) -> None:
+    """VER-01, VER-02, VER-09"""
+    result = await WireClient(server, revision).result(
+        "initialize",
+        {
+            "protocolVersion": revision.name,
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        },
+    )
+
+    assert result["protocolVersion"] == revision.name
+    assert result["capabilities"] == {"logging": {}}
+    assert result["serverInfo"]["name"] == "tests"
+    assert result["serverInfo"]["version"] == "1.2.3"
+    assert result["instructions"] == "Be kind."
+
+
+@pytest.mark.parametrize("asked", ["1900-01-01", R5.name, ""])
+async def test_an_unknown_version_is_answered_with_the_newest_that_shakes_hands(
+    server: MCPServer, asked: str
+) -> None:
+    """VER-03, VER-04"""
+    result = await WireClient(server, R4).result(
+        "initialize",
+        {
+            "protocolVersion": asked,
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        },
+    )
+
+    assert result["protocolVersion"] == R4.name
+
+
+async def test_the_server_names_itself_as_the_reader_knows_it(server: MCPServer) -> None:
+    keys = {}
+    for revision in HANDSHAKE:
+        params = {"protocolVersion": revision.name, "capabilities": {}}
+        result = await WireClient(server, revision).send("initialize", params)
+        keys[revision.name] = set(result[1]["result"]["serverInfo"])
+
+    assert keys[R1.name] == keys[R2.name] == {"name", "version"}
+    assert keys[R3.name] == {"name", "version", "title"}
+    assert keys[R4.name] == {"name", "version", "title", "description"}
+
+
+async def test_discover_tells_versions_capabilities_and_identity(newest: WireClient) -> None:
+    """VER-20, VER-27, VER-31, CCH-01, AMB-15"""
+    result = await newest.result("server/discover")
+
+    assert result["supportedVersions"] == [R5.name]
+    assert result["resultType"] == "complete"
+    assert result["instructions"] == "Be kind."
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"] == {
+        "name": "tests",
+        "version": "1.2.3",
+        "title": "Tests",
+        "description": "d",
+    }
+
+
+async def test_the_identity_can_be_kept_out_of_results() -> None:
+    """VER-27"""
+    quiet = MCPServer("tests", has_server_info=False)
+
+    assert "_meta" not in await WireClient(quiet, R5).result("server/discover")
+
+
+async def test_capabilities_follow_what_is_registered(
+    server: MCPServer, client: WireClient
+) -> None:
+    """VER-08, TOOL-01, RSC-01, PRM-01, CMP-01, LOG-01"""
+    assert (await client.error("tools/list"))[1]["code"] == -32601
+    assert (await client.error("prompts/list"))[1]["code"] == -32601
+    assert (await client.error("resources/list"))[1]["code"] == -32601
+    assert (await client.error("completion/complete"))[1]["code"] == -32601
+
+    server.register_tool(name="t", input_schema={"type": "object"}, handler=lambda arguments: "x")
+    assert (await client.result("tools/list"))["tools"][0]["name"] == "t"
+    server.remove_tool("t")
+    assert (await client.error("tools/list"))[1]["code"] == -32601
+
+
+@pytest.mark.http_only("a pipe can")
+async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -> None:
+    """LOG-01"""
+    silent = WireClient(server, R5, streams=False)
+
+    assert (await silent.result("server/discover"))["capabilities"] == {}
+    assert (await WireClient(server, R4, streams=False).error("logging/setLevel"))[1][
+        "code"
+    ] == -32601
+
+
+@by_name
+async def test_ping_is_answered_with_nothing(server: MCPServer, revision: Revision) -> None:
+    """PNG-01"""
+    assert await WireClient(server, revision).result("ping") == {}
+
+
+async def test_a_kept_connection_goes_through_its_life(server: MCPServer) -> None:
+    """VER-06, VER-07"""
+    connection = ConnectionState()
+
+    async def say(method: str, params: dict | None = None) -> dict:
+        text = encode(message(method, params, revision=R1)).decode()
+        return decode(await server.handle_raw(text, connection=connection))
+
+    assert "error" in await say("tools/list")
+    assert (await say("ping"))["result"] == {}
+    await say("initialize", {"protocolVersion": R3.name, "capabilities": {"roots": {}}})
+
+    assert connection.revision is R3
+    assert connection.client_capabilities == {"roots": {}}
+    assert (
+        await server.handle_raw(
+            '{"jsonrpc":"2.0","method":"notifications/initialized"}', connection=connection
+        )
+        == ""
+    )
+    assert connection.is_initialized
+
+
+async def test_two_requests_share_nothing_on_one_pipe(server: MCPServer) -> None:
+    """VER-21, VER-29, AMB-6"""
+    connection = ConnectionState()
+    text = encode(message("server/discover", revision=R5)).decode()
+
+    answer = decode(await server.handle_raw(text, connection=connection))
+
+    assert answer["result"]["supportedVersions"] == [R5.name]
+    assert connection.revision is None
+
+
+@pytest.mark.http_only("it is told by headers")
+async def test_a_server_may_speak_some_revisions_only() -> None:
+    modern = MCPServer("tests", revisions=[R5.name])
+    legacy = MCPServer("tests", revisions=[R3.name, R4.name])
+
+    status, error = await WireClient(modern, R4).error("initialize", {"protocolVersion": R4.name})
+    assert (status, error["code"]) == (400, -32020)
+    assert R5.name in error["message"]
+    status, error = await WireClient(legacy, R5).error("server/discover")
+    assert (status, error["code"]) == (400, -32600)
+
+
+async def test_streams_and_sessions_are_refused_in_stateless_mode(server: MCPServer) -> None:
+    """HTTP-13, SES-05, SES-10, HTM-10"""
+    for reply in (await server.open_stream(Exchange()), await server.end_session(Exchange())):
+        assert reply.status == 405
+        assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
+
+
+@pytest.mark.http_only("a pipe has no verbs")
+async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> None:
+    """HTTP-13: with none of the revisions that open with `initialize`, only POST is served."""
+    modern = MCPServer("tests", revisions=[R5.name])
+
+    for entry in (modern.open_stream, modern.end_session):
+        reply = await entry(Exchange(headers=Headers(()), can_stream=True))
+        assert reply.status == 405
+        assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
+
+
+@pytest.mark.http_only("a pipe has no verbs")
+@pytest.mark.parametrize(
+    ("version", "is_buffered", "allowed"),
+    [
+        (R5.name, False, b"POST, OPTIONS"),
+        (R4.name, True, b"POST, DELETE, OPTIONS"),
+        (R4.name, False, b"GET, POST, DELETE, OPTIONS"),
+    ],
+)
+async def test_allow_names_only_the_verbs_that_are_served_there(
+    version: str, is_buffered: bool, allowed: bytes
+) -> None:
+    """HTTP-13"""
+    headers = Headers([(b"mcp-protocol-version", version.encode())])
+    exchange = Exchange(headers=headers, is_buffered=is_buffered)
+
+    reply = await MCPServer("tests").open_stream(exchange)
+
+    assert reply.status == 405
+    assert dict(reply.headers)[b"allow"] == allowed
+
+
+async def test_notifications_are_taken_in_silence(client: WireClient) -> None:
+    """RPC-06, HTTP-05, HTM-03, CAN-02, AMB-12"""
+    for method in ("notifications/cancelled", "notifications/unknown", "tools/list"):
+        body = encode({"jsonrpc": "2.0", "method": method, "params": {}})
+        reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
+        assert (reply.status, reply.body) == (202, None)
+
+
+async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
+    """HTTP-05, RPC-15"""
+    body = encode({"jsonrpc": "2.0", "id": 9, "result": {}})
+
+    reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
+
+    assert reply.status == (400 if client.revision is R5 else 202)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", marks=pytest.mark.http_only("blank lines are no messages")),
+        b"{",
+        b"\xff",
+        b"[]",
+        b"5",
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+    ],
+)
+async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, body: bytes) -> None:
+    """RPC-01, RPC-02, RPC-05"""
+    reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
+
+    assert reply.status == 400
+    assert reply.body is not None
+    answer = decode(reply.body)
+    assert answer["error"]["code"] in (-32700, -32600)
+    assert "id" not in answer
+
+
+@pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
+async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None:
+    """RPC-09, RPC-10, HTM-01, AMB-17"""
+    batch = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        7,
+        {"jsonrpc": "2.0", "id": "b", "method": "no/such"},
+    ]
+    for revision in REVISIONS:
+        client = WireClient(server, revision)
+        reply = await client.post(encode(batch), {"mcp-protocol-version": revision.name})
+        assert reply.body is not None
+        answer = decode(reply.body)
+        if revision is R2:
+            assert reply.status == 200
+            assert [each.get("id") for each in answer] == [1, None, "b"]
+            assert answer[0]["result"] == {}
+            assert answer[2]["error"]["code"] == -32601
+        else:
+            assert (reply.status, answer["error"]["code"]) == (400, -32600)
+    quiet = await WireClient(server, R2).post(encode(batch[1:2]), {})
+    assert (quiet.status, quiet.body) == (202, None)
+
+
+@pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
+async def test_members_of_a_batch_run_together_and_are_cancelled_one_by_one() -> None:
+    """RPC-10"""
+    server = MCPServer("tests")
+    meeting = asyncio.Barrier(2)
+
+    @server.tool
+    async def meet() -> str:
+        await meeting.wait()
+        return "met"
+
+    @server.tool
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return "?"
+
+    def call(id: str, name: str) -> dict[str, Any]:
+        params = {"name": name, "arguments": {}}
+        return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+    cancel = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": "c"},
+    }
+    client = WireClient(server, R2)
+    await client.open()
+    async with asyncio.timeout(10):
+        batch = [call("a", "meet"), call("c", "wait"), cancel, call("b", "meet"), call("c", "meet")]
+        reply = await client.post(
+            encode(batch),
+            {"mcp-protocol-version": R2.name, "mcp-session-id": str(client.session_id)},
+        )
+
+    answers = decode(reply.body or b"")
+    assert [each["id"] for each in answers] == ["a", "c", "b", "c"]
+    assert [each["result"]["content"][0]["text"] for each in answers[::2]] == ["met", "met"]
+    assert "error" in answers[1]
+    assert answers[3]["error"]["code"] == -32600
+
+
+async def test_handle_takes_a_parsed_message(server: MCPServer) -> None:
+    assert await server.handle(message("ping", revision=R4, id="x")) == {
+        "jsonrpc": "2.0",
+        "id": "x",
+        "result": {},
+    }
+    assert await server.handle({"jsonrpc": "2.0", "method": "notifications/x"}) is None
+    assert decode(await server.handle_raw("{"))["error"]["code"] == -32700

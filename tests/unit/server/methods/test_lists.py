@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.results import CacheHint
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import Offer, Requirements
+from django_mcp.server.memory.basics import OpenAccess
+from django_mcp.server.server import MCPServer
+from tests.support.wire import R5, WireClient
+
+LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+every_list = pytest.mark.parametrize(("method", "key"), LISTS.items())
+
+
+def fill(server: MCPServer, count: int = 5) -> MCPServer:
+    for n in range(count):
+        server.register_tool(
+            name=f"t{n}",
+            permission=f"t{n}",
+            description="d",
+            input_schema={"type": "object"},
+            handler=lambda arguments: "",
+        )
+        server.resource(f"x://{n}", name=f"r{n}", permission=f"r{n}")(lambda: "")
+        server.resource(f"x://{n}/{{id}}", name=f"m{n}", permission=f"m{n}")(lambda id: "")
+        server.prompt(name=f"p{n}", description="d", permission=f"p{n}")(lambda: "")
+    return server
+
+
+@every_list
+async def test_a_list_is_whole_and_in_the_order_of_registration(
+    server: MCPServer, client: WireClient, method: str, key: str
+) -> None:
+    """TOOL-04, PAG-03"""
+    fill(server)
+
+    result = await client.result(method)
+
+    assert [item["name"][1:] for item in result[key]] == ["0", "1", "2", "3", "4"]
+    assert "nextCursor" not in result
+    assert await client.result(method) == result
+
+
+@every_list
+async def test_pages_are_walked_by_cursor(method: str, key: str) -> None:
+    """PAG-01, PAG-03, PAG-04"""
+    server = fill(MCPServer("paged", page_size=2))
+    names: list[str] = []
+    params: dict[str, Any] = {}
+    for _ in range(3):
+        # A client of its own for each page: nothing but the cursor leads on.
+        result = await WireClient(server, R5).result(method, params)
+        names += [item["name"][1:] for item in result[key]]
+        params = {"cursor": result.get("nextCursor")}
+
+    assert names == ["0", "1", "2", "3", "4"]
+    assert params == {"cursor": None}
+
+
+@every_list
+async def test_a_cursor_that_is_not_ours_is_refused(method: str, key: str) -> None:
+    """PAG-02, PAG-05"""
+    server = fill(MCPServer("paged", page_size=2))
+    client = WireClient(server, R5)
+    good = (await client.result(method))["nextCursor"]
+    other = next(each for each in LISTS if each != method)
+    foreign = (await client.result(other))["nextCursor"]
+    flipped = good[:-1] + ("A" if good[-1] != "A" else "B")
+
+    cursor: Any
+    for cursor in ("", "junk", "é", good + "x", flipped, foreign, "x" * 10_000, 5, None, [], {}):
+        status, error = await client.error(method, {"cursor": cursor})
+        assert (status, error["code"]) == (200, -32602), cursor
+
+
+async def test_a_cursor_whose_entry_is_gone_starts_over() -> None:
+    """PAG-02"""
+    server = fill(MCPServer("paged", page_size=2))
+    client = WireClient(server, R5)
+    cursor = (await client.result("tools/list"))["nextCursor"]
+
+    server.remove_tool("t1")
+
+    assert (await client.error("tools/list", {"cursor": cursor}))[1]["code"] == -32602
+
+
+async def test_a_list_follows_registration_at_once(server: MCPServer, newest: WireClient) -> None:
+    fill(server, 1)
+    assert len((await newest.result("tools/list"))["tools"]) == 1
+
+    server.register_tool(name="late", input_schema={"type": "object"}, handler=lambda arguments: "")
+    assert len((await newest.result("tools/list"))["tools"]) == 2
+
+    assert server.remove_tool("late") is True
+    assert server.remove_tool("late") is False
+    assert len((await newest.result("tools/list"))["tools"]) == 1
+
+
+@every_list
+async def test_freshness_is_told_where_the_revision_has_it(
+    server: MCPServer, client: WireClient, method: str, key: str
+) -> None:
+    """CCH-01, CCH-06"""
+    fill(server)
+
+    result = await client.result(method)
+
+    hints = {name: result[name] for name in ("ttlMs", "cacheScope") if name in result}
+    assert hints == ({"ttlMs": 0, "cacheScope": "private"} if client.revision is R5 else {})
+
+
+async def test_hints_can_be_set_and_are_the_same_on_all_pages() -> None:
+    """CCH-03"""
+    server = fill(MCPServer("paged", page_size=2))
+    server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5000, scope="public"))
+    client = WireClient(server, R5)
+
+    first = await client.result("tools/list")
+    second = await client.result("tools/list", {"cursor": first["nextCursor"]})
+
+    for page in (first, second):
+        assert (page["ttlMs"], page["cacheScope"]) == (5000, "public")
+    with pytest.raises(ValueError, match="tools/lost"):
+        server.set_list_cache_hint("tools/lost", CacheHint())
+
+
+class Partial(OpenAccess):
+    """Shows each principal the entries whose permissions they hold."""
+
+    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        return Offer(requirements, frozenset(exchange.principal))
+
+
+async def test_what_is_not_visible_does_not_exist(server: MCPServer) -> None:
+    """CCH-04, CCH-05, TOOL-03, RSC-02, RSC-07, PRM-06, CMP-05, AUT-17"""
+    fill(server)
+    server.access = Partial()
+    server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5, scope="public"))
+    one = WireClient(server, R5, principal=("t1", "r1", "m1", "p1"))
+    none = WireClient(server, R5, principal=())
+
+    for method, key in LISTS.items():
+        assert len((await one.result(method))[key]) == 1
+        assert (await none.result(method))[key] == []
+    assert (await one.result("tools/list"))["cacheScope"] == "private"
+    for method, known, unknown in (
+        ("tools/call", {"name": "t1"}, {"name": "zz"}),
+        ("resources/read", {"uri": "x://1"}, {"uri": "x://zz"}),
+        ("resources/read", {"uri": "x://1/5"}, {"uri": "x://zz/5"}),
+        ("prompts/get", {"name": "p1"}, {"name": "zz"}),
+    ):
+        assert "result" in (await one.send(method, known))[1]
+        forbidden = (await none.error(method, known))[1]
+        absent = (await none.error(method, unknown))[1]
+        name, other = next(iter(known.values())), next(iter(unknown.values()))
+        assert repr(forbidden).replace(name, other) == repr(absent)

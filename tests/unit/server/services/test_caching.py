@@ -1,0 +1,134 @@
+"""Who may be given an answer that was made for somebody: caching hints and their safe defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils.translation import gettext_lazy
+
+from django_mcp.protocol.content import TextContents
+from django_mcp.protocol.results import CacheHint, ReadResult
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import LIST_METHODS, MCPServer
+from tests.support.wire import HANDSHAKE, R5, WireClient
+
+SHARED = CacheHint(ttl_ms=5, scope="public")
+META: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+
+
+async def scope_of(server: MCPServer, uri: str) -> tuple[int, str]:
+    result = await WireClient(server, R5).result("resources/read", {"uri": uri})
+    return result["ttlMs"], result["cacheScope"]
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("tests")
+
+    @server.resource("x://plain", cache=SHARED)
+    def plain() -> str:
+        return "the same for all"
+
+    @server.resource("x://template/{pk}", cache=SHARED)
+    def template(pk: int) -> str:
+        return f"the same for all {pk}"
+
+    @server.resource("x://context", cache=SHARED)
+    def context(ctx: Context[Any]) -> str:
+        return f"for {ctx.principal}"
+
+    @server.resource("x://knowing")
+    def knowing(ctx: Context[Any]) -> ReadResult:
+        return ReadResult([TextContents("x://knowing", "logged, no more")], cache=SHARED)
+
+    for option in ({"permission": "a.b"}, {"scopes": "s"}, {"check": lambda user: True}):
+        uri = f"x://{next(iter(option))}"
+        server.register_resource(uri, lambda: "guarded", name=uri[4:], cache=SHARED, **option)
+
+    return server
+
+
+@pytest.mark.parametrize(
+    ("uri", "scope"),
+    [
+        ("x://plain", "public"),
+        ("x://template/5", "public"),
+        ("x://context", "private"),
+        ("x://knowing", "public"),
+        ("x://permission", "private"),
+        ("x://scopes", "private"),
+        ("x://check", "private"),
+    ],
+)
+async def test_a_reading_is_shared_only_when_it_is_the_same_for_all(
+    server: MCPServer, uri: str, scope: str
+):
+    """CCH-04, CCH-06"""
+    assert await scope_of(server, uri) == (5, scope)
+
+
+async def test_nothing_is_shared_by_a_server_that_not_everybody_may_call():
+    """CCH-04"""
+
+    class Closed(MCPServer):
+        is_public = False
+
+    server = Closed("tests")
+    server.register_resource("x://plain", lambda: "x", name="plain", cache=SHARED)
+    for method in (*LIST_METHODS, "server/discover"):
+        server.set_list_cache_hint(method, SHARED)
+    client = WireClient(server, R5)
+
+    assert await scope_of(server, "x://plain") == (5, "private")
+    for method in ("resources/list", "server/discover"):
+        assert (await client.result(method))["cacheScope"] == "private"
+
+
+async def test_what_was_answered_by_the_user_is_not_kept(server: MCPServer):
+    """MRT-11"""
+
+    @server.resource("x://asks")
+    def asks(ctx: Context[Any]) -> ReadResult:
+        answer = ctx.elicit("?", {"type": "object"})
+        return ReadResult([TextContents("x://asks", answer.action)], cache=SHARED)
+
+    client = WireClient(server, R5)
+    params: dict[str, Any] = {"uri": "x://asks", "_meta": META}
+    first = await client.result("resources/read", params)
+    assert "ttlMs" not in first
+
+    last = await client.result(
+        "resources/read",
+        {
+            **params,
+            "requestState": first["requestState"],
+            "inputResponses": {"question-1": {"action": "decline"}},
+        },
+    )
+
+    assert (last["ttlMs"], last["cacheScope"]) == (0, "private")
+
+
+async def test_lists_with_translated_texts_are_not_shared(server: MCPServer):
+    """CCH-04: they are in the language of who asks."""
+    for method in (*LIST_METHODS, "server/discover"):
+        server.set_list_cache_hint(method, SHARED)
+    client = WireClient(server, R5)
+    assert (await client.result("resources/list"))["cacheScope"] == "public"
+
+    server.register_prompt(lambda: "x", name="p", title=gettext_lazy("Delete"))
+
+    for method in (*LIST_METHODS, "server/discover"):
+        if method != "tools/list":
+            found = await client.result(method)
+            assert (found["ttlMs"], found["cacheScope"]) == (5, "private")
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
+async def test_older_clients_are_told_nothing_of_caching(server: MCPServer, revision: Any):
+    client = WireClient(server, revision)
+
+    read = await client.result("resources/read", {"uri": "x://plain"})
+
+    assert not {"ttlMs", "cacheScope"} & {*read, *await client.result("resources/list")}

@@ -1,0 +1,93 @@
+"""Streams of changes without a session: what is acknowledged, what may be on them, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.stream import Change
+from tests.support.server.streams import LiveSink, StreamClient
+from tests.support.wire import META, R5
+
+EVERYTHING = {
+    "toolsListChanged": True,
+    "promptsListChanged": True,
+    "resourcesListChanged": True,
+    "resourceSubscriptions": ["x://a"],
+}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("tests")
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> str:
+        await ctx.aprogress(1, 2, "half of it")
+        await ctx.awarning("careful")
+        return "worked"
+
+    return server
+
+
+async def listen(client: StreamClient, wanted: dict[str, Any], id: str = "listen") -> Any:
+    stream = client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
+    return stream, (await stream.sink.message())["params"]["notifications"]
+
+
+async def test_only_what_there_is_is_acknowledged(server: MCPServer):
+    """SUB-01: of kinds that a server does not have, nothing changes."""
+    client = StreamClient(server, R5)
+    stream, honoured = await listen(client, EVERYTHING)
+    assert honoured == {"toolsListChanged": True}
+    stream.leave()
+
+    @server.prompt
+    def letter() -> str:
+        return "Dear reader"
+
+    @server.resource("x://a")
+    def a() -> str:
+        return "a"
+
+    stream, honoured = await listen(client, EVERYTHING, "another")
+    assert honoured == EVERYTHING
+    stream.leave()
+
+
+async def test_what_belongs_to_a_call_is_not_on_a_stream_of_changes(server: MCPServer):
+    """SUB-07, PRG-08, HTM-04: and what belongs to the stream is not on a call's."""
+    client = StreamClient(server, R5)
+    stream, _ = await listen(client, EVERYTHING)
+    meta = {"progressToken": "p", META + "logLevel": "debug"}
+    call = client.call_tool("work", _meta=meta)
+    await call.reply()
+    await server.anotify_tools_list_changed()
+
+    on_call = [(await call.sink.message())["method"] for _ in range(2)]
+    assert on_call == ["notifications/progress", "notifications/message"]
+    assert call.sink.items.empty()
+    assert (await stream.sink.message())["method"] == "notifications/tools/list_changed"
+    assert stream.sink.items.empty()
+    stream.leave()
+
+
+async def test_a_change_during_the_acknowledgement_is_not_lost(
+    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+):
+    """SUB-10"""
+    sent = LiveSink.send
+
+    async def send(self: LiveSink, message: bytes, event_id: str | None = None) -> None:
+        if b"acknowledged" in message:
+            server.hub.announce(Change(server=server.name, list="tools"))
+        await sent(self, message, event_id)
+
+    monkeypatch.setattr(LiveSink, "send", send)
+    stream, _ = await listen(StreamClient(server, R5), EVERYTHING)
+
+    assert (await stream.sink.message())["method"] == "notifications/tools/list_changed"
+    stream.leave()

@@ -1,0 +1,92 @@
+"""How many streams may be open: of one caller, of anonymous callers together, and in all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.server import MCPServer
+from tests.support.server.streams import Open, StreamClient
+from tests.support.server.tasks import Person
+from tests.support.wire import R5
+
+pytestmark = pytest.mark.http_only("a pipe has one client")
+
+
+class AddressedClient(StreamClient):
+    """A client of the newest revision that listens from an IP address."""
+
+    def __init__(self, server: MCPServer, address: str, principal: Any = ANONYMOUS) -> None:
+        super().__init__(server, R5, principal=principal)
+        self.address = address
+
+    def _run(self, entry: Any, headers: dict[str, str], body: bytes) -> Open:
+        opened = super()._run(entry, headers, body)
+        opened.exchange.address = self.address
+        return opened
+
+
+class Listeners:
+    """Opens streams, and closes them at the end of the test."""
+
+    def __init__(self) -> None:
+        self.opened: list[Open] = []
+
+    async def status(self, client: AddressedClient) -> int:
+        """Open one more stream; return the HTTP status of its refusal, or 200."""
+        params = {"notifications": {"toolsListChanged": True}}
+        stream = client.begin("subscriptions/listen", params, id=len(self.opened))
+        said = asyncio.ensure_future(stream.sink.items.get())
+        await asyncio.wait((said, stream.task), return_when=asyncio.FIRST_COMPLETED, timeout=10)
+        if not said.done():
+            said.cancel()
+            return (await stream.reply()).status
+        self.opened.append(stream)
+        return 200
+
+
+@pytest.fixture
+async def listeners() -> AsyncIterator[Listeners]:
+    found = Listeners()
+    yield found
+    for stream in found.opened:
+        stream.leave()
+
+
+def make_server(**options: Any) -> MCPServer:
+    server = MCPServer("tests", **options)
+    server.register_tool(lambda: "x", name="plain")
+    return server
+
+
+async def test_one_anonymous_address_has_a_bounded_number_of_streams(listeners: Listeners):
+    server = make_server(max_streams_per_principal=2)
+    own, other = AddressedClient(server, "192.0.2.1"), AddressedClient(server, "192.0.2.2")
+
+    assert [await listeners.status(own) for _ in range(3)] == [200, 200, 429]
+    assert await listeners.status(other) == 200
+
+
+async def test_a_share_of_the_streams_is_kept_for_authenticated_users(listeners: Listeners):
+    server = make_server(max_streams=4, anonymous_share=0.5)
+    anonymous = [AddressedClient(server, f"192.0.2.{at}") for at in range(3)]
+    users = [AddressedClient(server, "192.0.2.1", Person(f"user:{at}")) for at in range(3)]
+
+    assert [await listeners.status(each) for each in anonymous] == [200, 200, 503]
+    assert [await listeners.status(each) for each in users] == [200, 200, 503]
+
+
+async def test_an_address_may_open_another_stream_when_one_has_ended(listeners: Listeners):
+    server = make_server(max_streams_per_principal=1)
+    client = AddressedClient(server, "192.0.2.1")
+    assert [await listeners.status(client) for _ in range(2)] == [200, 429]
+
+    (stream,) = server.hub.streams.values()
+    server.hub.close_stream(stream.id)
+    await listeners.opened.pop().reply()
+
+    assert await listeners.status(client) == 200

@@ -1,0 +1,664 @@
+"""Standing streams, listen streams and the resumption of calls, with one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.json import decode
+from django_mcp.protocol.revisions import Revision
+from django_mcp.server.delivery import resumption as replay
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.state import MemoryEvents
+from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
+from tests.support.server.streams import StreamClient
+from tests.support.wire import R2, R3, R4, R5
+
+NOT_RESUMED = "a pipe has no events with ids, and nothing is resumed on one"
+RESUMABLE = pytest.mark.parametrize("revision", [R2, R3, R4], ids=lambda each: each.name)
+
+KINDS = (
+    "change",
+    "missed",
+    "session",
+    "close",
+    "request",
+    "pong",
+    "follow",
+    "more",
+    "live",
+    "task",
+)
+
+
+@pytest.fixture
+def go() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+def server(go: asyncio.Event) -> MCPServer:
+    server = MCPServer("tests")
+
+    @server.resource("stock://{sku}")
+    def stock(sku: str) -> str:
+        return sku
+
+    @server.tool
+    async def work(ctx: Context[Any]) -> str:
+        await ctx.aprogress(1)
+        await go.wait()
+        await ctx.aprogress(2)
+        return "worked"
+
+    @server.tool
+    async def polled(ctx: Context[Any]) -> str:
+        await ctx.aclose_stream(retry_ms=250)
+        await go.wait()
+        return "worked"
+
+    return server
+
+
+async def connect(server: MCPServer, revision: Revision) -> StreamClient:
+    client = StreamClient(server, revision)
+    await client.open()
+    return client
+
+
+def tools_changed(server: MCPServer) -> Change:
+    return Change(server=server.name, list="tools")
+
+
+# -- standing streams
+
+
+@RESUMABLE
+async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision: Revision) -> None:
+    """HTTP-13, HTTP-15"""
+    client = await connect(server, revision)
+    async with client.standing() as stream:
+        reached = server.hub.announce(tools_changed(server))
+        heard = await stream.sink.message()
+
+    assert reached == 1
+    assert heard == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+@pytest.mark.http_only("a pipe is one stream, and no other is opened")
+async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
+    """HTTP-16: the newest; when it ends, the one before."""
+    client = await connect(server, R4)
+    async with client.standing() as older:
+        async with client.standing() as newer:
+            assert server.hub.announce(tools_changed(server)) == 1
+            await newer.sink.message()
+            assert older.sink.items.empty()
+        assert server.hub.announce(tools_changed(server)) == 1
+        await older.sink.message()
+
+
+async def test_updates_go_to_subscribers_only(server: MCPServer) -> None:
+    """RSC-08"""
+    client, other = await connect(server, R4), await connect(server, R4)
+    change = Change(server=server.name, uri="stock://mug")
+    await client.result("resources/subscribe", {"uri": "stock://mug"})
+    async with client.standing() as stream, other.standing():
+        assert server.hub.announce(change) == 1
+        heard = await stream.sink.message()
+        await other.result("resources/subscribe", {"uri": "stock://mug"})
+        assert server.hub.announce(change) == 2
+        await client.result("resources/unsubscribe", {"uri": "stock://mug"})
+        assert server.hub.announce(change) == 1
+
+    assert heard["params"] == {"uri": "stock://mug"}
+
+
+@pytest.mark.parametrize("uri", ["other://x", 7, None])
+async def test_what_is_not_there_is_not_subscribed_to(server: MCPServer, uri: Any) -> None:
+    client = await connect(server, R4)
+    status, error = await client.error("resources/subscribe", {"uri": uri})
+
+    assert status == 200
+    assert error["code"] in (-32002, -32602)
+
+
+async def test_what_is_registered_elsewhere_is_not_heard_of(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    async with client.standing():
+        assert server.hub.announce(Change(server="another", list="tools")) == 0
+
+
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
+async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    stream = client.listen()
+    await stream.sink.next()
+    session = next(iter(server.hub.sessions.values()))
+    server.hub.end_session(session.key)
+    reply = await stream.reply()
+
+    assert (reply.status, reply.body) == (200, None)
+    assert not server.hub.streams
+
+
+@pytest.mark.http_only("a pipe that is closed is not come back to")
+async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPServer) -> None:
+    """HTTP-09"""
+    client = await connect(server, R4)
+    stream = client.listen()
+    primed = await stream.sink.next()
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await stream.reply()
+
+    assert primed[0] is not None
+    assert await stream.sink.next() == (None, {"retry": 1000})
+
+
+@pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
+async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
+    """SUB-13: it costs nobody else."""
+    client, other = await connect(server, R4), await connect(server, R4)
+    stuck = asyncio.Event()
+    async with other.standing() as healthy:
+        stream = client.listen()
+        await stream.sink.next()
+
+        async def never(message: bytes, event_id: str | None = None) -> None:
+            await stuck.wait()
+
+        stream.sink.send = never  # type: ignore[method-assign]
+        for n in range(MAX_QUEUED_EVENTS + 2):
+            params = {"n": n}
+            server.hub.announce(Change(server=server.name, method="notifications/x", params=params))
+            await healthy.sink.message()
+        await stream.reply()
+
+        assert len(server.hub.streams) == 1
+
+
+@pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a_burst_of_changes_closes_no_stream_and_none_is_lost(
+    server: MCPServer, is_paused: bool
+) -> None:
+    """However many there are at once: beyond the queue only the names of what changed wait."""
+    uris = [f"stock://{number}" for number in range(4 * MAX_QUEUED_EVENTS)]
+    client = StreamClient(server, R5)
+    wanted = {"resourceSubscriptions": uris[:1000], "toolsListChanged": True}
+    stream, _ = await listen(client, wanted)
+    (push_stream,) = server.hub.streams.values()
+    has_room = asyncio.Event()
+    if not is_paused:
+        has_room.set()
+    send = stream.sink.send
+
+    async def send_with_room(message: bytes, event_id: str | None = None) -> None:
+        await has_room.wait()
+        await send(message, event_id)
+
+    stream.sink.send = send_with_room
+    for uri in uris:
+        server.hub.announce(Change(server=server.name, uri=uri))
+        server.hub.announce(tools_changed(server))
+        if is_paused:
+            await asyncio.sleep(0)
+    assert push_stream.queued_bytes <= MAX_QUEUED_BYTES
+    has_room.set()
+    heard = [await stream.sink.message() for _ in range(1001)]
+    stream.leave()
+
+    told = Counter(each["params"].get("uri", each["method"]) for each in heard)
+    assert told == Counter([*uris[:1000], "notifications/tools/list_changed"])
+
+
+async def test_equal_notifications_of_the_sites_own_are_each_sent(server: MCPServer) -> None:
+    """Only change notices say "read again", so that one may stand for several."""
+    client = await connect(server, R4)
+    own = Change(server=server.name, method="notifications/x", params={"n": 1})
+    async with client.standing() as stream:
+        assert [server.hub.announce(own) for _ in range(3)] == [1, 1, 1]
+        assert [server.hub.announce(tools_changed(server)) for _ in range(3)] == [1, 1, 1]
+        server.hub.announce(Change(server=server.name, method="notifications/end"))
+        heard = [(await stream.sink.message())["method"] for _ in range(5)]
+
+    assert heard == [
+        *["notifications/x"] * 3,
+        "notifications/tools/list_changed",
+        "notifications/end",
+    ]
+
+
+async def test_streams_are_told_to_read_again_when_changes_were_lost(server: MCPServer) -> None:
+    """Each what it hears of, and no other stream; lists only when the loss may be of any server's."""
+    heard_of = ["stock://mug", "stock://cup"]
+    stream, _ = await listen(StreamClient(server, R5), {"resourceSubscriptions": heard_of})
+    lists, _ = await listen(
+        StreamClient(server, R5), {"resourcesListChanged": True, "toolsListChanged": True}
+    )
+    server.hub.receive({"kind": "missed", "server": "another"})
+    server.hub.receive({"kind": "missed", "server": server.name})
+    found = [await stream.sink.message() for _ in range(2)]
+    first = await lists.sink.message()
+    server.hub.receive({"kind": "missed"})
+    again = [await stream.sink.message() for _ in range(2)]
+    others = [(await lists.sink.message())["method"] for _ in range(2)]
+    stream.leave()
+    lists.leave()
+
+    assert {each["params"]["uri"] for each in found} == set(heard_of)
+    assert {each["params"]["uri"] for each in again} == set(heard_of)
+    assert first["method"] == "notifications/resources/list_changed"
+    assert sorted(others) == [
+        "notifications/resources/list_changed",
+        "notifications/tools/list_changed",
+    ]
+    assert stream.sink.items.empty()
+
+
+@pytest.mark.http_only("a pipe is one stream, as old as the connection")
+async def test_a_stream_hears_again_when_word_of_a_newer_ones_end_was_lost(
+    server: MCPServer,
+) -> None:
+    client = await connect(server, R4)
+    async with client.standing() as stream:
+        (key,) = server.hub.sessions
+        (opened_at,) = (each.opened_at for each in server.hub.streams.values())
+        claim = {"kind": "session", "key": key, "event": "stream"}
+        server.hub.receive({**claim, "at": opened_at + 10})
+        assert server.hub.announce(tools_changed(server)) == 0
+        server.hub.receive({"kind": "missed"})
+        assert server.hub.announce(tools_changed(server)) == 1
+        # An older one elsewhere, of which word came late, takes nothing away.
+        server.hub.receive({**claim, "at": opened_at - 10})
+        assert server.hub.announce(tools_changed(server)) == 1
+        await stream.sink.message()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, None, 7, [], {}, "", "unknown"])
+async def test_made_up_messages_between_processes_do_no_harm(
+    server: MCPServer, kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever can write to Redis can send them; no stream ends, and the log is not flooded."""
+    client = await connect(server, R4)
+    odd: list[Any] = [None, 7, "x", [], {}, [[]], {"x": 1}, -1.5, "0" * 32]
+    names = ("change", "key", "event", "at", "uris", "stream", "session", "id", "method", "server")
+    async with client.standing() as stream:
+        for value in odd:
+            server.hub.receive({"kind": kind})
+            for name in names:
+                server.hub.receive({"kind": kind, name: value})
+            server.hub.receive({"kind": kind, **dict.fromkeys(names, value)})
+            server.hub.receive({"kind": kind, "change": {"server": server.name, "uri": value}})
+        own = Change(server=server.name, method="notifications/own")
+        assert server.hub.announce(own) == 1
+        while (await stream.sink.message())["method"] != "notifications/own":
+            pass
+
+    assert len([each for each in caplog.records if each.levelname != "DEBUG"]) <= 2
+
+
+async def test_the_same_news_is_not_queued_twice(server: MCPServer) -> None:
+    client = await connect(server, R4)
+    async with client.standing() as stream:
+        for _ in range(1000):
+            server.hub.publish(tools_changed(server))
+        await stream.sink.message()
+        await asyncio.sleep(0)
+
+        assert stream.sink.items.qsize() == 0
+
+
+@pytest.mark.http_only("a pipe is one stream, and no other is opened")
+async def test_streams_are_bounded() -> None:
+    server = MCPServer("small", max_streams=1)
+    client = await connect(server, R4)
+    async with client.standing():
+        reply = await client.listen().reply()
+
+    assert reply.status == 503
+    assert (b"retry-after", b"10") in reply.headers
+
+
+# -- listen streams
+
+
+async def listen(client: StreamClient, wanted: Any, id: Any = "listen-1") -> Any:
+    stream = client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
+    return stream, await stream.sink.message()
+
+
+@pytest.mark.parametrize("id", ["listen-1", 7])
+async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) -> None:
+    """CAN-07, SUB-01, SUB-02, SUB-03, AMB-19: of what there is not, nothing is ever heard."""
+    client = StreamClient(server, R5)
+    wanted = {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourcesListChanged": "yes",
+        "resourceSubscriptions": ["stock://mug", "other://x", "stock://mug"],
+        "unknown": True,
+    }
+    stream, acknowledged = await listen(client, wanted, id)
+    marked = {"io.modelcontextprotocol/subscriptionId": id}
+    server.hub.announce(Change(server=server.name, list="prompts"))
+    server.hub.announce(Change(server=server.name, method="notifications/custom"))
+    for uri in ("stock://cup", "other://x", "stock://mug"):
+        server.hub.announce(Change(server=server.name, uri=uri))
+    updated = await stream.sink.message()
+    server.hub.end_streams(Ending.SHUTDOWN)
+    body = await stream.answer()
+
+    assert acknowledged == {
+        "jsonrpc": "2.0",
+        "method": "notifications/subscriptions/acknowledged",
+        "params": {
+            "notifications": {
+                "toolsListChanged": True,
+                "resourceSubscriptions": ["stock://mug", "other://x"],
+            },
+            "_meta": marked,
+        },
+    }
+    assert updated["method"] == "notifications/resources/updated"
+    assert updated["params"] == {"uri": "stock://mug", "_meta": marked}
+    assert body["result"]["resultType"] == "complete"
+    assert body["result"]["_meta"].items() >= marked.items()
+    # CAN-07: the result is all there is to its end.
+    assert stream.sink.items.empty()
+
+
+async def test_a_change_right_behind_the_acknowledgement_is_heard_of(server: MCPServer) -> None:
+    """SUB-10: whatever happens once the client knows that it is listening."""
+    client = StreamClient(server, R5)
+    stream = client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    send = stream.sink.send
+
+    async def change(message: bytes, event_id: str | None = None) -> None:
+        if b"acknowledged" in message:
+            server.hub.announce(tools_changed(server))
+        await send(message, event_id)
+
+    stream.sink.send = change  # type: ignore[method-assign]
+    methods = [(await stream.sink.message())["method"] for _ in range(2)]
+    stream.leave()
+
+    assert methods == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+    ]
+
+
+async def test_progress_stays_on_the_stream_of_its_request(
+    server: MCPServer, go: asyncio.Event
+) -> None:
+    """PRG-08, SUB-07: a listener hears of nothing that concerns a call."""
+    client = StreamClient(server, R5)
+    listening, _ = await listen(client, {"toolsListChanged": True})
+    meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
+    call = client.call_tool("work", _meta=meta)
+    heard = await call.sink.message()
+    go.set()
+    await call.answer()
+    server.hub.announce(tools_changed(server))
+    first = await listening.sink.message()
+    listening.leave()
+
+    assert heard["params"]["progressToken"] == "p"
+    assert first["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.http_only("a pipe is one stream")
+@RESUMABLE
+async def test_calls_at_the_same_time_keep_their_progress_apart(
+    server: MCPServer, go: asyncio.Event, revision: Revision
+) -> None:
+    """PRG-07"""
+    client = await connect(server, revision)
+    calls = {
+        token: client.begin(
+            "tools/call",
+            {"name": "work", "arguments": {}, "_meta": {"progressToken": token}},
+            id=f"call {token}",
+        )
+        for token in ("a", "b", 0)
+    }
+    first = {token: await call.sink.message() for token, call in calls.items()}
+    go.set()
+    answers = {token: await call.answer() for token, call in calls.items()}
+    second = {token: await call.sink.message() for token, call in calls.items()}
+
+    for token, call in calls.items():
+        told = [each[token]["params"]["progressToken"] for each in (first, second)]
+        assert told == [token, token]
+        assert answers[token]["id"] == f"call {token}"
+        assert call.sink.items.empty()
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_an_events_id_says_which_stream_it_is_of(
+    server: MCPServer, go: asyncio.Event
+) -> None:
+    """RES-02, RES-01, SEC-02: by 122 random bits, so that no two in a session are alike."""
+    client = await connect(server, R4)
+    calls = [
+        client.begin("tools/call", {"name": "work", "_meta": {"progressToken": n}}, id=f"c{n}")
+        for n in range(3)
+    ]
+    ids = [(await call.sink.next())[0] for call in calls]
+    go.set()
+    last = [(await call.reply()).event_id for call in calls]
+    streams = [str(each).split("-")[0] for each in ids]
+
+    assert all(len(each) == 32 and int(each, 16) for each in streams)
+    assert len(set(streams)) == 3
+    assert [str(each).split("-")[0] for each in last] == streams
+    assert len({*ids, *last}) == 6
+
+
+async def test_where_nothing_can_be_heard_of_a_listener_is_told_so() -> None:
+    """SUB-01, AMB-18: the method is there all the same."""
+    server = MCPServer("bare")
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]}
+    stream, acknowledged = await listen(StreamClient(server, R5), wanted)
+    stream.leave()
+
+    assert acknowledged["params"]["notifications"] == {}
+
+
+async def test_listeners_are_independent(server: MCPServer) -> None:
+    """SUB-04"""
+    client = StreamClient(server, R5)
+    one, _ = await listen(client, {"toolsListChanged": True}, "one")
+    two, _ = await listen(client, {}, "two")
+
+    assert server.hub.announce(tools_changed(server)) == 1
+    assert (await one.sink.message())["params"]["_meta"].popitem()[1] == "one"
+    assert two.sink.items.empty()
+    server.hub.end_streams(Ending.SHUTDOWN)
+    await one.reply()
+    await two.reply()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"notifications": None},
+        {"notifications": []},
+        {"notifications": {"resourceSubscriptions": "stock://mug"}},
+        {"notifications": {"resourceSubscriptions": [1]}},
+        {"notifications": {"resourceSubscriptions": ["stock://mug"] * 100_000}},
+    ],
+)
+async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> None:
+    """SUB-09"""
+    status, error = await StreamClient(server, R5).error("subscriptions/listen", params)
+
+    assert (status, error["code"]) == (200, -32602)
+
+
+# -- resumption
+
+
+@RESUMABLE
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_a_call_goes_on_without_its_client_and_is_resumed(
+    server: MCPServer, go: asyncio.Event, revision: Revision
+) -> None:
+    """HTTP-12, RES-01, RES-03, RES-04"""
+    client = await connect(server, revision)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    assert event_id is not None
+    call.leave()
+    go.set()
+    await call.reply()
+    resumed = client.listen(event_id)
+    reply = await resumed.reply()
+
+    assert decode(reply.body or b"")["id"] == "call"
+    assert decode(reply.body or b"")["result"]["content"][0]["text"] == "worked"
+    assert reply.event_id not in (None, event_id)
+    again = await client.listen(reply.event_id).reply()
+    assert b"worked" not in (again.body or b"")
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_a_resumed_stream_goes_on_live(server: MCPServer, go: asyncio.Event) -> None:
+    client = await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    call.leave()
+    resumed = client.listen(event_id)
+    # It runs as far as it can, which is to wait for more.
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert server.hub.followers.count == 1
+    go.set()
+    progress = await resumed.sink.message()
+    answer = await resumed.answer()
+
+    assert progress["params"]["progress"] == 2
+    assert answer["result"]["content"][0]["text"] == "worked"
+
+
+@pytest.mark.http_only("a pipe has no session that ends before it")
+async def test_a_call_whose_client_has_gone_ends_with_its_session(server: MCPServer) -> None:
+    """As an answer that nobody reads, and not as a fault of the transport."""
+    client = await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    await call.sink.next()
+    call.leave()
+    server.hub.end_session(next(iter(server.hub.sessions.values())).key)
+
+    assert (await call.answer())["error"]["code"] == -32800
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_a_handler_closes_its_stream_and_the_client_polls(
+    server: MCPServer, go: asyncio.Event
+) -> None:
+    """HTTP-09, HTTP-10"""
+    client = await connect(server, R4)
+    call = client.call_tool("polled")
+    primed, closed = await call.sink.next(), await call.sink.next()
+    resumed = client.listen(primed[0])
+    go.set()
+
+    assert primed[1] is None
+    assert closed == (None, {"retry": 250})
+    assert (await resumed.answer())["result"]["content"][0]["text"] == "worked"
+
+
+async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.Event) -> None:
+    """HTTP-08: it is not closed before the answer."""
+    client = await connect(server, R3)
+    call = client.call_tool("polled")
+    go.set()
+
+    assert (await call.answer())["result"]["content"][0]["text"] == "worked"
+    assert call.sink.items.empty()
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_a_quiet_call_opens_its_stream(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_mcp.server.dispatch.PRIME_AFTER_S", 0.0)
+    client = await connect(server, R4)
+    call = client.call_tool("work")
+    event_id, message = await call.sink.next()
+    go.set()
+    reply = await call.reply()
+
+    assert event_id is not None
+    assert message is None
+    assert reply.event_id is not None
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_a_stream_is_resumed_by_its_owner_only(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RES-05, SEC-04: another session gets no events, whatever it knows."""
+    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    client, thief = await connect(server, R4), await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    go.set()
+    await call.reply()
+    stolen = await thief.listen(event_id).reply()
+
+    assert stolen.status == 400
+    assert b"Unknown Last-Event-ID" in (stolen.body or b"")
+
+
+@pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -> None:
+    """RES-06"""
+    client = await connect(server, R4)
+    reply = await client.listen(last_id).reply()
+
+    assert reply.status == 400
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_behind_the_answer_of_a_call_there_is_nothing(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RES-06: an event that never was is unknown, and no answered call is called lost."""
+    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    client = await connect(server, R4)
+    go.set()
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    last_id = (await call.reply()).event_id or ""
+    stream_id, _, request_id = last_id.split("-")
+    end = await client.listen(last_id).reply()
+    future = await client.listen(f"{stream_id}-9999-{request_id}").reply()
+
+    assert (end.status, end.body) == (200, None)
+    assert (future.status, b"Unknown Last-Event-ID" in (future.body or b"")) == (400, True)
+
+
+@pytest.mark.http_only(NOT_RESUMED)
+async def test_a_call_whose_process_died_ends_as_failed(
+    server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    client = await connect(server, R4)
+    call = client.call_tool("work", _meta={"progressToken": "p"})
+    event_id, _ = await call.sink.next()
+    # What it had recorded was nothing, and it is gone.
+    server.events = MemoryEvents()
+    reply = await client.listen(event_id).reply()
+    go.set()
+    await call.reply()
+
+    assert decode(reply.body or b"")["id"] == "call"
+    assert decode(reply.body or b"")["error"]["code"] == -32603

@@ -1,0 +1,255 @@
+"""Tasks that clients ask for themselves: TSK-01 to TSK-12, TOOL-16, CAN-05."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from django_mcp.server.options import Mode
+from django_mcp.server.server import MCPServer
+from tests.support.server.tasks import FORMS, RELATED, Gate, Legacy, Modern, Person, make_server
+from tests.support.wire import R2, R3, WireClient
+
+ACCEPTED = {"action": "accept", "content": {"sure": True}}
+
+
+@pytest.fixture
+async def made() -> tuple[MCPServer, Gate]:
+    return make_server()
+
+
+@pytest.fixture
+def server(made: tuple[MCPServer, Gate]) -> MCPServer:
+    return made[0]
+
+
+@pytest.fixture
+def gate(made: tuple[MCPServer, Gate]) -> Gate:
+    return made[1]
+
+
+@pytest.fixture
+def client(server: MCPServer) -> Legacy:
+    return Legacy(server)
+
+
+async def initialize(client: Legacy) -> dict[str, Any]:
+    params = {
+        "protocolVersion": client.revision.name,
+        "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    }
+    return (await client.result("initialize", params))["capabilities"]
+
+
+async def test_what_is_there_is_declared_and_a_list_only_to_who_is_somebody(server: MCPServer):
+    capabilities = await initialize(Legacy(server))
+    assert capabilities["tasks"] == {"cancel": {}, "requests": {"tools": {"call": {}}}}
+    assert "extensions" not in capabilities
+
+    capabilities = await initialize(Legacy(server, principal=Person("a")))
+    assert capabilities["tasks"]["list"] == {}
+
+
+async def test_tools_say_whether_they_can_be_tasks(server: MCPServer, client: Legacy):
+    tools = {tool["name"]: tool for tool in (await client.result("tools/list"))["tools"]}
+
+    assert "execution" not in tools["quick"]
+    assert tools["wait"]["execution"] == {"taskSupport": "optional"}
+    assert tools["auto"]["execution"] == {"taskSupport": "optional"}
+    assert tools["fail"]["execution"] == {"taskSupport": "required"}
+    for other in (WireClient(server, R3), Modern(server)):
+        assert all("execution" not in tool for tool in (await other.result("tools/list"))["tools"])
+
+
+async def test_a_task_is_made_and_its_result_waited_for(client: Legacy, gate: Gate):
+    task_id = await client.create("wait", ttl=60_000)
+    task = await client.result("tasks/get", {"taskId": task_id})
+    assert (task["status"], task["ttl"]) == ("working", 60_000)
+
+    waiting = client.begin("tasks/result", {"taskId": task_id})
+    await gate.has_begun.wait()
+    assert not waiting.task.done()
+    gate.may_go_on.set()
+    result = (await waiting.answer())["result"]
+    assert result["content"] == [{"type": "text", "text": "done"}]
+    assert result["_meta"] == {RELATED: {"taskId": task_id}}
+    assert (await client.result("tasks/result", {"taskId": task_id})) == result
+
+
+@pytest.mark.parametrize(
+    ("wished", "given"), [(10**12, 86_400_000), (None, 86_400_000), (5e3, 5000)]
+)
+async def test_a_lifetime_is_bounded(client: Legacy, wished: Any, given: int):
+    task_id = await client.create("fail", ttl=wished)
+
+    assert (await client.result("tasks/get", {"taskId": task_id}))["ttl"] == given
+
+
+@pytest.mark.parametrize("task", [None, 5, [], {"ttl": "x"}, {"ttl": -1}, {"ttl": True}])
+async def test_a_wish_that_is_none_is_refused(client: Legacy, task: Any):
+    _, error = await client.error("tools/call", {"name": "wait", "arguments": {}, "task": task})
+
+    assert error["code"] == -32602
+
+
+async def test_each_tool_is_called_in_the_way_it_can_be(client: Legacy, gate: Gate):
+    gate.may_go_on.set()
+    _, error = await client.error("tools/call", {"name": "fail", "arguments": {}})
+    assert error["code"] == -32601
+    _, error = await client.error("tools/call", {"name": "quick", "arguments": {}, "task": {}})
+    assert error["code"] == -32601
+    assert (await client.call("wait"))["content"][0]["text"] == "done"
+
+
+async def test_where_there_are_no_tasks_the_wish_is_ignored():
+    server = MCPServer("tests")
+    server.register_tool(lambda: "x", name="plain")
+    client = Legacy(server)
+
+    _, body = await client.send("tools/call", {"name": "plain", "task": {"ttl": 5}})
+    assert body["result"]["content"][0]["text"] == "x"
+    assert "tasks" not in await initialize(client)
+
+
+@pytest.mark.parametrize("revision", [R2, R3], ids=lambda revision: revision.name)
+async def test_older_clients_have_no_tasks(server: MCPServer, gate: Gate, revision: Any):
+    client = WireClient(server, revision)
+    gate.may_go_on.set()
+
+    assert (await client.call("wait", task={"ttl": 5}))["content"][0]["text"] == "done"
+    _, error = await client.error("tasks/get", {"taskId": "x"})
+    assert error["code"] == -32601
+
+
+async def test_a_tools_error_fails_the_task_and_is_its_result(client: Legacy):
+    task_id = await client.create("fail")
+    await client.until(task_id, "failed")
+
+    result = await client.result("tasks/result", {"taskId": task_id})
+    assert result["isError"] is True
+
+    task_id = await client.create("crash")
+    _, error = await client.error("tasks/result", {"taskId": task_id})
+    assert error == {"code": 7, "message": "Cannot be done", "data": {"why": "x"}}
+
+
+async def test_cancelling_is_done_when_it_is_answered_and_done_once(client: Legacy, gate: Gate):
+    task_id = await client.create("wait")
+    await gate.has_begun.wait()
+
+    assert (await client.result("tasks/cancel", {"taskId": task_id}))["status"] == "cancelled"
+    async with asyncio.timeout(10):
+        await gate.was_interrupted.wait()
+    assert (await client.result("tasks/get", {"taskId": task_id}))["status"] == "cancelled"
+    for method in ("tasks/cancel", "tasks/result"):
+        _, error = await client.error(method, {"taskId": task_id})
+        assert error["code"] == (-32602 if method == "tasks/cancel" else -32800)
+
+
+async def test_a_cancelled_notification_does_not_touch_the_task(client: Legacy, gate: Gate):
+    await client.open(FORMS)
+    call = client.call_tool("wait", task={"ttl": 60_000})
+    task_id = (await call.answer())["result"]["task"]["taskId"]
+
+    gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "call"}}
+    await client.tell(gone)
+    gate.may_go_on.set()
+    await client.until(task_id, "completed")
+
+
+async def test_a_question_comes_on_the_stream_of_the_result(client: Legacy):
+    task_id = await client.create("confirm", item="a.txt")
+    assert (await client.until(task_id, "input_required"))["status"] == "input_required"
+
+    waiting = client.begin("tasks/result", {"taskId": task_id})
+    question = await waiting.sink.message()
+    assert question["method"] == "elicitation/create"
+    assert question["params"]["_meta"] == {RELATED: {"taskId": task_id}}
+    await client.respond(question, result=ACCEPTED)
+
+    result = (await waiting.answer())["result"]
+    assert result["content"][0]["text"] == "7: a.txt, True"
+
+
+async def test_a_client_that_refuses_to_answer_fails_the_tool(client: Legacy):
+    task_id = await client.create("confirm", item="a.txt")
+    waiting = client.begin("tasks/result", {"taskId": task_id})
+    question = await waiting.sink.message()
+    await client.respond(question, error={"code": -1, "message": "No"})
+
+    result = (await waiting.answer())["result"]
+    assert result["isError"] is True
+    assert "refused to answer: No" in result["content"][0]["text"]
+
+
+@pytest.mark.http_only("on a pipe the stream of the call is the standing one")
+async def test_progress_keeps_its_token_and_names_the_task(client: Legacy, gate: Gate):
+    await client.open(FORMS)
+    gate.may_go_on.clear()
+    async with client.standing() as stream:
+        call = client.call_tool("wait", task={}, _meta={"progressToken": "t"})
+        task_id = (await call.answer())["result"]["task"]["taskId"]
+        progress = await stream.sink.message()
+        assert progress["method"] == "notifications/progress"
+        assert progress["params"] == {
+            "progressToken": "t",
+            "progress": 1,
+            "total": 2,
+            "message": "half of it",
+            "_meta": {RELATED: {"taskId": task_id}},
+        }
+
+        gate.may_go_on.set()
+        status = await stream.sink.message()
+        assert status["method"] == "notifications/tasks/status"
+        assert status["params"]["taskId"] == task_id
+        assert "_meta" not in status["params"]
+
+
+async def test_who_is_somebody_lists_their_own_page_by_page():
+    server, gate = make_server(page_size=2)
+    own, other = Legacy(server, principal=Person("a")), Legacy(server, principal=Person("b"))
+    made = [await own.create("wait") for _ in range(5)]
+    await other.create("wait")
+
+    found: list[str] = []
+    params: dict[str, Any] = {}
+    while True:
+        page = await own.result("tasks/list", params)
+        found += [task["taskId"] for task in page["tasks"]]
+        if "nextCursor" not in page:
+            break
+        params = {"cursor": page["nextCursor"]}
+    assert sorted(found) == sorted(made)
+
+    _, error = await own.error("tasks/list", {"cursor": "forged"})
+    assert error["code"] == -32602
+    gate.may_go_on.set()
+
+
+@pytest.mark.http_only(
+    "on a pipe, as without sessions, its id is what opens the task of nobody in particular"
+)
+async def test_nobody_in_particular_has_no_list_and_only_the_tasks_of_the_session(
+    server: MCPServer, client: Legacy
+):
+    task_id = await client.create("fail")
+    _, error = await client.error("tasks/list")
+    assert error["code"] == -32601
+
+    for stranger in (Legacy(server), Modern(server)):
+        _, error = await stranger.error("tasks/get", {"taskId": task_id})
+        assert (error["code"], error["message"]) == (-32602, "Unknown task")
+
+
+async def test_without_sessions_the_id_is_what_opens_a_task():
+    server, gate = make_server(mode=Mode.STATELESS)
+    client = Legacy(server)
+    made = await client.result("tools/call", {"name": "wait", "arguments": {}, "task": {}})
+    gate.may_go_on.set()
+
+    result = await client.result("tasks/result", {"taskId": made["task"]["taskId"]})
+    assert result["content"][0]["text"] == "done"

@@ -1,0 +1,355 @@
+"""Tasks of the extension, which the server decides on: TSX-01 to TSX-18."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from django_mcp.server.server import MCPServer
+from tests.support.server.tasks import EXTENSION, Gate, Legacy, Modern, Person, make_server, until
+from tests.support.wire import META
+
+ACCEPTED = {"action": "accept", "content": {"sure": True}}
+FLAT = {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"}
+
+
+@pytest.fixture
+async def made() -> tuple[MCPServer, Gate]:
+    return make_server()
+
+
+@pytest.fixture
+def server(made: tuple[MCPServer, Gate]) -> MCPServer:
+    return made[0]
+
+
+@pytest.fixture
+def gate(made: tuple[MCPServer, Gate]) -> Gate:
+    return made[1]
+
+
+@pytest.fixture
+def client(server: MCPServer) -> Modern:
+    return Modern(server)
+
+
+async def test_the_extension_is_advertised_and_no_capability(client: Modern):
+    capabilities = (await client.result("server/discover"))["capabilities"]
+
+    assert capabilities["extensions"] == {EXTENSION: {}}
+    assert "tasks" not in capabilities
+
+
+async def test_a_server_without_such_tools_has_no_tasks():
+    server = MCPServer("tests")
+    server.register_tool(lambda: "x", name="plain")
+    client = Modern(server)
+
+    assert "extensions" not in (await client.result("server/discover"))["capabilities"]
+    status, error = await client.error("tasks/get", {"taskId": "x"}, mcp_name="x")
+    assert (status, error["code"]) == (404, -32601)
+
+
+async def test_a_task_is_made_at_once_and_brings_its_result_in_the_end(client: Modern, gate: Gate):
+    made = await client.raw("tools/call", {"name": "wait"})
+
+    assert set(made) == {"resultType", "_meta", *FLAT}
+    assert (made["resultType"], made["status"]) == ("task", "working")
+    assert isinstance(made["ttlMs"], int)
+    assert made["createdAt"].endswith("Z")
+    assert (await client.get(made["taskId"]))["resultType"] == "complete"
+
+    gate.may_go_on.set()
+    task = await client.until(made["taskId"], "completed")
+    assert task["result"]["content"] == [{"type": "text", "text": "done"}]
+    assert "error" not in task
+
+
+async def test_how_far_it_is_stands_in_its_status(client: Modern, gate: Gate):
+    task_id = await client.create("wait")
+
+    async def is_told() -> bool:
+        return (await client.get(task_id)).get("statusMessage") == "half of it"
+
+    await until(is_told)
+    gate.may_go_on.set()
+    await client.until(task_id, "completed")
+
+
+async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, gate: Gate):
+    """VER-32, TSX-02"""
+    client = Modern(server, declares=False)
+    gate.may_go_on.set()
+
+    assert (await client.call("wait"))["content"][0]["text"] == "done"
+    # What legacy clients send is ignored: TSX-11, TSX-16.
+    assert (await client.call("quick", task={"ttl": 5}))["content"][0]["text"] == "at once"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tasks/get", {"taskId": "x"}),
+        ("tasks/update", {"taskId": "x", "inputResponses": {}}),
+        ("tasks/cancel", {"taskId": "x"}),
+        ("tools/call", {"name": "fail", "arguments": {}}),
+        ("subscriptions/listen", {"notifications": {"taskIds": []}}),
+    ],
+)
+async def test_without_the_declaration_tasks_are_refused(
+    server: MCPServer, method: str, params: dict[str, Any]
+):
+    """AMB-13, TSX-10"""
+    client = Modern(server, declares=False)
+    name = params.get("taskId") or params.get("name") or "x"
+
+    status, error = await client.error(method, params, mcp_name=name)
+
+    assert (status, error["code"]) == (400, -32021)
+    assert error["data"] == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+
+
+@pytest.mark.http_only("it is told by headers")
+async def test_the_header_must_name_the_task(client: Modern):
+    task_id = await client.create("fail")
+
+    for headers in ({"mcp_name": "other"}, {"drop": "mcp-name"}):
+        status, body = await client.send("tasks/get", {"taskId": task_id}, **headers)
+        assert (status, body["error"]["code"]) == (400, -32020)
+
+
+@pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
+async def test_what_is_not_in_the_extension_is_unknown(client: Modern, method: str):
+    status, error = await client.error(method, {"taskId": "x"})
+
+    assert (status, error["code"]) == (404, -32601)
+
+
+async def test_a_tools_error_completes_and_a_protocols_fails(client: Modern):
+    told = await client.until(await client.create("fail"), "completed", "failed")
+    assert told["status"] == "completed"
+    assert told["result"]["isError"] is True
+
+    failed = await client.until(await client.create("crash"), "completed", "failed")
+    assert failed["status"] == "failed"
+    assert failed["error"] == {"code": 7, "message": "Cannot be done", "data": {"why": "x"}}
+    assert "result" not in failed
+
+
+async def test_a_question_waits_in_the_task_and_the_answer_goes_on(client: Modern, gate: Gate):
+    task_id = await client.create("confirm", item="a.txt")
+    task = await client.until(task_id, "input_required")
+
+    ((key, ask),) = task["inputRequests"].items()
+    assert ask["method"] == "elicitation/create"
+    assert ask["params"]["message"] == "Delete a.txt?"
+
+    ack = await client.raw("tasks/update", {"taskId": task_id, "inputResponses": {key: ACCEPTED}})
+    assert set(ack) == {"resultType", "_meta"}
+    task = await client.until(task_id, "completed")
+    # What was done once was kept over both rounds.
+    assert task["result"]["content"][0]["text"] == "7: a.txt, True"
+    assert "inputRequests" not in task
+
+
+async def test_keys_are_never_used_twice(client: Modern):
+    task_id = await client.create("confirm", item="x")
+    first = set((await client.until(task_id, "input_required"))["inputRequests"])
+    unfit = {key: {"action": "accept", "content": {"sure": "perhaps"}} for key in first}
+    await client.raw("tasks/update", {"taskId": task_id, "inputResponses": unfit})
+
+    async with asyncio.timeout(10):
+        while True:
+            second = set((await client.until(task_id, "input_required"))["inputRequests"])
+            if second != first:
+                break
+    assert not first & second
+
+
+async def test_some_of_the_answers_may_come_and_others_are_ignored(client: Modern):
+    task_id = await client.create("both")
+    await client.until(task_id, "input_required")
+
+    given = {"a": ACCEPTED, "bogus": ACCEPTED}
+    await client.raw("tasks/update", {"taskId": task_id, "inputResponses": given})
+    task = await client.get(task_id)
+    assert (task["status"], set(task["inputRequests"])) == ("input_required", {"b"})
+
+    late = {"a": {"action": "decline"}, "b": ACCEPTED}
+    await client.raw("tasks/update", {"taskId": task_id, "inputResponses": late})
+    task = await client.until(task_id, "completed")
+    assert task["result"]["content"][0]["text"] == "True True"
+
+
+async def test_what_takes_long_becomes_a_task_after_its_questions(client: Modern, gate: Gate):
+    asked = await client.raw("tools/call", {"name": "auto", "arguments": {}})
+    assert asked["resultType"] == "input_required"
+    assert "taskId" not in asked
+
+    again = {
+        "name": "auto",
+        "arguments": {},
+        "inputResponses": dict.fromkeys(asked["inputRequests"], ACCEPTED),
+        "requestState": asked["requestState"],
+    }
+    made = await client.raw("tools/call", again)
+    assert made["resultType"] == "task"
+    assert not {"requestState", "inputRequests"} & set(made)
+
+    gate.may_go_on.set()
+    task = await client.until(made["taskId"], "completed")
+    assert task["result"]["content"][0]["text"] == "auto True"
+
+
+async def test_what_does_not_take_long_stays_a_call(client: Modern):
+    assert (await client.call("swift"))["content"][0]["text"] == "no task"
+
+
+async def test_cancelling_stops_the_handler_and_is_acknowledged_again(client: Modern, gate: Gate):
+    task_id = await client.create("wait")
+    await gate.has_begun.wait()
+
+    for _ in range(2):
+        ack = await client.raw("tasks/cancel", {"taskId": task_id})
+        assert set(ack) == {"resultType", "_meta"}
+    async with asyncio.timeout(10):
+        await gate.was_interrupted.wait()
+    assert (await client.get(task_id))["status"] == "cancelled"
+
+
+async def test_a_foreign_task_is_as_unknown_as_a_forged_one(server: MCPServer):
+    """SEC-02, TSX-12, TSX-09"""
+    own, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
+    task_id = await own.create("fail")
+    legacy = Legacy(server, principal=Person("a"))
+    await legacy.open()
+
+    seen = set()
+    for asking, wanted in ((other, task_id), (own, "x" * 32), (own, "\x00"), (own, "y" * 10_000)):
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            params = {"taskId": wanted, "inputResponses": {}}
+            status, error = await asking.error(method, params)
+            seen.add((status, error["code"], error["message"]))
+    _, error = await legacy.error("tasks/get", {"taskId": task_id})
+    seen.add((200, error["code"], error["message"]))
+    assert len({each[1:] for each in seen}) == 1
+    assert {each[1] for each in seen} == {-32602}
+
+
+@pytest.mark.parametrize("task_id", [None, 5, ["x"], {}])
+async def test_an_id_is_a_text(client: Modern, task_id: Any):
+    _, error = await client.error("tasks/get", {"taskId": task_id}, mcp_name="x")
+
+    assert error["code"] == -32602
+
+
+@pytest.mark.parametrize("responses", [None, [], "x"])
+async def test_answers_are_an_object(client: Modern, responses: Any):
+    task_id = await client.create("confirm", item="x")
+    params = {"taskId": task_id, "inputResponses": responses}
+    _, error = await client.error("tasks/update", params)
+
+    assert error["code"] == -32602
+
+
+async def test_a_task_expires(server: MCPServer, client: Modern):
+    now = server.clock()
+    task_id = await client.create("fail")
+    await client.until(task_id, "completed")
+    server.clock = lambda: now + 86_401
+
+    _, error = await client.error("tasks/get", {"taskId": task_id})
+    assert error["code"] == -32602
+
+
+async def test_one_principal_has_so_many_tasks_and_no_more():
+    server, gate = make_server(max_tasks_per_principal=2)
+    client, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
+    for _ in range(2):
+        await client.create("wait")
+
+    _, error = await client.error("tools/call", {"name": "wait", "arguments": {}})
+    assert "Too many tasks" in error["message"]
+    await other.create("wait")
+    gate.may_go_on.set()
+
+
+async def test_listeners_hear_of_their_own_tasks_and_of_no_progress(server: MCPServer, gate: Gate):
+    client, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
+    own, foreign = await client.create("wait"), await other.create("wait")
+
+    filter_ = {"taskIds": [own, foreign, "forged"]}
+    stream = client.begin("subscriptions/listen", {"notifications": filter_}, id=7)
+    ack = await stream.sink.message()
+    assert ack["params"]["notifications"] == {"taskIds": [own]}
+    first = await stream.sink.message()
+    assert (first["method"], first["params"]["status"]) == ("notifications/tasks", "working")
+
+    gate.may_go_on.set()
+    last = first
+    while last["params"]["status"] != "completed":
+        last = await stream.sink.message()
+        assert last["method"] == "notifications/tasks"
+        assert last["params"]["taskId"] == own
+    assert last["params"]["result"]["content"][0]["text"] == "done"
+    assert last["params"]["_meta"][META + "subscriptionId"] == 7
+    stream.leave()
+
+
+@pytest.mark.parametrize("task_ids", ["x", [5], ["x"] * 101, {}])
+async def test_a_filter_that_is_none_is_refused(client: Modern, task_ids: Any):
+    _, error = await client.error("subscriptions/listen", {"notifications": {"taskIds": task_ids}})
+
+    assert error["code"] == -32602
+
+
+async def leave(server: MCPServer, task_id: str) -> None:
+    """Leave a task as a process leaves it that is killed."""
+    task = (await server.tasks.find([task_id]))[task_id]
+    left = replace(task, run="gone", lease_s=0.0, version=task.version + 1)
+    assert await server.tasks.replace(left)
+
+
+async def test_a_task_that_nobody_works_on_any_more_fails(
+    server: MCPServer, client: Modern, gate: Gate
+):
+    task_id = await client.create("wait")
+    await gate.has_begun.wait()
+    await leave(server, task_id)
+
+    task = await client.get(task_id)
+    assert task["status"] == "failed"
+    assert task["error"]["code"] == -32603
+
+    # The late end of the run changes nothing: TSK-07.
+    gate.may_go_on.set()
+    await asyncio.sleep(0)
+    assert (await client.get(task_id))["status"] == "failed"
+
+
+async def test_one_that_may_run_twice_is_begun_again(server: MCPServer, client: Modern, gate: Gate):
+    runs = []
+
+    @server.tool(task="allowed", idempotent=True)
+    async def export() -> str:
+        runs.append(1)
+        await gate.may_go_on.wait()
+        return f"run {len(runs)}"
+
+    async def is_begun() -> bool:
+        return len(runs) == 1
+
+    async def is_begun_again() -> bool:
+        return len(runs) == 2
+
+    task_id = await client.create("export")
+    await until(is_begun)
+    await leave(server, task_id)
+    await client.until(task_id, "working")
+    await until(is_begun_again)
+    gate.may_go_on.set()
+    task = await client.until(task_id, "completed")
+    assert task["result"]["content"][0]["text"] == "run 2"

@@ -1,0 +1,255 @@
+"""Tasks where something is away: the queue, the store, a reader, or a form in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
+from django_mcp.server.server import MCPServer
+from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
+from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
+from tests.support.server.streams import StreamClient
+from tests.support.server.tasks import LIMIT_S, Modern, Sure
+from tests.support.wire import R5
+
+ACCEPTED = {"action": "accept", "content": {"sure": True}}
+LARGE = "x" * (MAX_QUEUED_BYTES + 1)
+
+
+class Runner(LoopRunner):
+    """Has tasks run while there is a queue."""
+
+    def __init__(self, is_here: bool) -> None:
+        super().__init__()
+        self.is_here = is_here
+        self.is_away = False
+
+    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
+        if self.is_away:
+            raise ConnectionError("there is no queue")
+        await super().start(server, task, exchange)
+
+
+class Tasks(MemoryTasks):
+    """Keeps tasks while there is a database."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(now)
+        self.is_away = False
+        self.was_missed = asyncio.Event()
+
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        if self.is_away:
+            self.was_missed.set()
+            raise ConnectionError("there is no database")
+        return await super().find(task_ids)
+
+
+class Server(MCPServer):
+    def __init__(self, *, is_here: bool, **options: Any) -> None:
+        super().__init__("tests", **options)
+        self.given = Runner(is_here)
+        self.kept = Tasks(self._now)
+
+    def make_task_runner(self) -> TaskRunner:
+        return self.given
+
+    def make_task_store(self) -> TaskStore:
+        return self.kept
+
+
+@pytest.fixture(params=[True, False], ids=["here", "elsewhere"])
+def server(request: pytest.FixtureRequest) -> Server:
+    server = Server(is_here=request.param, max_tasks_per_principal=1)
+
+    @server.tool(task="allowed")
+    def confirm(ctx: Context[Any]) -> str:
+        return str(ctx.elicit("Sure?", Sure).data)
+
+    @server.tool(task="allowed")
+    async def shout() -> str:
+        return LARGE
+
+    @server.tool(task="allowed")
+    async def crash() -> str:
+        raise RuntimeError("secret")
+
+    @server.tool(task="allowed")
+    async def asynchronous(ctx: Context[Any]) -> str:
+        async def price() -> Any:
+            return {"price": Decimal("1.50"), "sizes": (1, 2)}
+
+        first = await ctx.aonce("price", price)
+        answer = await ctx.aelicit("Sure?", Sure)
+        return f"{first} {answer.action}"
+
+    @server.tool(task="allowed")
+    def synchronous(ctx: Context[Any]) -> str:
+        first = ctx.once("price", lambda: {"price": Decimal("1.50"), "sizes": (1, 2)})
+        return f"{first} {ctx.elicit('Sure?', Sure).action}"
+
+    @server.tool
+    def shapeless(ctx: Context[Any]) -> str:
+        ctx.once("it", object)
+        return "?"
+
+    return server
+
+
+@pytest.fixture
+def client(server: Server) -> Modern:
+    return Modern(server)
+
+
+async def test_a_task_that_cannot_be_started_blocks_nobody(server: Server, client: Modern):
+    server.given.is_away = True
+    for _ in range(3):
+        _, error = await client.error("tools/call", {"name": "confirm"})
+        assert error == {
+            "code": -32603,
+            "message": "The task could not be started now: try again later",
+        }
+
+    server.given.is_away = False
+    await client.until(await client.create("confirm"), "input_required")
+
+
+async def test_answers_for_which_there_is_no_run_can_be_given_again(server: Server, client: Modern):
+    task_id = await client.create("confirm")
+    await client.until(task_id, "input_required")
+    answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}
+    server.given.is_away = True
+    _, error = await client.error("tasks/update", answers, mcp_name=task_id)
+    assert error["code"] == -32603
+    assert list((await client.get(task_id))["inputRequests"]) == ["question-1"]
+
+    server.given.is_away = False
+    await client.raw("tasks/update", answers)
+    await client.until(task_id, "completed")
+
+
+async def test_a_large_result_reaches_who_listens(client: Modern):
+    """TSX-13: whatever its size, it tells nothing of how fast it is read."""
+    task_id = await client.create("shout")
+    stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
+    await stream.sink.message()
+
+    while (told := await stream.sink.message())["params"]["status"] != "completed":
+        pass
+    assert told["params"]["result"]["content"][0]["text"] == LARGE
+    stream.leave()
+
+
+async def test_a_large_filter_is_acknowledged_first():
+    server = MCPServer("tests")
+    server.register_resource("x://a", lambda: "a", name="a")
+    # In JSON each quotation mark takes two bytes.
+    quotes = '"' * 1000
+    uris = [f"x://{number}{quotes}" for number in range(200)]
+    stream = StreamClient(server, R5).begin(
+        "subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}
+    )
+
+    assert (await stream.sink.message())["params"]["notifications"]["resourceSubscriptions"] == uris
+    stream.leave()
+
+
+async def test_a_listener_hears_on_when_the_store_is_back(
+    server: Server, client: Modern, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("django_mcp.server.tasks.listen.POLL_S", 0.01)
+    task_id = await client.create("confirm")
+    await client.until(task_id, "input_required")
+    stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
+    await stream.sink.message()
+    assert (await stream.sink.message())["params"]["status"] == "input_required"
+
+    server.kept.is_away = True
+    await asyncio.wait_for(server.kept.was_missed.wait(), LIMIT_S)
+    server.kept.is_away = False
+    await client.raw(
+        "tasks/update", {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}
+    )
+
+    while (await stream.sink.message())["params"]["status"] != "completed":
+        pass
+    stream.leave()
+
+
+@pytest.mark.parametrize("task_id", ["a\0b", "é", "a b", "", "x" * 65])
+async def test_what_cannot_be_an_id_is_unknown(client: Modern, task_id: str):
+    """TSX-09"""
+    for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+        params = {"taskId": task_id, "inputResponses": {}}
+        _, error = await client.error(method, params, mcp_name=f"=?base64?{_base64(task_id)}?=")
+        assert error == {"code": -32602, "message": "Unknown task"}
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+async def test_a_crash_is_an_error_and_no_result(client: Modern):
+    """TSX-08"""
+    task = await client.until(await client.create("crash"), "failed", "completed")
+
+    assert task["status"] == "failed"
+    assert task["error"]["code"] == -32603
+    assert "Internal error (reference " in task["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["synchronous", "asynchronous"])
+async def test_what_ran_once_is_the_same_in_each_round(server: Server, name: str):
+    """And is kept before anything else can happen to the process."""
+    client = Modern(server)
+    task_id = await client.create(name)
+    await client.until(task_id, "input_required")
+    kept = (await server.tasks.find((task_id,)))[task_id].rounds["kept"]
+    assert kept == {"price": {"price": "1.50", "sizes": [1, 2]}}
+
+    answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}
+    await client.raw("tasks/update", answers)
+    task = await client.until(task_id, "completed")
+    assert task["result"]["content"][0]["text"] == f"{kept['price']} accept"
+
+
+async def test_what_has_no_form_in_json_cannot_run_once(
+    client: Modern, caplog: pytest.LogCaptureFixture
+):
+    assert "Internal error" in (await client.call("shapeless"))["content"][0]["text"]
+    assert "'it' returned what has no form in JSON" in caplog.text
+
+
+async def test_too_large_an_answer_is_refused_and_the_task_asks_on(client: Modern):
+    task_id = await client.create("confirm")
+    await client.until(task_id, "input_required")
+    large = {"action": "accept", "content": {"sure": "x" * MAX_KNOWN_BYTES}}
+    params = {"taskId": task_id, "inputResponses": {"question-1": large}}
+
+    _, error = await client.error("tasks/update", params, mcp_name=task_id)
+
+    assert error["code"] == -32602
+    assert "too large" in error["message"]
+    assert (await client.get(task_id))["status"] == "input_required"
+
+
+@pytest.mark.parametrize("answer", [None, [], "a", 5])
+async def test_what_is_no_answer_to_a_task_is_refused(client: Modern, answer: Any):
+    """MRT-10"""
+    task_id = await client.create("confirm")
+    await client.until(task_id, "input_required")
+    params = {"taskId": task_id, "inputResponses": {"question-1": answer, "other": answer}}
+
+    _, error = await client.error("tasks/update", params, mcp_name=task_id)
+
+    assert error["code"] == -32602
+    assert list((await client.get(task_id))["inputRequests"]) == ["question-1"]

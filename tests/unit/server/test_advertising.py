@@ -1,0 +1,96 @@
+"""Extensions and experimental capabilities: what each side says it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from tests.support.wire import HANDSHAKE, R4, R5, WireClient
+
+OPEN = {"clientInfo": {"name": "c", "version": "1"}, "capabilities": {}}
+
+
+async def capabilities_at(server: MCPServer, revision: Any) -> dict[str, Any]:
+    client = WireClient(server, revision)
+    if revision is R5:
+        return (await client.result("server/discover"))["capabilities"]
+    opening = {**OPEN, "protocolVersion": revision.name}
+    return (await client.result("initialize", opening))["capabilities"]
+
+
+@pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
+async def test_what_is_advertised_is_told_where_the_revision_has_it(
+    server: MCPServer, revision: Any
+):
+    """EXT-01, AMB-22"""
+    server.advertise_extension("com.example/receipts", {"kinds": ["pdf"]})
+    server.advertise_extension("com.example/plain")
+    server.advertise_experimental("haste", {"level": 3})
+
+    found = await capabilities_at(server, revision)
+
+    assert found["experimental"]["haste"] == {"level": 3}
+    expected = {"com.example/receipts": {"kinds": ["pdf"]}, "com.example/plain": {}}
+    assert found.get("extensions") == (expected if revision in (R4, R5) else None)
+
+
+@pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
+async def test_nothing_is_advertised_unasked(server: MCPServer, revision: Any):
+    """EXT-03"""
+    assert not {"extensions", "experimental"} & set(await capabilities_at(server, revision))
+
+
+@pytest.mark.parametrize(
+    "identifier", ["receipts", "/receipts", "com.example/", "-x/y", "com..example/x", "a b/c", ""]
+)
+def test_an_extension_is_called_as_the_grammar_says(server: MCPServer, identifier: str):
+    """EXT-01"""
+    with pytest.raises(ValueError, match="com"):
+        server.advertise_extension(identifier)
+
+
+def test_settings_have_a_form_in_json(server: MCPServer):
+    with pytest.raises(ValueError, match="JSON"):
+        server.advertise_extension("com.example/x", {"a": object()})
+    with pytest.raises(ValueError, match="name"):
+        server.advertise_experimental("")
+
+
+async def test_what_was_given_is_not_what_is_kept(server: MCPServer):
+    settings = {"kinds": ["pdf"]}
+    server.advertise_extension("com.example/x", settings)
+    settings["kinds"].append("late")
+
+    found = await capabilities_at(server, R5)
+
+    assert found["extensions"]["com.example/x"] == {"kinds": ["pdf"]}
+
+
+@pytest.mark.parametrize(
+    ("declared", "seen"),
+    [
+        ({}, {}),
+        ({"extensions": {"com.example/x": {"a": 1}, "odd": 5}}, {"com.example/x": {"a": 1}}),
+        ({"extensions": []}, {}),
+        ({"extensions": None}, {}),
+    ],
+)
+async def test_a_handler_sees_the_clients_extensions(
+    server: MCPServer, declared: dict[str, Any], seen: dict[str, Any]
+):
+    """EXT-04, VER-35"""
+
+    @server.tool
+    async def look(ctx: Context[Any]) -> str:
+        supports = ctx.client_supports("extensions", "com.example/x")
+        assert supports is bool(ctx.client_extensions)
+        return str(dict(ctx.client_extensions))
+
+    meta = {"io.modelcontextprotocol/clientCapabilities": declared}
+    client = WireClient(server, R5)
+    result = await client.result("tools/call", {"name": "look", "_meta": meta})
+
+    assert result["content"][0]["text"] == str(seen)

@@ -1,0 +1,168 @@
+"""What an observer hears: each call once, how it ended, and nothing of other requests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol.asks import ask_form
+from django_mcp.protocol.errors import Refusal, ToolError
+from django_mcp.protocol.results import ToolResult
+from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.server import MCPServer
+from django_mcp.server.services.ports import FailureKind
+from tests.support.wire import R5, WireClient
+
+
+class Ear:
+    """Remembers what it heard."""
+
+    is_wanted = True
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Context[Any], bytes | Refusal | None, float]] = []
+        self.waiting = asyncio.Event()
+
+    def answered(
+        self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
+    ) -> None:
+        self.heard.append((ctx, answer, duration_s))
+
+    @property
+    def context(self) -> Context[Any]:
+        """Of the one call it heard of."""
+        [(ctx, _answer, duration_s)] = self.heard
+        assert duration_s >= 0
+        return ctx
+
+
+@pytest.fixture
+def ear(server: MCPServer) -> Ear:
+    ear = Ear()
+
+    @server.tool
+    def greet(name: str = "you") -> str:
+        return f"Hello, {name}"
+
+    @server.tool
+    def fail(how: str) -> ToolResult:
+        if how == "told":
+            raise ToolError("No")
+        if how == "result":
+            return ToolResult(content=["No"], is_error=True)
+        raise KeyError("a bug")
+
+    @server.tool
+    def ask() -> InputRequired:
+        return InputRequired({"size": ask_form("Which?", {"type": "object", "properties": {}})})
+
+    @server.tool
+    async def wait() -> str:
+        ear.waiting.set()
+        await asyncio.Event().wait()
+        return ""
+
+    @server.resource("shop://terms")
+    def terms() -> str:
+        return "Fair."
+
+    @server.prompt
+    def letter() -> str:
+        return "Write."
+
+    server.observer = ear
+    return ear
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "name"),
+    [
+        ("tools/call", {"name": "greet"}, "greet"),
+        ("resources/read", {"uri": "shop://terms"}, "terms"),
+        ("prompts/get", {"name": "letter"}, "letter"),
+    ],
+)
+async def test_each_call_is_heard_of_once(
+    client: WireClient, ear: Ear, method: str, params: dict[str, Any], name: str
+) -> None:
+    await client.result(method, params)
+
+    assert ear.context.entry is not None
+    assert ear.context.entry.name == name
+    assert ear.context.failure is None
+
+
+async def test_other_requests_are_not_heard_of(client: WireClient, ear: Ear) -> None:
+    await client.result("tools/list")
+    await client.result("prompts/list")
+
+    assert ear.heard == []
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [("told", FailureKind.TOLD), ("result", FailureKind.TOLD), ("bug", FailureKind.FAULT)],
+)
+async def test_a_failure_in_the_result_is_heard_of(
+    client: WireClient, ear: Ear, how: str, kind: FailureKind
+) -> None:
+    await client.call("fail", {"how": how})
+
+    assert ear.context.failure is not None
+    assert ear.context.failure.kind is kind
+    assert (ear.context.failure.reference is not None) is (kind is FailureKind.FAULT)
+
+
+async def test_wrong_arguments_are_heard_of(client: WireClient, ear: Ear) -> None:
+    await client.call("greet", {"name": 1})
+
+    assert ear.context.failure is not None
+    assert ear.context.failure.kind is FailureKind.ARGUMENTS
+
+
+async def test_what_is_unknown_is_heard_of_without_an_entry(client: WireClient, ear: Ear) -> None:
+    await client.error("tools/call", {"name": "nothing"})
+
+    [(ctx, answer, _)] = ear.heard
+    assert isinstance(answer, Refusal)
+    assert ctx.entry is None
+
+
+async def test_a_question_is_told_from_an_answer(server: MCPServer, ear: Ear) -> None:
+    capabilities: dict[str, Any] = {
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}
+    }
+    await WireClient(server, R5).send("tools/call", {"name": "ask", "_meta": capabilities})
+
+    assert ear.context.has_asked
+
+
+@pytest.mark.http_only("one call of a pipe cannot be hung up on; cancelling it is in test_sessions")
+async def test_a_call_that_is_cancelled_is_heard_of(client: WireClient, ear: Ear) -> None:
+    task = asyncio.create_task(client.send("tools/call", {"name": "wait"}))
+    await ear.waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert ear.heard[0][1] is None
+
+
+@pytest.mark.http_only("what the transport makes of a fault of an observer is not the observer's")
+@pytest.mark.parametrize("principal", [ANONYMOUS, "ann"], ids=["anonymous", "known"])
+async def test_no_call_is_left_in_flight_by_an_observer_that_fails(
+    server: MCPServer, ear: Ear, monkeypatch: pytest.MonkeyPatch, principal: Any
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("deaf")
+
+    monkeypatch.setattr(ear, "answered", fail)
+    client = WireClient(server, R5, principal=principal)
+    with pytest.raises(RuntimeError, match="deaf"):
+        await client.send("tools/call", {"name": "greet"})
+
+    assert server.hub.calls == set()

@@ -1,0 +1,195 @@
+"""`ctx.session` in every store: like a dict, bounded, and shared by all processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.server.services.ports import SessionStore
+from django_mcp.server.services.session_lookup import Closing, Session
+from django_mcp.sessions.data import EngineData
+from tests.support.session_sites import Time, ToFirst, site
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=["memory", "database"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+async def test_data_is_like_a_dict(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+
+    def use() -> None:
+        data["a"] = {"deep": ["ü\0", 1.5, None]}
+        data.update(b=2, c=3)
+        assert data["a"] == {"deep": ["ü\0", 1.5, None]}
+        assert sorted(data) == sorted(data.keys()) == ["a", "b", "c"]
+        assert "a" in data
+        assert "z" not in data
+        assert 1 not in data
+        assert data.get("z") is None
+        assert data.get("b") == 2
+        assert data.setdefault("b", 9) == 2
+        assert data.setdefault("d", 4) == 4
+        assert data.pop("b") == 2
+        assert data.pop("b", "gone") == "gone"
+        del data["c"]
+        assert dict(data.items()) == {"a": {"deep": ["ü\0", 1.5, None]}, "d": 4}
+        for missing in (lambda: data["z"], lambda: data.pop("z"), lambda: data.__delitem__("z")):
+            with pytest.raises(KeyError):
+                missing()
+        data.clear()
+        assert len(data) == 0
+
+    await run_in_pool(use)
+
+
+async def test_data_is_awaited_by_asynchronous_handlers(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+
+    await data.aset("a", 1)
+    await data.aupdate({"b": 2}, c=3)
+
+    assert await data.aget("a") == 1
+    assert await data.aget("z", "none") == "none"
+    assert await data.ahas_key("b")
+    assert not await data.ahas_key("z")
+    assert await data.asetdefault("b", 9) == 2
+    assert await data.apop("c") == 3
+    assert await data.apop("c", None) is None
+    assert sorted(await data.akeys()) == ["a", "b"]
+    assert sorted(await data.avalues()) == [1, 2]
+    assert dict(await data.aitems()) == {"a": 1, "b": 2}
+    await data.aclear()
+    assert dict(await data.aitems()) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("", 1), ("x" * 201, 1), ("a\0", 1), (1, 1), ("a", object()), ("a", "x" * 65_536)],
+)
+async def test_data_that_cannot_be_kept_is_refused(kind: str, clock: Time, key: Any, value: Any):
+    here = site(kind, clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match=r"key|value"):
+        await data.aset(key, value)
+
+    assert dict(await data.aitems()) == {}
+
+
+async def test_a_session_holds_so_many_keys(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+    await data.aupdate({f"key-{number}": number for number in range(500)})
+
+    with pytest.raises(ValueError, match="at most 500"):
+        await data.aset("one-more", 1)
+
+    await data.aset("key-1", "another value")
+    assert len(await data.akeys()) == 500
+
+
+async def test_data_goes_with_its_session(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, one = await here.open()
+    _, other = await here.open()
+    await here.store.data(one, None).aset("a", 1)  # type: ignore[arg-type]
+
+    await here.store.end(one.key, Closing.SITE)
+
+    for session in (one, other):
+        assert await here.store.data(session, None).aget("a") is None  # type: ignore[arg-type]
+
+
+async def test_writers_at_the_same_time_lose_no_keys(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    found = await there.store.find(token)
+    assert found is not None
+
+    async def write(store: SessionStore, of: Session, name: str) -> None:
+        for number in range(20):
+            await store.data(of, None).aset(f"{name}-{number}", number)  # type: ignore[arg-type]
+
+    await asyncio.gather(
+        write(here.store, session, "a"),
+        write(there.store, found, "b"),
+        write(here.store, session, "c"),
+    )
+
+    assert len(await here.store.data(session, None).akeys()) == 60  # type: ignore[arg-type]
+
+
+async def test_of_those_who_take_a_key_one_gets_it(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+    await data.aset("ticket", 1)
+
+    taken = await asyncio.gather(*(data.apop("ticket", None) for _ in range(8)))
+
+    assert sorted(map(str, taken)) == ["1"] + ["None"] * 7
+
+
+async def test_data_says_where_it_would_block_the_event_loop(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    data = here.store.data(session, None)  # type: ignore[arg-type]
+
+    for use in (lambda: data["a"], lambda: data.update(a=1), lambda: list(data), data.clear):
+        with pytest.raises(RuntimeError, match=r"ctx\.session\.aget"):
+            use()
+
+
+@pytest.mark.parametrize("engine", ["db", "cached_db", "file", "cache"])
+async def test_data_in_the_sites_own_sessions(clock: Time, engine: str, tmp_path: Any):
+    from django.contrib.sessions.models import Session as Own
+
+    options: AbstractContextManager[Any] = override_settings(
+        SESSION_ENGINE=f"django.contrib.sessions.backends.{engine}",
+        SESSION_FILE_PATH=str(tmp_path),
+        DJANGO_MCP={"SESSION_DATA": "session_engine"},
+    )
+    with options, nullcontext():
+        here = site("database", clock)
+        _, session = await here.open()
+        data = here.store.data(session, None)  # type: ignore[arg-type]
+        assert isinstance(data, EngineData)
+        assert await data.aget("a") is None
+        await data.aset("a", [1])
+        await data.aupdate(b=2)
+        assert await data.asetdefault("b", 9) == 2
+
+        assert dict(await data.aitems()) == {"a": [1], "b": 2}
+        assert await data.apop("a") == [1]
+        if engine == "db":
+            keys = await run_in_pool(lambda: list(Own.objects.values_list("pk", flat=True)))
+            assert len(keys) == 1
+            assert session.key not in keys[0]
+        await here.store.end(session.key, Closing.SITE)
+        assert dict(await data.aitems()) == {}

@@ -1,0 +1,321 @@
+"""What was sent on streams, recorded for whoever resumes them: in order, bounded, at any process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connections
+from django.test import override_settings
+from django.utils import timezone
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models import Stream, StreamEvent, Worker
+from django_mcp.server.memory.state import MemoryEvents
+from django_mcp.server.services.ports import Event, EventLog, Replay
+from django_mcp.server.services.session_lookup import Closing
+from django_mcp.sessions.batches import prune_events
+from django_mcp.sessions.events import DatabaseEvents
+from django_mcp.sessions.writer import flush_sessions
+from django_mcp.workers import hold_lease, prune_workers, worker_id
+from tests.support.session_sites import Site, Time, ToFirst, site
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+@pytest.fixture(params=["memory", "database"])
+def log(request: pytest.FixtureRequest) -> EventLog:
+    return MemoryEvents() if request.param == "memory" else DatabaseEvents()
+
+
+@pytest.fixture
+def here() -> Site:
+    return site("database", Time())
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def event(number: int, text: str = "", *, is_last: bool = False) -> Event:
+    return Event(number=number, message=(text or f"m{number}").encode(), is_last=is_last)
+
+
+def numbers(replay: Replay | None) -> list[int]:
+    assert replay is not None
+    return [each.number for each in replay.events]
+
+
+# -- what every log does
+
+
+async def test_what_is_behind_a_place_is_replayed_in_order(log: EventLog, here: Site):
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    for number in range(1, 6):
+        log.append(stream, session, event(number))
+
+    assert numbers(await log.read(stream, session, 0)) == [1, 2, 3, 4, 5]
+    assert numbers(await log.read(stream, session, 3)) == [4, 5]
+    replay = await log.read(stream, session, 99)
+    assert replay is not None
+    assert (list(replay.events), replay.is_running) == ([], True)
+
+    log.append(stream, session, event(6, "{}", is_last=True))
+    replay = await log.read(stream, session, 5)
+    assert replay == Replay(events=[event(6, "{}", is_last=True)], is_running=False)
+
+
+async def test_only_its_session_is_told_of_a_stream(log: EventLog, here: Site):
+    _, session = await here.open()
+    _, stranger = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    assert await log.read(stream, stranger, 0) is None
+    log.append(stream, session, event(1))
+    assert await log.read(stream, stranger, 0) is None
+    log.append(stream, session, event(2, is_last=True))
+
+    assert await log.read(stream, stranger, 0) is None
+    assert await log.read(new_id(), session, 0) is None
+
+
+async def test_a_call_without_an_answer_runs_no_more(log: EventLog, here: Site):
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    log.append(stream, session, event(1))
+
+    log.close(stream, session)
+
+    replay = await log.read(stream, session, 0)
+    assert replay is not None
+    assert (numbers(replay), replay.is_running) == ([1], False)
+
+
+# -- what only a database does
+
+
+async def test_another_process_sees_what_runs_until_it_ends(here: Site):
+    """The second log stands for it: it shares the database, and knows of no stream."""
+    log, elsewhere = DatabaseEvents(), DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    replay = await elsewhere.read(stream, session, 0)
+    assert replay == Replay(events=[], is_running=True)
+
+    log.append(stream, session, event(1))
+    log.append(stream, session, event(2, is_last=True))
+
+    replay = await elsewhere.read(stream, session, 0)
+    assert replay is not None
+    assert (numbers(replay), replay.is_running) == ([1, 2], False)
+    assert await run_in_pool(Stream.objects.count) == 0
+
+
+async def test_events_and_streams_are_rows(here: Site):
+    log = DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    log.append(stream, session, event(1, "ü"))
+    await run_in_pool(flush_sessions)
+
+    row = await run_in_pool(StreamEvent.objects.get)
+    assert (row.stream_id.hex, row.number, row.message, row.size) == (stream, 1, "ü", 2)
+    kept = await run_in_pool(Stream.objects.get)
+    assert (kept.kind, kept.worker_id) == ("call", worker_id())
+    assert kept.session_id is not None
+    assert kept.session_id.hex == session.key
+
+
+async def test_a_call_that_is_over_at_once_leaves_no_stream(here: Site):
+    log = DatabaseEvents()
+    _, session = await here.open()
+    log.append(new_id(), session, event(1))  # never opened
+
+    await run_in_pool(flush_sessions)
+
+    assert await run_in_pool(StreamEvent.objects.count) == 0
+    assert await run_in_pool(Stream.objects.count) == 0
+    assert await run_in_pool(Worker.objects.count) == 0
+
+
+async def test_a_stream_whose_process_is_gone_runs_no_more(here: Site):
+    log, elsewhere = DatabaseEvents(), DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    log.append(stream, session, event(1))
+    await run_in_pool(flush_sessions)
+    past = timezone.now() - timedelta(seconds=31)
+
+    # As a killed process leaves it: nobody renews the lease.
+    ghost = Worker(host="gone", pid=1, lease_until=past)
+
+    def move() -> None:
+        ghost.save(force_insert=True)
+        Stream.objects.update(worker=ghost)
+
+    await run_in_pool(move)
+
+    replay = await elsewhere.read(stream, session, 0)
+    assert replay is not None
+    assert (numbers(replay), replay.is_running) == ([1], False)
+    assert await run_in_pool(prune_workers) == 1
+    assert await run_in_pool(Stream.objects.count) == 0
+    assert numbers(await elsewhere.read(stream, session, 0)) == [1]
+
+
+async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
+    def lease() -> list[Worker]:
+        return list(Worker.objects.all())
+
+    await run_in_pool(hold_lease)
+    first = await run_in_pool(lease)
+    await run_in_pool(hold_lease)
+    assert [each.lease_until for each in await run_in_pool(lease)] == [first[0].lease_until]
+
+    await run_in_pool(lambda: hold_lease(is_due=True))
+    assert (await run_in_pool(lease))[0].lease_until > first[0].lease_until
+
+    await run_in_pool(lambda: Worker.objects.all().delete())
+    log = DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    replay = await DatabaseEvents().read(stream, session, 0)
+    assert replay is not None
+    assert replay.is_running
+    [again] = await run_in_pool(lease)
+    assert again.pk == worker_id()
+    # The process did not begin anew.
+    assert again.started_at == first[0].started_at
+
+
+async def test_a_stream_is_bounded_but_for_its_answer(
+    here: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr("django_mcp.sessions.events.MAX_STREAM_EVENTS", 3)
+    log = DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    for number in range(1, 10):
+        log.append(stream, session, event(number))
+    log.append(stream, session, event(10, is_last=True))
+
+    assert numbers(await log.read(stream, session, 0)) == [1, 2, 3, 10]
+    assert "too much" in caplog.text
+
+
+@pytest.mark.parametrize("bound", ["MAX_SESSION_EVENTS", "MAX_SESSION_BYTES"])
+async def test_a_session_is_bounded_and_its_oldest_streams_go(
+    here: Site, monkeypatch: pytest.MonkeyPatch, bound: str
+):
+    monkeypatch.setattr(f"django_mcp.sessions.batches.{bound}", 250)
+    log = DatabaseEvents()
+    _, session = await here.open()
+    _, other = await here.open()
+    kept = new_id()
+    log.open(kept, other)
+    log.append(kept, other, event(1, is_last=True))
+    streams = [new_id() for _ in range(6)]
+    for stream in streams:
+        log.open(stream, session)
+        for number in range(1, 100):
+            log.append(stream, session, event(number, "x"))
+        log.append(stream, session, event(100, "x", is_last=True))
+        await run_in_pool(flush_sessions)
+
+    found = [await log.read(stream, session, 0) is not None for stream in streams]
+    assert found == [False, False, False, False, True, True]
+    assert numbers(await log.read(kept, other, 0)) == [1]
+
+
+async def test_events_are_deleted_when_too_old(here: Site):
+    log = DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    for number in (1, 2, 3):
+        log.append(stream, session, event(number))
+    await run_in_pool(flush_sessions)
+    old = timezone.now() - timedelta(seconds=601)
+    await run_in_pool(lambda: StreamEvent.objects.filter(number__lt=3).update(created_at=old))
+
+    assert await run_in_pool(lambda: prune_events(limit=1)) == 1
+    assert await run_in_pool(lambda: prune_events(limit=9)) == 1
+
+    assert numbers(await log.read(stream, session, 0)) == [3]
+
+
+async def test_events_go_with_their_session(here: Site):
+    log = DatabaseEvents()
+    _, session = await here.open()
+    stream = new_id()
+    log.open(stream, session)
+    log.append(stream, session, event(1, is_last=True))
+    await run_in_pool(flush_sessions)
+
+    await here.store.end(session.key, Closing.SITE)
+
+    assert await log.read(stream, session, 0) is None
+
+
+CHILD = """
+import asyncio, sys, uuid, json
+import django
+from django.conf import settings
+settings.configure(DATABASES=json.loads(sys.argv[1]), INSTALLED_APPS=[
+    "django.contrib.auth", "django.contrib.contenttypes", "django_mcp"])
+django.setup()
+from types import SimpleNamespace
+from django_mcp.server.services.ports import Event
+from django_mcp.sessions.events import DatabaseEvents
+session = SimpleNamespace(key=sys.argv[2], server_name="shop", principal_key=None,
+    state=None, revision=None, client_info=None)
+log = DatabaseEvents()
+log.open(sys.argv[3], session)
+for number in range(1, 51):
+    log.append(sys.argv[3], session, Event(number=number, message=b"m", is_last=False))
+"""
+
+
+async def test_what_a_process_recorded_outlives_it(here: Site):
+    """It ends right after: what was queued is written on its way out, and it signs off."""
+    import json
+
+    _, session = await here.open()
+    stream = new_id()
+    database = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in connections["first"].settings_dict.items()
+        if key in ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT")
+    }
+    arguments = [json.dumps({"default": database}), session.key, stream]
+    await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", CHILD, *arguments],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+
+    replay = await DatabaseEvents().read(stream, session, 0)
+
+    assert replay is not None
+    assert (numbers(replay), replay.is_running) == (list(range(1, 51)), False)
+    assert await run_in_pool(Worker.objects.count) == 0

@@ -1,0 +1,391 @@
+"""Sessions in databases: found by every process, remembered for two seconds, bounded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+from django.db.models import F
+from django.test import override_settings
+
+from django_mcp.handlers.db_connections import run_with_connections
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models import PendingAnswer, StreamEvent
+from django_mcp.models import Session as Row
+from django_mcp.protocol.errors import Refusal
+from django_mcp.server.exchange.subscription_limits import MAX_URIS
+from django_mcp.server.services.ports import AnswerBox
+from django_mcp.server.services.session_lookup import Closing
+from django_mcp.server.streams.hub import Hub
+from django_mcp.sessions.answers import DatabaseAnswers
+from django_mcp.sessions.closing import close_sessions
+from django_mcp.sessions.pruning import prune_all
+from django_mcp.sessions.store import DatabaseSessions
+from django_mcp.sessions.writer import flush_sessions
+from tests.support.session_sites import R4, Principal, Time, ToFirst, site
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture(params=["memory", "database"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+# -- what only a database does
+
+
+async def test_another_process_finds_all_of_it(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open(
+        Principal("user:1"), client_info={"name": "c", "x": "\0"}, client_capabilities={"roots": {}}
+    )
+    session.is_initialized, session.log_level = True, "error"
+    await here.store.save(session)
+    await here.store.subscribe(session, "stock://1")
+    await here.store.data(session, None).aset("a", 1)  # type: ignore[arg-type]
+
+    found = await there.store.find(token)
+
+    assert found is not None
+    assert found is not session
+    assert there.store.peek(token) is found
+    assert (found.key, found.server_name, found.principal_key) == (session.key, "shop", "user:1")
+    assert found.revision is R4
+    assert found.client_info == {"name": "c", "x": "\0"}
+    assert found.client_capabilities == {"roots": {}}
+    assert (found.is_initialized, found.log_level) == (True, "error")
+    assert found.subscriptions is None
+    assert await there.store.read_subscriptions(found) == {"stock://1"}
+    assert await there.store.data(found, None).aget("a") == 1  # type: ignore[arg-type]
+
+
+async def test_no_secret_is_stored(clock: Time):
+    here = site("database", clock)
+    token, _ = await here.open(client_info={"name": "c"})
+
+    row = await run_in_pool(lambda: Row.objects.values().get())
+
+    assert token not in str(row)
+
+
+async def test_what_ends_elsewhere_is_noticed_within_two_seconds(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    await there.store.end(session.key, Closing.SITE)
+
+    assert here.store.peek(token) is session
+    clock.now_s += 2
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is None
+    assert session.is_ended
+
+
+async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    _, session = await here.open()
+    _, other = await here.open()
+    running = Running()
+    session.in_flight[1] = other.in_flight[1] = running  # type: ignore[assignment]
+    await there.store.end(session.key, Closing.SITE)
+
+    await here.tick()
+
+    assert session.is_ended
+    assert not other.is_ended
+    assert running.cancelled == 1
+
+
+class Running:
+    cancelled = 0
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
+    here, there = site("database", clock), site("database", clock)
+    token, session = await here.open()
+    session.in_flight[1] = Running()  # type: ignore[assignment]
+    found = await there.store.find(token)
+    assert found is not None
+    await there.store.subscribe(found, "stock://1")
+
+    await here.tick()
+
+    assert session.subscriptions == {"stock://1"}
+
+
+async def test_of_many_that_delete_a_session_at_once_one_tells(clock: Time):
+    here = site("database", clock)
+    keys = [(await here.open())[1].key for _ in range(10)]
+    told: list[str] = []
+    start = threading.Barrier(4)
+
+    def close() -> int:
+        start.wait(10)
+        return len(
+            close_sessions(keys, Closing.EXPIRED, lambda each, _reason: told.append(each.key))
+        )
+
+    with ThreadPoolExecutor(4) as threads:
+        work = [threads.submit(run_with_connections, close, lambda: False) for _ in range(4)]
+        counts = [each.result() for each in work]
+
+    assert sorted(told) == sorted(keys)
+    assert sorted(counts) == [0, 0, 0, 10]
+
+
+async def test_a_session_is_told_to_be_over_when_that_is_committed_and_not_before(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    told: list[Closing] = []
+
+    def close(*, is_kept: bool) -> None:
+        with transaction.atomic("first"):
+            close_sessions([session.key], Closing.EVICTED, lambda _each, why: told.append(why))
+            assert told == []
+            transaction.set_rollback(not is_kept, "first")
+
+    await run_in_pool(lambda: close(is_kept=False))
+    assert told == []
+    await run_in_pool(lambda: close(is_kept=True))
+
+    assert told == [Closing.EVICTED]
+
+
+async def test_who_is_in_use_elsewhere_is_not_evicted(clock: Time, databases: str):
+    if databases == "sqlite":
+        pytest.skip("SQLite has one writer at a time, and nothing that is locked by itself")
+    here = site("database", clock, max_sessions_per_principal=1)
+    token, session = await here.open(Principal("user:1"))
+    used, done = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with transaction.atomic("first"):
+            Row.objects.filter(pk=session.key).update(last_seen_at=F("last_seen_at"))
+            used.set()
+            assert done.wait(20)
+
+    with ThreadPoolExecutor(1) as threads:
+        work = threads.submit(run_with_connections, use, lambda: False)
+        assert used.wait(20)
+        await here.open(Principal("user:1"))
+        done.set()
+        work.result()
+
+    assert not session.is_ended
+    assert await here.store.find(token) is session
+
+
+async def test_a_session_whose_row_goes_with_something_else_is_told_of(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    """After the commit, and not when that does not come."""
+    told: list[tuple[str, Closing]] = []
+    monkeypatch.setattr(
+        "django_mcp.sessions.closing.tell_closed",
+        lambda session, reason: told.append((session.key, reason)),
+    )
+    here = site("database", clock)
+    _, session = await here.open()
+
+    def delete(*, is_kept: bool) -> None:
+        with transaction.atomic("first"):
+            Row.objects.filter(pk=session.key).delete()
+            assert told == []
+            transaction.set_rollback(not is_kept, "first")
+
+    await run_in_pool(lambda: delete(is_kept=False))
+    assert told == []
+    await run_in_pool(lambda: delete(is_kept=True))
+
+    assert told == [(session.key, Closing.DELETED)]
+
+
+async def test_another_servers_session_is_unknown(clock: Time):
+    here = site("database", clock)
+    token, session = await here.open()
+    staff = DatabaseSessions(lambda: "staff", Hub, lambda: here.options, clock)
+
+    assert await staff.find(token) is None
+    assert await staff.get(session.key) is None
+
+
+async def test_there_is_one_object_while_anybody_holds_it(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 2)
+    here = site("database", clock)
+    token, session = await here.open()
+    for _ in range(3):
+        await here.open()
+
+    assert here.store.peek(token) is None
+    assert await here.store.find(token) is session
+
+
+async def test_a_process_keeps_a_bounded_number(clock: Time, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED", 20)
+    here = site("database", clock, max_sessions=50, anonymous_share=1)
+
+    for _ in range(120):
+        await here.open()
+
+    assert len(here.hub.sessions) <= 21
+    assert await run_in_pool(Row.objects.count) == 50
+
+
+async def test_a_process_caches_sessions_within_a_number_of_bytes(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("django_mcp.sessions.store.MAX_CACHED_BYTES", 50_000)
+    here = site("database", clock)
+    large = {"experimental": {"x": "y" * 8000}}
+
+    tokens = [(await here.open(client_capabilities=large))[0] for _ in range(20)]
+
+    assert 1 <= len(here.hub.sessions) <= 5
+    assert here.store.peek(tokens[-1]) is not None
+    for token in tokens:
+        assert await here.store.find(token) is not None
+    assert 1 <= len(here.hub.sessions) <= 5
+
+
+async def test_what_has_expired_is_removed(clock: Time):
+    here = site("database", clock, session_idle_s=100)
+    await here.open()
+    clock.now_s += 50
+    token, _ = await here.open()
+    clock.now_s += 111
+
+    await run_in_pool(lambda: prune_all("shop", clock.now_s, 100))
+
+    assert await run_in_pool(Row.objects.count) == 1
+    assert await here.store.find(token) is None
+
+
+async def test_more_than_one_batch_of_what_has_expired_is_removed(
+    clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    """So that the rows that clients cause cannot come faster than they are deleted."""
+    monkeypatch.setattr("django_mcp.sessions.pruning.AT_ONCE", 2)
+    here = site("database", clock, session_idle_s=1000)
+    sessions = [(await here.open())[1] for _ in range(5)]
+    for number in range(5):
+        await DatabaseAnswers().expect(sessions[0], f"ask-{number}", -100)
+    old = datetime.now(UTC) - timedelta(hours=1)
+    stream, session_id = uuid4(), sessions[0].key
+    events = [
+        StreamEvent(stream_id=stream, session_id=session_id, number=number, size=2, created_at=old)
+        for number in range(1, 6)
+    ]
+    await run_in_pool(lambda: StreamEvent.objects.bulk_create(events))
+
+    await run_in_pool(lambda: prune_all("shop", clock.now_s, 1000))
+    assert await run_in_pool(PendingAnswer.objects.count) == 0
+    assert await run_in_pool(StreamEvent.objects.count) == 0
+    await run_in_pool(lambda: prune_all("shop", clock.now_s + 1100, 1000))
+
+    assert await run_in_pool(Row.objects.count) == 0
+
+
+async def test_use_is_written_down_once_a_minute(clock: Time):
+    here = site("database", clock)
+    token, _ = await here.open()
+
+    async def seen_s() -> float:
+        await run_in_pool(flush_sessions)
+        row = await run_in_pool(Row.objects.get)
+        return row.last_seen_at.timestamp()
+
+    opened_s = await seen_s()
+    clock.now_s += 30
+    await here.store.find(token)
+    assert await seen_s() == opened_s
+    clock.now_s += 30
+    await here.store.find(token)
+    assert await seen_s() == opened_s + 60
+
+
+async def test_so_many_resources_are_subscribed_to(
+    kind: str, clock: Time, monkeypatch: pytest.MonkeyPatch
+):
+    assert MAX_URIS == 1000
+    monkeypatch.setattr("django_mcp.server.exchange.subscription_limits.MAX_URIS", 2)
+    here = site(kind, clock)
+    _, session = await here.open()
+    for uri in ("a:1", "a:2", "a:2"):
+        assert await here.store.subscribe(session, uri) is None
+
+    for uri in ("a:3", "a:" + "x" * 5000):
+        assert isinstance(await here.store.subscribe(session, uri), Refusal)
+    assert session.subscriptions == {"a:1", "a:2"}
+
+
+async def test_a_session_is_subscribed_to_a_bounded_number_of_bytes(kind: str, clock: Time):
+    here = site(kind, clock)
+    _, session = await here.open()
+    uris = [f"a:{number}:{'x' * 4000}" for number in range(70)]
+
+    refused = [uri for uri in uris if await here.store.subscribe(session, uri) is not None]
+
+    assert refused == uris[-5:]
+
+
+async def test_a_uri_that_no_database_takes_is_refused(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+
+    assert isinstance(await here.store.subscribe(session, "a:\0"), Refusal)
+
+
+# -- answers
+
+
+async def test_the_first_answer_from_any_process_is_the_one(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    _, stranger = await here.open()
+    asks: AnswerBox = DatabaseAnswers()
+    other: AnswerBox = DatabaseAnswers()
+    await asks.expect(session, "ask-1", 60)
+    first, second = {"result": {"a": "\0"}}, {"error": {"code": 1, "message": "no"}}
+
+    assert await asks.take(session, "ask-1") is None
+    assert not await other.put(stranger, "ask-1", second)
+    assert not await other.put(session, "ask-2", second)
+    assert not await other.put(session, "x" * 5000 + "\0", second)
+    assert await other.put(session, "ask-1", first)
+    assert not await other.put(session, "ask-1", second)
+
+    assert await asks.take(stranger, "ask-1") is None
+    assert await asks.take(session, "ask-1") == first
+    await asks.forget(session, "ask-1")
+    assert not await other.put(session, "ask-1", second)
+    assert await asks.take(session, "ask-1") is None
+
+
+async def test_an_answer_that_comes_too_late_is_ignored(clock: Time):
+    here = site("database", clock)
+    _, session = await here.open()
+    asks = DatabaseAnswers()
+    await asks.expect(session, "ask-1", 0)
+
+    assert not await asks.put(session, "ask-1", {"result": {}})

@@ -1,0 +1,141 @@
+"""Tasks that a queue runs: what it is given, and that anybody may have been faster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import django
+import pytest
+from celery import Celery
+from django.db import connection
+from django.db.backends.signals import connection_created
+from django.test import override_settings
+
+from django_mcp import Context, MCPServer
+from django_mcp.tasks import run_task
+from tests.support.server.tasks import Legacy, Modern, Sure
+
+QUEUES = {
+    "django.tasks": "django_mcp.tasks.django_tasks.DjangoTasksRunner",
+    "celery": "django_mcp.tasks.celery.CeleryRunner",
+}
+
+# Django has a framework for tasks of its own from 6.0 on, and before that its backport.
+FRAMEWORK = "django.tasks" if django.VERSION >= (6, 0) else "django_tasks"
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    # Of the libraries themselves.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+def _read_uncommitted(connection: Any, **_kwargs: Any) -> None:
+    if connection.vendor == "sqlite":
+        connection.cursor().execute("PRAGMA read_uncommitted = 1")
+
+
+@pytest.fixture(autouse=True)
+def readers_that_wait_for_nobody() -> Iterator[None]:
+    """Let requests read tasks while a queue's thread writes them.
+
+    The threads share one SQLite database in memory, where a reader of a table that another
+    connection writes to gets "table is locked" at once: no timeout applies.
+    """
+    _read_uncommitted(connection)
+    connection_created.connect(_read_uncommitted)
+    yield
+    connection_created.disconnect(_read_uncommitted)
+    connection.close()
+
+
+@pytest.fixture(params=QUEUES)
+def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
+    app = Celery("tests", set_as_current=True)
+    # Threads other than this one look for the default, which an app of another test may still be.
+    app.set_default()
+    app.conf.task_always_eager = True
+    runner = QUEUES[request.param]
+    tasks = {"default": {"BACKEND": f"{FRAMEWORK}.backends.immediate.ImmediateBackend"}}
+    with override_settings(DJANGO_MCP={"TASK_RUNNER": runner}, TASKS=tasks):
+        # Workers find servers by name, and those of other tests may still be there.
+        server = MCPServer(request.node.name, public=True)
+
+        @server.tool(task="allowed")
+        def add(a: int, b: int) -> int:
+            return a + b
+
+        @server.tool(task="allowed")
+        def confirm(ctx: Context) -> str:
+            return ctx.elicit("Sure?", Sure).action
+
+        yield server
+    app.close()
+
+
+def test_the_framework_is_that_of_the_django_in_use():
+    from django_mcp.tasks.django_tasks import run_queued_task
+
+    assert type(run_queued_task).__module__.startswith(f"{FRAMEWORK}.")
+
+
+async def test_a_queue_runs_a_task(server: MCPServer):
+    client = Modern(server)
+    task_id = await client.create("add", a=2, b=3)
+
+    task = await client.until(task_id, "completed")
+    assert task["result"]["structuredContent"] == 5
+
+
+async def test_what_it_asks_goes_through_the_queue_again(server: MCPServer):
+    client = Modern(server)
+    task_id = await client.create("confirm")
+    task = await client.until(task_id, "input_required")
+    answers = {key: {"action": "decline"} for key in task["inputRequests"]}
+    await client.raw("tasks/update", {"taskId": task_id, "inputResponses": answers})
+
+    task = await client.until(task_id, "completed")
+    assert task["result"]["content"][0]["text"] == "decline"
+
+
+async def test_the_other_kind_of_client_waits_for_its_result(server: MCPServer):
+    client = Legacy(server)
+    task_id = await client.create("add", a=2, b=3)
+
+    result = await client.result("tasks/result", {"taskId": task_id})
+    assert result["content"][0]["text"] == "5"
+
+
+async def test_a_task_runs_once_however_often_the_queue_says_so(server: MCPServer):
+    client = Modern(server)
+    task_id = await client.create("add", a=2, b=3)
+    ended = await client.until(task_id, "completed")
+
+    await asyncio.to_thread(run_task, server.name, task_id)
+    await asyncio.to_thread(run_task, server.name, "forged")
+    assert await client.get(task_id) == ended
+    with pytest.raises(LookupError, match="no MCP server called 'other'"):
+        await asyncio.to_thread(run_task, "other", task_id)
+
+
+async def test_a_principal_comes_along(server: MCPServer, django_user_model: Any):
+    from django_mcp.auth.principal import AuthInfo, Principal
+
+    @server.tool(task="allowed")
+    def who(ctx: Context) -> str:
+        auth = ctx.auth
+        assert auth is not None
+        return f"{ctx.user.get_username()} {sorted(auth.scopes)}"
+
+    user = await django_user_model.objects.acreate(username="ann")
+    auth = AuthInfo(subject="ann", authenticator="jwt", scopes=frozenset({"a", "b"}))
+    client = Modern(server, principal=Principal(key="jwt:1", user=user, auth=auth))
+    task = await client.until(await client.create("who"), "completed")
+    assert task["result"]["content"][0]["text"] == "ann ['a', 'b']"
+
+    user.is_active = False
+    await user.asave()
+    task = await client.until(await client.create("who"), "failed")
+    assert task["error"]["code"] == -32602

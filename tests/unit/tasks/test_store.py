@@ -1,0 +1,144 @@
+"""Tasks in databases: how many are kept, and what is said while the database is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test import override_settings
+
+from django_mcp import MCPServer
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.models import Task as Row
+from django_mcp.server.exchange.task import Task, new_id
+from django_mcp.server.tasks.interfaces import TaskLimits
+from django_mcp.tasks.store import DatabaseTasks, _prune_all
+from tests.support.server.tasks import Modern
+from tests.support.session_sites import ToFirst
+
+ANY = TaskLimits(total=100, anonymous=100, each=100)
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+def make_task(quota_key: str = "principal a", **changes: Any) -> Task:
+    now_s = time.time()
+    found: dict[str, Any] = {
+        "id": new_id(),
+        "server": "shop",
+        "owner": None,
+        "session": None,
+        "quota_key": quota_key,
+        "revision": "2026-07-28",
+        "tool": "work",
+        "call": {"principal": None},
+        "created_s": now_s,
+        "updated_s": now_s,
+        "ttl_ms": 60_000,
+        "poll_ms": 1000,
+        "run": "r",
+        "lease_s": now_s + 30,
+        **changes,
+    }
+    return Task(**found)
+
+
+async def test_a_lapsed_task_does_not_count_as_running():
+    store, limits = DatabaseTasks(), TaskLimits(total=1, anonymous=1, each=1)
+    gone = make_task(lease_s=1.0)
+    assert await store.insert(gone, limits)
+
+    assert await store.insert(make_task(), limits)
+    assert not await store.insert(make_task(), limits)
+    assert [each.id for each in await store.find_lapsed("shop", 10)] == [gone.id]
+    assert await store.find_lapsed("other", 10) == []
+
+
+async def test_anonymous_callers_are_counted_by_address_and_leave_room_for_others():
+    store, limits = DatabaseTasks(), TaskLimits(total=4, anonymous=2, each=1)
+
+    assert await store.insert(make_task("address 192.0.2.1"), limits)
+    assert not await store.insert(make_task("address 192.0.2.1"), limits)
+    assert await store.insert(make_task("address 192.0.2.2"), limits)
+    assert not await store.insert(make_task("address 192.0.2.3"), limits)
+    assert await store.insert(make_task("principal a"), limits)
+
+
+async def test_finished_tasks_of_a_caller_make_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_EACH", 2)
+    store = DatabaseTasks()
+    finished = [make_task(status="completed", run=None, lease_s=None) for _ in range(3)]
+    other = make_task("principal b", status="completed", run=None, lease_s=None)
+    for each in (other, *finished):
+        assert await store.insert(each, ANY)
+
+    left = await store.find([each.id for each in (other, *finished)])
+    assert set(left) == {other.id, finished[1].id, finished[2].id}
+
+
+async def test_the_tasks_of_a_caller_have_a_bounded_number_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES_EACH", 250_000)
+    store, large = DatabaseTasks(), {"principal": None, "arguments": {"x": "y" * 100_000}}
+
+    assert await store.insert(make_task(call=large), ANY)
+    assert await store.insert(make_task(call=large), ANY)
+    assert not await store.insert(make_task(call=large), ANY)
+    assert await store.insert(make_task("principal b", call=large), ANY)
+
+
+async def test_all_finished_tasks_together_have_a_bounded_number_of_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("django_mcp.tasks.store.MAX_KEPT_BYTES", 250_000)
+    store = DatabaseTasks()
+    for at in range(4):
+        done = make_task(
+            f"principal {at}", status="completed", run=None, lease_s=None, result=b"x" * 100_000
+        )
+        assert await store.insert(done, ANY)
+
+    await run_in_pool(_prune_all)
+
+    assert await run_in_pool(Row.objects.count) == 2
+
+
+class ToBroken(ToFirst):
+    """Leads to a database that is not there."""
+
+    def db_for_read(self, *_args: Any, **_hints: Any) -> str:
+        return "broken"
+
+    db_for_write = db_for_read
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[None]:
+    wrong = {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / "no" / "such.sqlite3"}
+    connections.settings["broken"] = connections.configure_settings(
+        {"default": {}, "broken": wrong}
+    )["broken"]
+    with override_settings(DATABASE_ROUTERS=[ToBroken()]):
+        yield
+    del connections.settings["broken"]
+
+
+async def test_a_task_that_cannot_be_stored_is_answered_503(broken: None):
+    server = MCPServer("shop", public=True)
+
+    @server.tool(task="allowed")
+    async def work() -> str:
+        return "done"
+
+    status, error = await Modern(server).error("tools/call", {"name": "work"})
+
+    assert (status, error["code"]) == (503, -32603)

@@ -1,0 +1,524 @@
+"""The clients of the test kit: a real exchange, without a server, inside of a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpResponse
+from django.test import override_settings
+from django.urls import path
+
+from django_mcp import McpHeader, MCPServer
+from django_mcp.auth import Authenticator, Principal
+from django_mcp.inprocess import (
+    MCPError,
+    Unanswered,
+    UnknownPrompt,
+    UnknownReference,
+    UnknownResource,
+    UnknownTool,
+)
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
+from django_mcp.server.memory.basics import OpenAccess
+from django_mcp.test import (
+    AsyncMCPClient,
+    MCPClient,
+    MCPTestCase,
+    MCPTransactionTestCase,
+)
+from example_project.shop.models import Product
+from tests.support.databases import make_product
+from tests.support.kit import RUNS, Wish, make_server
+
+REVISION_NAMES = [revision.name for revision in REVISIONS]
+OLDEST, NEWEST = REVISION_NAMES[0], REVISION_NAMES[-1]
+SERVER = make_server()
+MOUNTED = make_server()
+
+urlpatterns = [
+    path("t/<slug:tenant>/", MOUNTED.urls),
+    path("x/", SERVER.urls),
+    path("page", HttpResponse),
+]
+
+
+@pytest.fixture(params=REVISION_NAMES)
+def client(request: pytest.FixtureRequest) -> MCPClient:
+    return MCPClient(SERVER, revision=request.param)
+
+
+@pytest.fixture
+def newest() -> MCPClient:
+    return MCPClient(SERVER)
+
+
+@pytest.fixture
+def staff() -> Any:
+    return get_user_model()(pk=1, username="ann", is_staff=True)
+
+
+def test_every_revision_is_spoken(client: MCPClient):
+    assert client.call("add", a=1, b=2).text == "3"
+    assert client.call("add", a="x").is_error
+    assert client.read("kit://3/page").text == "page 3"
+    assert client.prompt("letter", to="Ann").text == "Write a warm letter to Ann"
+    assert client.complete("letter", "tone", "c").values == ["cold"]
+    assert client.complete("letter", "tone", "", to="wry").values == ["warm", "wry"]
+    assert "Be kind." in client.discover()["instructions"]
+    assert client.response is not None
+    assert client.response.status == 200
+
+
+def test_lists_hold_every_page_in_the_form_of_the_revision(client: MCPClient):
+    tools = {tool["name"]: tool for tool in client.list_tools()}
+
+    assert {"add", "who", "where", "thread", "count", "work", "wish"} <= tools.keys()
+    assert ("outputSchema" in tools["add"]) is (client.revision == NEWEST)
+    assert client.list_resources() == []
+    assert [found["uriTemplate"] for found in client.list_resource_templates()] == [
+        "kit://{n}/page"
+    ]
+    assert [found["name"] for found in client.list_prompts()] == ["letter"]
+
+
+def test_the_client_speaks_the_newest_revision_unless_told_otherwise(newest: MCPClient):
+    assert newest.revision == NEWEST
+    assert newest.call("count").raw["resultType"] == "complete"
+    with pytest.raises(ValueError, match="choose from"):
+        MCPClient(SERVER, revision="1999-01-01")
+
+
+def test_a_revision_that_is_off_is_told():
+    server = MCPServer("one revision", public=True, revisions=["2025-11-25"])
+
+    with pytest.raises(MCPError, match="does not speak 2025-03-26, but 2025-11-25"):
+        MCPClient(server, revision="2025-03-26").list_tools()
+    with pytest.raises(MCPError):
+        MCPClient(server).list_tools()
+
+
+def test_what_there_is_not_is_a_lookup_error(client: MCPClient):
+    with pytest.raises(UnknownTool) as raised:
+        client.call("nothing")
+    with pytest.raises(UnknownPrompt):
+        client.prompt("nothing")
+    with pytest.raises(UnknownResource):
+        client.read("kit://nothing")
+    with pytest.raises(UnknownReference):
+        client.complete("nothing", "tone")
+
+    assert raised.value.code == -32602
+
+
+def test_any_method_may_be_sent(newest: MCPClient):
+    assert "tools" in newest.send("server/discover")["capabilities"]
+    with pytest.raises(MCPError) as raised:
+        newest.send("no/such")
+    assert (raised.value.code, raised.value.status) == (-32601, 404)
+
+
+def test_a_user_is_logged_in_and_out(client: MCPClient, staff: Any):
+    assert client.call("who").text == "nobody -"
+    client.force_login(staff)
+    assert client.call("who").text == "ann -"
+    client.logout()
+    assert client.call("who").text == "nobody -"
+    assert MCPClient(SERVER, user=staff).call("who").text == "ann -"
+
+
+def test_who_is_not_active_is_not_logged_in(client: MCPClient, staff: Any):
+    client.force_login(staff)
+    staff.is_active = False
+    client.force_login(staff)
+
+    assert client.call("who").text == "nobody -"
+    with pytest.raises(MCPError, match="closed"):
+        MCPClient(make_server(public=False), user=staff).call("who")
+
+
+def test_who_is_no_user_cannot_be_logged_in(client: MCPClient):
+    with pytest.raises(TypeError, match="user must be a user of the site"):
+        client.force_login("ann")
+
+
+class ByWord(Authenticator):
+    """Lets in who knows the word."""
+
+    def __init__(self, user: Any) -> None:
+        self.user = user
+
+    def authenticate(self, exchange: Any) -> Principal | None:
+        is_right = exchange.headers.get("authorization") == "Bearer right"
+        return Principal(key="ann", user=self.user) if is_right else None
+
+
+def test_without_a_login_the_servers_own_authentication_decides(staff: Any):
+    server = make_server(public=False, authenticators=[ByWord(staff)])
+
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        with pytest.raises(MCPError) as raised:
+            MCPClient(server, headers=headers).call("who")
+        assert raised.value.status == 401
+    assert MCPClient(server, headers={"Authorization": "Bearer right"}).call("who").text == "ann -"
+    assert MCPClient(server, user=staff).call("who").text == "ann -"
+
+
+def test_a_server_that_is_closed_is_closed_to_the_client(staff: Any):
+    server = make_server(public=False)
+
+    with pytest.raises(MCPError, match="closed") as raised:
+        MCPClient(server).call("who")
+    assert raised.value.status == 403
+    assert MCPClient(server, user=staff).call("who").text == "ann -"
+
+
+def test_the_guard_judges_hosts_and_origins_as_in_production():
+    with pytest.raises(MCPError, match="may not call this server") as raised:
+        MCPClient(SERVER, headers={"Origin": "https://evil.example"}).list_tools()
+    assert raised.value.status == 403
+    with pytest.raises(MCPError, match=r"This site is not evil\.example"):
+        MCPClient(SERVER, headers={"host": "evil.example"}).list_tools()
+    assert MCPClient(SERVER, headers={"Origin": "http://testserver"}).list_tools()
+
+
+class Shout:
+    """Middleware that changes the reply."""
+
+    def __init__(self, get_reply: Any) -> None:
+        self.get_reply = get_reply
+
+    async def __call__(self, exchange: Any) -> Reply:
+        reply = await self.get_reply(exchange)
+        return Reply(reply.status, reply.body, (*reply.headers, (b"x-shout", b"HEY")))
+
+
+def test_our_middleware_runs(newest: MCPClient):
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.Shout"]}):
+        newest.call("count")
+
+    assert newest.response is not None
+    assert newest.response.headers["x-shout"] == "HEY"
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_a_path_is_resolved_by_the_urlconf():
+    client = MCPClient(path="/t/acme/mcp")
+
+    assert client.server is MOUNTED
+    assert client.call("who").text == "nobody acme"
+    assert client.call("where").text == "http://testserver/t/acme/mcp"
+    assert MCPClient(SERVER).call("where").text == "http://testserver/x/mcp"
+    with pytest.raises(ValueError, match="has nothing"):
+        MCPClient(path="/nothing")
+    with pytest.raises(ValueError, match="no MCP endpoint"):
+        MCPClient(path="/page")
+
+
+def test_arguments_that_travel_as_headers_are_mirrored():
+    server = MCPServer("headers", public=True)
+
+    @server.tool
+    def route(region: Annotated[str, McpHeader("Region")], deep: int = 0) -> str:
+        """Route."""
+        return region
+
+    assert MCPClient(server).call("route", region="Zürich").text == "Zürich"
+
+
+def test_progress_and_logs_of_the_last_request_are_kept(newest: MCPClient):
+    newest.call("work")
+
+    assert [(each.progress, each.total, each.message) for each in newest.progress] == [
+        (1, 2, "half")
+    ]
+    assert [(each.level, each.data, each.logger) for each in newest.logs] == [
+        ("info", {"at": 1}, "work")
+    ]
+    assert len(newest.notifications) == 2
+
+    newest.call("count")
+    assert (newest.progress, newest.logs, newest.notifications) == ([], [], [])
+
+
+def test_progress_of_the_oldest_revision_has_no_message():
+    client = MCPClient(SERVER, revision=OLDEST)
+
+    client.call("work")
+
+    assert client.progress[0].message is None
+
+
+def test_questions_are_answered_in_order_by_key_or_by_a_function(newest: MCPClient):
+    newest.answer(Wish("red", 2), True)
+    assert newest.call("wish").text == "red 2 accept"
+    assert [question.message for question in newest.questions] == ["Which?", "Sure?"]
+
+    newest.answer(**{"question-1": {"colour": "blue"}}, sure=False)
+    assert newest.call("wish").text == "blue 1 decline"
+    assert newest.call("wish").text == "blue 1 decline"
+
+    other = MCPClient(SERVER)
+    other.answer(lambda key, question: None)
+    assert other.call("wish").text == "cancel"
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[2:])
+def test_a_question_without_an_answer_is_told(revision: str):
+    client = MCPClient(SERVER, revision=revision)
+
+    with pytest.raises(Unanswered, match=r"Which\?"):
+        client.call("wish")
+    assert [question.key for question in client.questions] == ["question-1"]
+
+    client.answer("red")
+    with pytest.raises(TypeError, match="no answer"):
+        client.call("wish")
+    client.answer({"colour": "red"}, True)
+    assert client.call("wish").text == "red 1 accept"
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[2:])
+def test_a_session_asks_as_a_retry_does(revision: str):
+    client = MCPClient(SERVER, revision=revision)
+    client.answer({"colour": ["red"]}, Wish("red", 2), False)
+
+    assert client.call("wish").text == "red 2 decline"
+    messages = [question.message or "" for question in client.questions]
+    assert [message.splitlines()[0] for message in messages] == ["Which?", "Which?", "Sure?"]
+
+
+@pytest.mark.parametrize("revision", REVISION_NAMES[:2])
+def test_what_a_revision_cannot_ask_is_told(revision: str):
+    assert "Use a newer client" in MCPClient(SERVER, revision=revision).call("wish").text
+
+
+def test_what_the_client_declares_can_be_less(staff: Any):
+    client = MCPClient(SERVER, capabilities={})
+
+    with pytest.raises(MCPError) as raised:
+        client.call("wish")
+
+    assert raised.value.code == -32021
+
+
+def test_an_asking_tool_is_run_again_when_that_is_wanted():
+    client = MCPClient(SERVER, reruns=True)
+    client.answer({"colour": "red"}, True)
+    RUNS.clear()
+
+    assert client.call("wish").text == "red 1 accept"
+    assert len(RUNS) == 5
+
+
+def test_a_rerun_finds_what_does_not_stand_repetition():
+    client = MCPClient(SERVER, reruns=True)
+
+    with pytest.raises(AssertionError, match="come out the same"):
+        client.call("fickle")
+    with pytest.raises(AssertionError, match="without an answer"):
+        client.call("hasty")
+
+
+def test_what_is_hidden_is_asserted_to_be(client: MCPClient, staff: Any):
+    client.assert_hidden("staff_report", "kit://staff-list", "kit-staff://1")
+    client.assert_visible("add", "letter", "kit://{n}/page")
+
+    with pytest.raises(AssertionError, match="is in tools/list"):
+        client.assert_hidden("add")
+    with pytest.raises(AssertionError, match="nothing to hide"):
+        client.assert_hidden("typo")
+    with pytest.raises(AssertionError, match="name a URI"):
+        client.assert_hidden("kit-staff://{n}")
+    with pytest.raises(AssertionError, match="Not in the lists"):
+        client.assert_visible("staff_report")
+
+    client.force_login(staff)
+    client.assert_visible("staff_report", "kit://staff-list")
+
+
+def test_what_is_only_unlisted_is_not_hidden():
+    server = MCPServer("leaky", public=True)
+
+    class Leaky(OpenAccess):
+        lists = True
+
+        def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+            # The lists are asked first.
+            hidden, self.lists = self.lists, False
+            return Offer(requirements, tools=frozenset()) if hidden else WHOLE
+
+    server.access = Leaky()
+
+    @server.tool
+    def leak() -> str:
+        """Leak."""
+        return "secret"
+
+    with pytest.raises(AssertionError, match="tools/call works"):
+        MCPClient(server).assert_hidden("leak")
+
+
+def test_answers_conform_to_the_published_types(client: MCPClient):
+    client.answer({"colour": "red"}, True)
+    client.call("add", a=1)
+    if client.revision == NEWEST:
+        client.call("wish")
+
+    client.assert_conforms()
+
+
+class Break:
+    """Middleware that spoils answers."""
+
+    def __init__(self, get_reply: Any) -> None:
+        self.get_reply = get_reply
+
+    async def __call__(self, exchange: Any) -> Reply:
+        reply = await self.get_reply(exchange)
+        return Reply(reply.status, reply.body.replace(b'"inputSchema"', b'"schema"'))
+
+
+def test_what_does_not_conform_is_told():
+    with (
+        override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.Break"]}),
+        pytest.raises(AssertionError, match="answer to tools/list is not what"),
+    ):
+        MCPClient(make_server()).assert_conforms()
+
+
+def test_without_the_published_types_the_remedy_is_told(
+    newest: MCPClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "mcp_types.methods", None)
+
+    with pytest.raises(ImproperlyConfigured, match="pip install 'mcp-types"):
+        newest.assert_conforms()
+
+
+async def test_the_asynchronous_client_has_the_same_methods(staff: Any):
+    client = AsyncMCPClient(SERVER)
+    client.answer({"colour": "red"}, True)
+
+    assert (await client.call("add", a=1)).text == "2"
+    assert (await client.call("wish")).text == "red 1 accept"
+    assert (await client.read("kit://3/page")).text == "page 3"
+    assert (await client.prompt("letter", to="Ann")).messages[0]["role"] == "user"
+    assert (await client.complete("letter", "tone", "c")).values == ["cold"]
+    assert await client.list_tools()
+    assert await client.list_prompts()
+    assert await client.list_resources() == []
+    assert await client.list_resource_templates()
+    assert (await client.discover())["instructions"] == "Be kind."
+    assert await client.send("server/discover")
+    await client.assert_hidden("staff_report")
+    await client.assert_visible("add")
+    await client.assert_conforms()
+    results = await asyncio.gather(*[client.call("add", a=n, b=0) for n in range(5)])
+    assert [result.text for result in results] == ["0", "1", "2", "3", "4"]
+
+
+def public_methods(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_two_clients_differ_in_listening_only():
+    only_asynchronous = {"listen", "subscribe"}
+    assert public_methods(MCPClient) | only_asynchronous == public_methods(AsyncMCPClient)
+
+
+class InATransaction(MCPTestCase):
+    mcp_server = SERVER
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        make_product("a", "default")
+
+    def test_a_handler_sees_what_the_test_wrote(self) -> None:
+        assert self.mcp.call("count").text == "1"
+        assert self.mcp.call("thread").text == threading.current_thread().name
+
+    def test_the_test_sees_what_a_handler_wrote(self) -> None:
+        self.mcp.call("count", add_one=True)
+
+        assert set(Product.objects.values_list("sku", flat=True)) == {"a", "one"}
+
+    def test_what_a_failed_handler_wrote_is_rolled_back(self) -> None:
+        assert self.mcp.call("count", add_one=True, fails=True).is_error
+
+        assert Product.objects.count() == 1
+
+    async def test_the_same_holds_in_an_asynchronous_test(self) -> None:
+        await self.async_mcp.call("count", add_one=True)
+
+        assert await Product.objects.acount() == 2
+
+
+class WithoutATransaction(MCPTransactionTestCase):
+    mcp_server = SERVER
+    mcp_revision = OLDEST
+
+    def test_a_handler_writes_for_good(self) -> None:
+        assert self.mcp.revision == OLDEST
+        self.mcp.call("count", add_one=True)
+
+        assert Product.objects.count() == 1
+
+
+FIXTURE_TEST = """
+import pytest
+
+@pytest.mark.django_db
+def test_it(mcp_client):
+    assert mcp_client.call("find_products").structured == []
+
+@pytest.mark.django_db(transaction=True)
+def test_it_asynchronously(async_mcp_client):
+    assert async_mcp_client.server is not None
+"""
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(FIXTURE_TEST)
+    plugin = ["-p", "no:django_mcp", "-p", "django_mcp.test.pytest_plugin"]
+    plain = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={folder}"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plain, *plugin, *options, str(folder / "test_it.py")],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_pytest_fixture_gives_a_client(tmp_path: Path):
+    done = run_pytest(tmp_path, "--ds=tests.settings")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_the_pytest_fixture_says_what_it_needs(tmp_path: Path):
+    done = run_pytest(tmp_path, "-p", "no:django", "-o", "markers=django_db", "-o", "addopts=")
+
+    assert "mcp_client needs pytest-django" in done.stdout
+
+
+def test_the_plugin_is_found_and_costs_nothing_unless_used():
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"django_mcp": "django_mcp.test.pytest_plugin"}
+    code = "import pytest, sys; before = set(sys.modules); import django_mcp.test.pytest_plugin; "
+    code += "print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["django_mcp", "django_mcp.test", "django_mcp.test.pytest_plugin"]

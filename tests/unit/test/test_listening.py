@@ -1,0 +1,234 @@
+"""Streams of changes, as a test hears them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import TestCase, override_settings
+
+from django_mcp import MCPServer
+from django_mcp.inprocess import MCPError
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.server.streams.stream import Change
+from django_mcp.test import AsyncMCPClient, MCPClient, MCPTestCase
+from example_project.shop.models import Product
+from tests.support.databases import make_product
+from tests.support.kit import make_server
+
+NAMES = [revision.name for revision in REVISIONS]
+SERVER = make_server()
+
+
+def changed(server: MCPServer, **what: Any) -> int:
+    return server.hub.announce(Change(server=server.name, **what))
+
+
+@pytest.fixture(params=NAMES)
+def client(request: pytest.FixtureRequest) -> AsyncMCPClient:
+    return AsyncMCPClient(make_server(), revision=request.param)
+
+
+async def test_changes_are_heard_while_other_calls_go_on(client: AsyncMCPClient):
+    async with client.listen("kit://1/page") as changes:
+        changed(client.server, list="tools")
+        assert (await changes.next())["method"] == "notifications/tools/list_changed"
+        assert (await client.call("add", a=1)).text == "2"
+        changed(client.server, uri="kit://2/page")
+        changed(client.server, uri="kit://1/page")
+        assert (await changes.next())["params"]["uri"] == "kit://1/page"
+
+    assert len(changes.heard) == 2
+    assert changed(client.server, list="tools") == 0
+
+
+async def test_only_the_resources_are_heard_of_when_subscribed_to(client: AsyncMCPClient):
+    async with client.subscribe("kit://1/page") as changes:
+        changed(client.server, list="tools")
+        changed(client.server, uri="kit://1/page")
+
+        async for change in changes:
+            assert change["params"]["uri"] == "kit://1/page"
+            break
+
+        with pytest.raises(TimeoutError):
+            await changes.next(timeout_s=0.01)
+
+
+async def test_a_stream_that_cannot_be_opened_says_why():
+    server = make_server(max_streams=1)
+
+    async with AsyncMCPClient(server).listen():
+        with pytest.raises(MCPError, match="No further stream"):
+            async with AsyncMCPClient(server).listen():
+                pass
+        with pytest.raises(MCPError, match="No further stream"):
+            async with AsyncMCPClient(server, revision=NAMES[-2]).listen():
+                pass
+
+
+class InATestCase(MCPTestCase):
+    mcp_server = SERVER
+
+    async def test_an_asynchronous_test_listens(self) -> None:
+        async with self.async_mcp.listen() as changes:
+            await asyncio.sleep(0)
+            changed(SERVER, list="prompts")
+            assert (await changes.next())["method"] == "notifications/prompts/list_changed"
+
+
+@pytest.fixture(params=NAMES)
+def sync_client(request: pytest.FixtureRequest) -> MCPClient:
+    return MCPClient(make_server(), revision=request.param)
+
+
+def test_a_synchronous_client_hears_while_other_calls_go_on(sync_client: MCPClient):
+    server = sync_client.server
+    with sync_client.listen("kit://1/page") as changes:
+        assert server.notify_tools_list_changed() == 1
+        assert changes.next()["method"] == "notifications/tools/list_changed"
+        assert sync_client.call("add", a=1).text == "2"
+        assert sync_client.call("thread").text == threading.current_thread().name
+        server.notify_resource_updated("kit://2/page")
+        server.notify_resource_updated("kit://1/page")
+        for change in changes:
+            assert change["params"]["uri"] == "kit://1/page"
+            break
+        with pytest.raises(TimeoutError):
+            changes.next(timeout_s=0.01)
+
+    assert len(changes.heard) == 2
+    assert server.notify_tools_list_changed() == 0
+    assert "mcp-test-loop" not in [each.name for each in threading.enumerate()]
+
+
+def test_a_synchronous_client_subscribes_to_resources_alone(sync_client: MCPClient):
+    with sync_client.subscribe("kit://1/page") as changes:
+        sync_client.server.notify_tools_list_changed()
+        assert sync_client.server.notify_resource_updated("kit://1/page") == 1
+        assert changes.next()["params"]["uri"] == "kit://1/page"
+
+
+def test_several_synchronous_clients_listen_at_once():
+    server = make_server()
+    one, other = MCPClient(server), MCPClient(server, revision=NAMES[0])
+    with one.listen() as first, other.listen() as second:
+        assert server.notify_prompts_list_changed() == 2
+        assert first.next()
+        assert second.next()
+        with other.listen("kit://1/page") as third:
+            assert one.call("add", a=1).text == other.call("add", a=1).text
+            assert server.notify_resource_updated("kit://1/page") == 1
+            assert third.next()
+
+
+def test_what_cannot_be_listened_to_leaves_nothing_behind():
+    server = make_server(max_streams=1)
+    with MCPClient(server).listen():
+        with pytest.raises(MCPError, match="No further stream"), MCPClient(server).listen():
+            pass
+        assert server.notify_prompts_list_changed() == 1
+    with pytest.raises(RuntimeError, match="before its `with`"):
+        MCPClient(server).listen().next()
+    with MCPClient(server).listen() as changes:
+        server.notify_prompts_list_changed()
+        assert changes.next()
+
+
+def test_only_one_thread_listens_at_a_time():
+    server = make_server()
+    failures: list[BaseException] = []
+
+    def listen() -> None:
+        try:
+            with MCPClient(server).listen():
+                pass
+        except RuntimeError as error:
+            failures.append(error)
+
+    with MCPClient(server).listen():
+        other = threading.Thread(target=listen)
+        other.start()
+        other.join()
+        assert "Another thread" in str(failures)
+
+
+@pytest.mark.parametrize("store", ["memory", "model"])
+class TestInATransaction:
+    """Nothing of these tests is committed: who sees it is on the test's own connection."""
+
+    @pytest.fixture(autouse=True)
+    def sessions(self, store: str, db: None) -> Iterator[None]:
+        with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "SESSION_STORE": store}):
+            yield
+
+    @pytest.mark.parametrize("revision", NAMES)
+    def test_what_is_told_at_a_commit_is_heard(self, revision: str) -> None:
+        client = MCPClient(make_server(), revision=revision)
+
+        @client.server.tool
+        def restock() -> int:
+            """Change a resource."""
+            make_product("one", "default")
+            client.server.notify_resource_updated("kit://1/page")
+            return Product.objects.count()
+
+        make_product("zero", "default")
+        with client.subscribe("kit://1/page") as changes:
+            with TestCase.captureOnCommitCallbacks(execute=True):
+                assert client.call("restock").text == "2"
+                assert changes.heard == []
+            assert changes.next()["params"]["uri"] == "kit://1/page"
+
+    @pytest.mark.parametrize("revision", NAMES)
+    def test_who_may_not_see_a_resource_hears_nothing_of_it(self, revision: str) -> None:
+        server = make_server()
+        server.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")
+        users = get_user_model().objects
+        clerk, visitor = users.create_user("clerk"), users.create_user("visitor")
+        clerk.user_permissions.add(Permission.objects.get(codename="view_order"))
+        theirs = MCPClient(server, user=clerk, revision=revision)
+        others = MCPClient(server, user=visitor, revision=revision)
+        uris = ("kit://plan", "kit://1/page")
+        with theirs.subscribe(*uris) as seen, others.subscribe("kit://1/page") as unseen:
+            with TestCase.captureOnCommitCallbacks(execute=True):
+                for uri in uris:
+                    server.notify_resource_updated(uri)
+            assert {seen.next()["params"]["uri"] for _ in uris} == set(uris)
+            assert unseen.next()["params"]["uri"] == "kit://1/page"
+
+    def test_what_else_the_test_calls_meanwhile_runs_as_ever(self) -> None:
+        server = make_server()
+        with MCPClient(server).listen() as changes:
+            make_product("zero", "default")
+            assert server.call_tool("count", {}).text == "1"
+            assert MCPClient(server).call("count", add_one=True).text == "2"
+            assert server.call_tool("thread", {}).text == threading.current_thread().name
+            with TestCase.captureOnCommitCallbacks(execute=True):
+                server.notify_tools_list_changed()
+            assert changes.next()
+
+
+class TestOfAnAsynchronousTest(MCPTestCase):
+    mcp_server = SERVER
+
+    async def test_who_listens_is_looked_up_in_the_transaction(self) -> None:
+        SERVER.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")
+        clerk = await get_user_model().objects.acreate_user("clerk")
+        await clerk.user_permissions.aadd(await Permission.objects.aget(codename="view_order"))
+        self.async_mcp.force_login(clerk)
+        async with self.async_mcp.subscribe("kit://plan") as changes:
+            await SERVER.anotify_resource_updated("kit://plan")
+            assert (await changes.next())["params"]["uri"] == "kit://plan"
+
+    def test_a_synchronous_test_listens(self) -> None:
+        with self.mcp.listen() as changes:
+            with self.captureOnCommitCallbacks(execute=True):
+                SERVER.notify_prompts_list_changed()
+            assert changes.next()["method"] == "notifications/prompts/list_changed"

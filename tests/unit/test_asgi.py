@@ -1,0 +1,351 @@
+"""The ASGI door: who gets which request, and the health of the site."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from channels.routing import ProtocolTypeRouter, URLRouter
+from django.core.handlers.asgi import ASGIHandler
+from django.db import connections
+from django.http import HttpResponse
+from django.test import Client, override_settings
+from django.urls import include, path, re_path, reverse
+from django.views.decorators.csrf import csrf_exempt
+
+from django_mcp import Context
+from django_mcp.asgi import django_mcp_application, standalone_application
+from django_mcp.protocol.json import decode, encode
+from django_mcp.routing import mcp_routes
+from django_mcp.servers import MCPServer
+from django_mcp.transports.http.view import make_view
+from tests.support.http.harness import Conversation, http_scope, part
+from tests.support.wire import R5, headers_for, message
+
+server = MCPServer("doors", public=True)
+
+
+@server.tool
+def place(ctx: Context) -> dict[str, Any]:
+    """Tell where this is."""
+    return {"kwargs": dict(ctx.url_kwargs), "reversed": reverse("doors:endpoint")}
+
+
+def page(request: Any, **kwargs: Any) -> HttpResponse:
+    return HttpResponse("a page")
+
+
+urls = ModuleType("urls")
+urls.urlpatterns = [  # type: ignore[attr-defined]
+    path("taken/mcp", page),
+    path("taken/", include(server.urls[0])),
+    path("", server.urls),
+    path("of/<slug:tenant>/", include(server.urls[0])),
+    re_path(r"^re/(?P<year>[0-9]{4})/", include(server.urls[0])),
+    path("wrapped/mcp", csrf_exempt(make_view(server))),
+    path("page", page),
+]
+
+
+@pytest.fixture(autouse=True)
+def mounted() -> Iterator[None]:
+    with override_settings(ROOT_URLCONF=urls, MIDDLEWARE=[], ALLOWED_HOSTS=["localhost"]):
+        yield
+
+
+class Site:
+    """Stands for the rest of the site: remembers what came to it."""
+
+    def __init__(self) -> None:
+        self.scopes: list[dict[str, Any]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.scopes.append(scope)
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 418, "headers": []})
+            await send({"type": "http.response.body", "body": b"the site"})
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+async def ask(
+    application: Any, path: str, *, method: str = "POST", tool: str = "place", **scope: Any
+) -> Conversation:
+    request = message("tools/call", {"name": tool}, revision=R5)
+    headers = {"host": "localhost", **headers_for(request, R5)} if method == "POST" else {}
+    found = http_scope(method, headers, path=path, raw_path=path.encode(), **scope)
+    body = encode(request) if method == "POST" else b""
+    return await Conversation(application, found, part(body)).end()
+
+
+async def where(application: Any, path: str, **scope: Any) -> Any:
+    talked = await ask(application, path, **scope)
+    assert talked.status == 200, talked.body
+    return decode(talked.body)["result"]["structuredContent"]
+
+
+# -- who gets what
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/taken/mcp/"])
+async def test_an_endpoint_is_taken_in_both_slash_forms(site: Site, path: str):
+    found = await where(django_mcp_application(site), path)
+
+    assert found == {"kwargs": {}, "reversed": "/mcp"}
+    assert site.scopes == []
+
+
+@pytest.mark.parametrize(
+    ("path", "kwargs"), [("/of/acme/mcp", {"tenant": "acme"}), ("/re/2026/mcp/", {"year": "2026"})]
+)
+async def test_what_the_url_captures_is_known_to_handlers(site: Site, path: str, kwargs: Any):
+    application = django_mcp_application(site)
+
+    assert (await where(application, path))["kwargs"] == kwargs
+    assert (await where(application, path))["kwargs"] == kwargs
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/page", "/taken/mcp", "/wrapped/mcp", "/mcp/more", "/MCP", "//mcp", "/of/a b/mcp", "/é"],
+)
+async def test_everything_else_is_the_sites(site: Site, path: str):
+    talked = await ask(django_mcp_application(site), path)
+
+    assert talked.status == 418
+    assert [scope["path"] for scope in site.scopes] == [path]
+
+
+@pytest.mark.parametrize("kind", ["lifespan", "websocket"])
+async def test_other_kinds_of_scope_are_the_sites(site: Site, kind: str):
+    scope = {"type": kind, "path": "/page"}
+
+    await django_mcp_application(site)(scope, None, None)
+
+    assert site.scopes == [scope]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/elsewhere"])
+@pytest.mark.parametrize("has_router", [False, True])
+async def test_a_websocket_is_refused_where_the_site_takes_none(path: str, has_router: bool):
+    django: Any = ASGIHandler()
+    application: Any = ProtocolTypeRouter({"http": django}) if has_router else django
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await django_mcp_application(application)({"type": "websocket", "path": path}, receive, send)
+
+    # Before it is accepted: servers answer 403.
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def upgrade(application: Any, path: str) -> list[dict[str, Any]]:
+    """Return what an application sends to a client that asks for a WebSocket."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await application({"type": "websocket", "path": path}, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/page"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: django_mcp_application(ASGIHandler()),
+        lambda: django_mcp_application(ProtocolTypeRouter({"http": ASGIHandler()})),
+        lambda: standalone_application(server),
+    ],
+    ids=["django", "channels", "alone"],
+)
+async def test_a_websocket_that_nobody_serves_is_refused_without_an_error(make: Any, path: str):
+    assert await upgrade(make(), path) == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_a_websocket_to_an_endpoint_is_refused_where_the_site_has_websockets(site: Site):
+    sent = await upgrade(django_mcp_application(site), "/mcp")
+
+    assert (sent, site.scopes) == ([{"type": "websocket.close", "code": 1008}], [])
+
+
+async def test_the_urlconf_is_read_again_when_it_changes(site: Site):
+    """B25"""
+    application = django_mcp_application(site)
+    await where(application, "/mcp")
+    other = ModuleType("other")
+    other.urlpatterns = [path("elsewhere/", server.urls)]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=other):
+        assert (await ask(application, "/mcp")).status == 418
+        assert (await where(application, "/elsewhere/mcp"))["reversed"] == "/elsewhere/mcp"
+    await where(application, "/mcp")
+
+
+@pytest.mark.parametrize("name", ["/app", "/app/"])
+async def test_a_prefix_of_the_server_is_not_part_of_the_path(site: Site, name: str):
+    found = await where(django_mcp_application(site), "/app/mcp", root_path="/app")
+
+    assert found["reversed"] == "/app/mcp"
+
+
+@override_settings(FORCE_SCRIPT_NAME="/forced")
+async def test_a_forced_script_name_counts_as_it_does_for_django(site: Site):
+    found = await where(django_mcp_application(site), "/forced/mcp")
+
+    assert found["reversed"] == "/forced/mcp"
+
+
+async def test_many_paths_are_remembered_within_bounds(site: Site):
+    from django_mcp.endpoints import urlconf as mounting
+
+    application = django_mcp_application(site)
+
+    for number in range(mounting.MAX_KNOWN + 5):
+        await ask(application, f"/of/t{number}/mcp", method="OPTIONS")
+
+    assert len(mounting._known) <= mounting.MAX_KNOWN
+
+
+async def test_an_endpoint_alone_asks_the_urlconf_for_no_other_path(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+):
+    from django_mcp.endpoints import urlconf as mounting
+
+    alone = ModuleType("alone")
+    alone.urlpatterns = [path("", server.urls), path("<path:rest>", page)]  # type: ignore[attr-defined]
+    resolved: list[str] = []
+    resolve = mounting._resolve
+
+    def spy(path: str) -> mounting.Match | None:
+        resolved.append(path)
+        return resolve(path)
+
+    monkeypatch.setattr(mounting, "_resolve", spy)
+
+    with override_settings(ROOT_URLCONF=alone):
+        application = django_mcp_application(site)
+        for each in ("/page", "/mcp", "/any/thing", "/mcp"):
+            await ask(application, each)
+
+    assert resolved == ["/mcp"]
+
+
+async def test_the_start_tells_what_is_served_where(site: Site, caplog: pytest.LogCaptureFixture):
+    told = MCPServer("told at start")
+    told.tool(place)
+    told.resource("told://it", name="it")(lambda: "it")
+    where_it_is = ModuleType("where_it_is")
+    where_it_is.urlpatterns = [path("<slug:shop>/", told.urls)]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=where_it_is), caplog.at_level(logging.INFO, "django_mcp"):
+        django_mcp_application(site)
+        django_mcp_application(site)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        (
+            "MCP server 'told at start' at /<slug:shop>/mcp: "
+            "tools 1, resources 1, resource templates 0, prompts 0"
+        )
+    ]
+
+
+# -- further doors
+
+
+async def test_a_server_alone_serves_itself_and_nothing_else():
+    application = standalone_application(server)
+
+    assert (await where(application, "/mcp/"))["kwargs"] == {}
+    assert (await ask(application, "/mcp/health", method="GET")).status == 200
+    for path_ in ("/", "/page", "/mcp/more"):
+        assert (await ask(application, path_, method="GET")).status == 404
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_channels_routes_lead_to_a_server():
+    router = URLRouter(mcp_routes(server, "in.here/"))
+
+    assert (await where(router, "/in.here/mcp"))["kwargs"] == {}
+    assert (await ask(router, "/in.here/mcp/health", method="GET")).status == 200
+    with pytest.raises(ValueError, match="No route"):
+        await ask(router, "/inxhere/mcp")
+
+
+# -- health
+
+
+def header(talked: Conversation, name: str) -> str | None:
+    return {key.lower(): value for key, value in talked.headers.items()}.get(name)
+
+
+@pytest.mark.parametrize("path", ["/mcp/health", "/mcp/health/", "/of/acme/mcp/health"])
+@pytest.mark.parametrize("is_wrapped", [True, False], ids=["wrapper", "django"])
+async def test_health_is_told_on_either_road(path: str, is_wrapped: bool):
+    """R99"""
+    application = django_mcp_application(Site()) if is_wrapped else ASGIHandler()
+
+    talked = await ask(application, path, method="GET")
+
+    assert (talked.status, decode(talked.body)) == (200, {"status": "ok"})
+    assert header(talked, "cache-control") == "no-store"
+    assert header(talked, "content-type") == "application/json"
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False], ids=["wrapper", "django"])
+async def test_head_has_no_body_and_other_verbs_are_refused(is_wrapped: bool):
+    application = django_mcp_application(Site()) if is_wrapped else ASGIHandler()
+
+    head = await ask(application, "/mcp/health", method="HEAD")
+    delete = await ask(application, "/mcp/health", method="DELETE")
+
+    assert (head.status, head.body) == (200, b"")
+    assert (delete.status, header(delete, "allow")) == (405, "GET, HEAD")
+
+
+def test_health_is_told_under_wsgi():
+    response = Client().get("/mcp/health", headers={"host": "localhost"})
+
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+def test_atomic_requests_does_not_concern_it():
+    client = Client(headers={"host": "localhost"})
+    connections["default"].settings_dict["ATOMIC_REQUESTS"] = True
+    try:
+        assert client.get("/mcp/health").status_code == 200
+        assert client.options("/mcp").status_code < 500
+    finally:
+        connections["default"].settings_dict["ATOMIC_REQUESTS"] = False
+
+
+@pytest.mark.usefixtures("databases")
+async def test_readiness_asks_every_database(databases: str, monkeypatch: pytest.MonkeyPatch):
+    """R99"""
+    monkeypatch.delitem(connections.settings, "default")
+    application = django_mcp_application(Site())
+
+    async def ready() -> tuple[int, Any]:
+        talked = await ask(application, "/mcp/health", method="GET", query_string=b"ready")
+        return talked.status, decode(talked.body)
+
+    assert await ready() == (200, {"status": "ok"})
+    down = {"NAME": "/nowhere/at/all.sqlite3"} if databases == "sqlite" else {"PORT": "1"}
+    connections["second"].settings_dict.update(down)
+    assert await ready() == (503, {"status": "unavailable"})
+    assert (await ask(application, "/mcp/health", method="GET")).status == 200

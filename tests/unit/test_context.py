@@ -1,0 +1,214 @@
+"""What handlers are given by annotation: the context, the user, the HTTP request."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AbstractUser, AnonymousUser, Group, User
+from django.core.handlers.asgi import ASGIRequest
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpRequest
+from django.test import RequestFactory
+from django.utils import translation
+
+from django_mcp import Context
+from django_mcp.protocol.json import encode
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.handlers.context import Context as CoreContext
+from django_mcp.servers import MCPServer
+from tests.support.wire import R5, message
+
+ANNA = User(pk=1, username="anna")
+
+
+class Principal:
+    """Stands for what authentication makes of a token."""
+
+    def __init__(self, user: Any) -> None:
+        self.user = user
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("context")
+
+
+async def call(server: MCPServer, **surroundings: Any) -> str:
+    """Return the text that the only tool gives, or the error it ends in."""
+    request = message("tools/call", {"name": "probe", "arguments": {}}, revision=R5)
+    exchange = Exchange(body=encode(request), **surroundings)
+    answer = await server.handle(request, exchange)
+    assert answer is not None
+    assert server.tool_input_schema("probe").get("properties", {}) == {}
+    result: dict[str, Any] = answer["result"]
+    return ("error: " if result.get("isError") else "") + result["content"][0]["text"]
+
+
+def register(server: MCPServer, annotation: Any, *, optional: bool = False) -> None:
+    def probe(it: Any) -> str:
+        return f"{type(it).__name__} {it}"
+
+    probe.__annotations__["it"] = annotation
+    server.tool(probe)
+
+
+# -- the user
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        User,
+        AbstractUser,
+        AbstractBaseUser,
+        User | None,
+        User | AnonymousUser,
+        AbstractBaseUser | AnonymousUser,
+        AnonymousUser | User | None,
+        Annotated[User, "whoever calls"],
+    ],
+)
+@pytest.mark.parametrize("principal", [ANNA, Principal(ANNA)], ids=["user", "principal"])
+async def test_a_user_is_given_by_annotation(server: MCPServer, annotation: Any, principal: Any):
+    register(server, annotation)
+
+    assert await call(server, principal=principal) == "User anna"
+
+
+@pytest.mark.parametrize("annotation", [AnonymousUser, User | AnonymousUser, AnonymousUser | None])
+async def test_where_anybody_will_do_nobody_is_a_user_too(server: MCPServer, annotation: Any):
+    register(server, annotation)
+
+    assert await call(server) == "AnonymousUser AnonymousUser"
+
+
+@pytest.mark.parametrize("annotation", [User | None, AbstractBaseUser | None])
+async def test_an_optional_user_is_none_when_nobody_is_signed_in(
+    server: MCPServer, annotation: Any
+):
+    register(server, annotation)
+
+    assert await call(server) == "NoneType None"
+
+
+@pytest.mark.parametrize("annotation", [User, AbstractUser, AbstractBaseUser])
+async def test_a_user_who_must_be_there_is_asked_for_in_words(server: MCPServer, annotation: Any):
+    register(server, annotation)
+
+    assert await call(server) == "error: This needs a user who is signed in."
+    with translation.override("de"):
+        assert await call(server) == "error: Dafür muss jemand angemeldet sein."
+
+
+async def test_the_context_knows_the_user(server: MCPServer):
+    @server.tool
+    def probe(ctx: Context) -> str:
+        assert ctx.user is ctx.user
+        return ctx.user.get_username()
+
+    assert await call(server, principal=ANNA) == "anna"
+    assert await call(server, principal=ANONYMOUS) == ""
+
+
+@pytest.mark.parametrize("annotation", [Context, CoreContext, Context | None])
+async def test_the_context_is_given_by_either_class(server: MCPServer, annotation: Any):
+    register(server, annotation)
+
+    assert (await call(server)).startswith("Context ")
+
+
+def test_other_models_are_no_users(server: MCPServer):
+    assert server.injectables(Group) is None
+    assert server.injectables(User | int) is None
+    assert server.injectables(int) is None
+    assert server.injectables(None) is None
+    assert server.injectables(list[User]) is None
+
+
+# -- the request
+
+
+def wsgi_request() -> HttpRequest:
+    request = RequestFactory().post("/mcp", b"{}", content_type="application/json")
+    request.user = ANNA
+    return request
+
+
+@pytest.mark.parametrize("annotation", [HttpRequest, WSGIRequest, HttpRequest | None])
+async def test_the_request_is_given_by_annotation(server: MCPServer, annotation: Any):
+    register(server, annotation)
+
+    text = await call(server, build_request=wsgi_request)
+
+    assert text.startswith("WSGIRequest <WSGIRequest: POST '/mcp'>")
+
+
+async def test_an_optional_request_is_none_where_there_is_none(server: MCPServer):
+    register(server, HttpRequest | None)
+
+    assert await call(server) == "NoneType None"
+
+
+@pytest.mark.parametrize("annotation", [HttpRequest, ASGIRequest])
+async def test_a_request_that_must_be_there_is_asked_for_in_words(
+    server: MCPServer, annotation: Any
+):
+    register(server, annotation)
+
+    assert await call(server) == (
+        "error: This needs an HTTP request, which this connection does not have."
+    )
+
+
+async def test_a_request_of_another_class_is_none(server: MCPServer):
+    register(server, ASGIRequest | None)
+
+    assert await call(server, build_request=wsgi_request) == "NoneType None"
+
+
+async def test_the_request_is_built_once_and_only_when_asked_for(server: MCPServer):
+    built = []
+
+    def build() -> HttpRequest:
+        built.append(1)
+        return wsgi_request()
+
+    @server.tool
+    def probe(ctx: Context, asks: bool = False) -> str:
+        return "".join("x" for _ in range(3) if asks and ctx.request is ctx.request)
+
+    server.remove_tool("probe")
+
+    @server.tool(name="probe")
+    def unasked(ctx: Context) -> str:
+        return "unasked"
+
+    await call(server, build_request=build)
+    server.remove_tool("probe")
+
+    @server.tool(name="probe")
+    def asked(ctx: Context, request: HttpRequest) -> str:
+        assert ctx.request is request
+        return "asked"
+
+    await call(server, build_request=build)
+
+    assert built == [1]
+
+
+async def test_the_user_of_the_request_is_the_principals_not_the_sessions(server: MCPServer):
+    """R11: a browser's session would let any page call with its user's rights."""
+    request = wsgi_request()
+
+    @server.tool
+    async def probe(request: HttpRequest) -> str:
+        assert await request.auser() is request.user
+        return f"[{request.user.get_username()}]"
+
+    assert await call(server, build_request=lambda: request) == "[]"
+    assert (
+        await call(server, build_request=lambda: request, principal=User(username="bo")) == "[bo]"
+    )
+    assert request.user is ANNA

@@ -1,0 +1,274 @@
+"""Our own middleware: around each exchange, whichever road it came by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+from django.utils import translation
+from django.utils.translation import gettext_lazy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.middleware import (
+    GetReply,
+    RequestIDFilter,
+    TenantMiddleware,
+    find_language,
+    load_middleware,
+)
+from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.json import decode, encode
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.servers import MCPServer
+from tests.support.wire import R5, headers_for, message
+
+HERE = "tests.unit.test_middleware"
+OURS = "django_mcp.middleware"
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("middleware")
+
+    @server.tool(title=gettext_lazy("Not found."))
+    def language() -> str:
+        return translation.get_language() or ""
+
+    @server.tool
+    def which_tenant() -> str:
+        return tenant.get()
+
+    @server.tool
+    def log() -> None:
+        logging.getLogger("shop").warning("from a thread")
+
+    return server
+
+
+def exchange_of(method: str, params: Any = None, **headers: str) -> Exchange:
+    request = message(method, params, revision=R5)
+    found = headers_for(request, R5) | {k.replace("_", "-"): v for k, v in headers.items()}
+    raw = [(key.encode(), value.encode()) for key, value in found.items()]
+    return Exchange(body=encode(request), headers=Headers(raw))
+
+
+async def call(server: MCPServer, tool: str, **headers: str) -> str:
+    reply = await server.answer(exchange_of("tools/call", {"name": tool}, **headers))
+    assert reply.body is not None
+    return str(decode(reply.body)["result"]["content"][0]["text"])
+
+
+# -- the list
+
+
+events: list[str] = []
+
+
+def outer(get_reply: GetReply) -> GetReply:
+    def middleware(exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+        async def answer() -> Reply:
+            events.append("outer in")
+            reply = await get_reply(exchange)
+            events.append("outer out")
+            return reply
+
+        return answer()
+
+    return middleware
+
+
+class Inner:
+    def __init__(self, get_reply: GetReply) -> None:
+        self.get_reply = get_reply
+
+    async def __call__(self, exchange: Exchange) -> Reply:
+        events.append("inner")
+        return await self.get_reply(exchange)
+
+
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.outer", f"{HERE}.Inner"]})
+async def test_the_first_in_the_list_is_outermost(server: MCPServer):
+    events.clear()
+
+    await call(server, "language")
+
+    assert events == ["outer in", "inner", "outer out"]
+
+
+async def test_a_changed_list_is_taken(server: MCPServer):
+    """B25"""
+    events.clear()
+
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.Inner"]}):
+        await call(server, "language")
+    await call(server, "language")
+
+    assert events == ["inner"]
+
+
+def test_an_empty_list_adds_nothing():
+    async def get_reply(exchange: Exchange) -> Reply:
+        raise NotImplementedError
+
+    assert load_middleware([], get_reply) is get_reply
+
+
+@pytest.mark.parametrize("path", [f"{HERE}.nothing", "nowhere.at.All", f"{HERE}.HERE", "nowhere"])
+def test_what_cannot_be_loaded_is_told(path: str):
+    with pytest.raises(ImproperlyConfigured, match="MIDDLEWARE"):
+        load_middleware([path], MCPServer("x").answer)
+
+
+# -- languages
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("de", "de"),
+        ("de-AT", "de"),
+        ("fr, de;q=0.5, en;q=0.4", "de"),
+        ("en;q=0.1, de;q=0.9", "de"),
+        ("fr", None),
+        ("*", None),
+        ("*;q=0.5, de;q=0.1", None),
+        ("", None),
+        (";;;,,,", None),
+        ("x" * 10_000, None),
+    ],
+)
+def test_the_language_is_the_best_that_the_site_has(header: str, language: str | None):
+    assert find_language(header) == language
+
+
+@given(st.text(max_size=200))
+def test_any_header_has_an_answer(header: str):
+    assert find_language(header) in (None, "de", "en")
+
+
+async def test_handlers_and_texts_are_in_the_callers_language(server: MCPServer):
+    assert await call(server, "language") == "en"
+    assert await call(server, "language", accept_language="de") == "de"
+    assert await call(server, "language", accept_language="en") == "en"
+    assert translation.get_language() == "en"
+
+    reply = await server.answer(exchange_of("tools/list", accept_language="de"))
+
+    assert reply.body is not None
+    assert decode(reply.body)["result"]["tools"][0]["title"] == "Nicht gefunden."
+
+
+async def test_exchanges_at_the_same_time_keep_their_languages(server: MCPServer):
+    """R07"""
+    languages = ["de", "en"] * 10
+
+    seen = await asyncio.gather(
+        *[call(server, "language", accept_language=each) for each in languages]
+    )
+
+    assert seen == languages
+
+
+@override_settings(USE_I18N=False)
+async def test_without_translations_the_header_is_not_read(server: MCPServer):
+    assert find_language("de") is None
+
+
+async def test_an_exchange_without_headers_goes_through(server: MCPServer):
+    reply = await server.answer(Exchange(body=exchange_of("tools/list").body))
+
+    assert reply.status == 200
+
+
+# -- request ids
+
+
+WITH_ID = override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{OURS}.RequestIDMiddleware"]})
+
+
+async def reply_to(server: MCPServer, **headers: str) -> tuple[Exchange, dict[bytes, bytes]]:
+    exchange = exchange_of("tools/call", {"name": "log"}, **headers)
+    reply = await server.answer(exchange)
+    return exchange, dict(reply.headers)
+
+
+@WITH_ID
+async def test_a_sane_id_of_the_caller_is_kept(server: MCPServer):
+    exchange, headers = await reply_to(server, x_request_id="trace-1:2")
+
+    assert exchange.request_id == "trace-1:2"
+    assert headers[b"x-request-id"] == b"trace-1:2"
+
+
+@WITH_ID
+@pytest.mark.parametrize("given", ["", "x" * 129, "a b", "a\x00b", "é"])
+async def test_any_other_is_replaced(server: MCPServer, given: str):
+    exchange, headers = await reply_to(server, **({"x_request_id": given} if given else {}))
+
+    assert exchange.request_id not in (None, given)
+    assert headers[b"x-request-id"].decode() == exchange.request_id
+
+
+@WITH_ID
+async def test_log_records_of_a_handler_carry_the_id(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+):
+    caplog.handler.addFilter(request_ids := RequestIDFilter())
+    try:
+        with caplog.at_level(logging.WARNING, "shop"):
+            await reply_to(server, x_request_id="trace-1")
+            logging.getLogger("shop").warning("outside")
+    finally:
+        caplog.handler.removeFilter(request_ids)
+
+    found = [vars(record)["request_id"] for record in caplog.records if record.name == "shop"]
+    assert found == ["trace-1", "-"]
+
+
+# -- tenants
+
+
+tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
+
+
+class ByHeader(TenantMiddleware):
+    def enter(self, exchange: Exchange) -> AbstractContextManager[object] | None:
+        name = exchange.headers.get("x-tenant") if exchange.headers is not None else None
+        return _in_force(name) if name else None
+
+
+@contextmanager
+def _in_force(name: str) -> Iterator[None]:
+    token = tenant.set(name)
+    try:
+        yield
+    finally:
+        tenant.reset(token)
+
+
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})
+async def test_a_tenant_is_in_force_while_the_exchange_lasts(server: MCPServer):
+    """R07"""
+    names = [f"tenant-{number}" for number in range(10)]
+
+    seen = await asyncio.gather(*[call(server, "which_tenant", x_tenant=each) for each in names])
+
+    assert seen == names
+    assert tenant.get() == "nobody"
+
+
+@override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})
+async def test_without_a_tenant_there_is_nothing_here(server: MCPServer):
+    reply = await server.answer(exchange_of("tools/list"))
+
+    assert reply.status == 404
+    assert reply.body is not None
+    assert "error" in decode(reply.body)

@@ -1,0 +1,231 @@
+"""Servers of a site: their options, names, seals and mounting."""
+
+from __future__ import annotations
+
+import logging
+from types import ModuleType
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import Client, override_settings
+from django.urls import include, path, reverse
+
+import django_mcp
+from django_mcp.handlers.sealing import SiteSealer
+from django_mcp.protocol.content import Icon
+from django_mcp.protocol.json import encode
+from django_mcp.protocol.results import CacheHint
+from django_mcp.server.options import Mode
+from django_mcp.servers import MCPServer, all_servers, default_server, find_server
+from tests.support.wire import R4, R5, headers_for, message
+
+
+def test_the_decorators_are_the_default_servers():
+    assert django_mcp.tool.__self__ is default_server  # type: ignore[attr-defined]
+    assert django_mcp.default_server is default_server
+    assert all_servers()[0] is default_server
+
+
+def test_of_several_servers_of_a_name_the_one_made_last_is_found():
+    # A test's server stays until the collector finds it: the next test's has its name.
+    made = [MCPServer("twice") for _ in range(9)]
+
+    assert find_server("twice") is made[-1]
+    assert find_server("never made") is None
+
+
+@override_settings(
+    DJANGO_MCP={
+        "NAME": "shop",
+        "TITLE": "The shop",
+        "INSTRUCTIONS": "Be kind.",
+        "PAGE_SIZE": 5,
+        "ICONS": [
+            {"src": "https://example.com/i.png", "sizes": ["48x48"]},
+            Icon("https://example.com/j.png"),
+        ],
+        "LIST_TTL_MS": 1000,
+    }
+)
+def test_the_default_server_is_what_the_settings_say():
+    options = default_server.options
+
+    assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
+    assert options.page_size == 5
+    assert options.mode is Mode.BOTH
+    assert options.icons == (
+        Icon("https://example.com/i.png", sizes=("48x48",)),
+        Icon("https://example.com/j.png"),
+    )
+    assert options.list_cache["tools/list"] == CacheHint(ttl_ms=1000)
+    assert default_server.name == "shop"
+    assert default_server.options is options
+
+
+@override_settings(DJANGO_MCP={"NAME": "shop", "TITLE": "The shop", "PAGE_SIZE": 5, "VERSION": "7"})
+def test_another_server_shares_the_limits_and_not_the_identity():
+    options = MCPServer("staff", call_timeout_s=3).options
+
+    assert (options.name, options.title, options.version) == ("staff", None, "7")
+    assert (options.page_size, options.call_timeout_s) == (5, 3)
+
+
+def test_options_follow_the_settings():
+    """B25"""
+    server = MCPServer("staff")
+    server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=9))
+    before = server.options
+
+    with override_settings(DJANGO_MCP={"PAGE_SIZE": 5}):
+        assert server.options.page_size == 5
+        assert server.options.list_cache["tools/list"] == CacheHint(ttl_ms=9)
+    assert server.options == before
+
+
+def test_an_unknown_option_is_refused_at_once():
+    with pytest.raises(TypeError, match="page_sise"):
+        MCPServer("staff", page_sise=3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"page_size": -1},
+        {"mode": "x"},
+        {"call_timeout_s": "5"},
+        {"icons": ["x"]},
+        {"revisions": ["next"]},
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_refused_at_once(options: dict[str, Any]):
+    with pytest.raises(ValueError, match="It must be"):
+        MCPServer("staff", **options)
+
+
+@override_settings(DJANGO_MCP={"PAGE_SIZE": 0})
+def test_a_setting_of_0_puts_each_list_on_one_page():
+    server = MCPServer("unpaged", public=True)
+    for number in range(1001):
+        server.register_tool(lambda: "", name=f"t{number}", description="A tool.")
+
+    listed: Any = async_to_sync(server.handle)(message("tools/list", revision=R5))
+
+    assert len(listed["result"]["tools"]) == 1001
+    assert "nextCursor" not in listed["result"]
+
+
+# -- seals
+
+
+def test_a_seal_holds_on_every_worker():
+    assert SiteSealer().unseal(SiteSealer().seal(b"\x00page 2\xff")) == b"\x00page 2\xff"
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "AAAA", "AAAA:", "AAAA:x", "é:é", "A" * 10_000, SiteSealer("other").seal(b"")]
+)
+def test_what_we_did_not_seal_is_nothing(text: str):
+    assert SiteSealer().unseal(text) is None
+
+
+def test_every_changed_character_breaks_a_seal():
+    sealed = SiteSealer().seal(b"page 2")
+
+    for place, char in enumerate(sealed):
+        other = "A" if char != "A" else "B"
+        assert SiteSealer().unseal(sealed[:place] + other + sealed[place + 1 :]) is None
+
+
+def test_a_seal_outlives_a_change_of_the_key():
+    sealed = SiteSealer().seal(b"page 2")
+
+    with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["only-for-tests"]):
+        assert SiteSealer().unseal(sealed) == b"page 2"
+    with override_settings(SECRET_KEY="new"):
+        assert SiteSealer().unseal(sealed) is None
+
+
+# -- mounting
+
+
+staff = MCPServer("mounted-staff", title="For the staff", public=True)
+
+
+@staff.tool
+def ping() -> str:
+    """Answer."""
+    return "pong"
+
+
+urls = ModuleType("urls")
+urls.urlpatterns = [  # type: ignore[attr-defined]
+    path("", include("django_mcp.urls")),
+    path("staff/", staff.urls),
+    path("of/<slug:tenant>/", include(([path("", include(staff.urls[0]))], "tenants"))),
+]
+MOUNTED = override_settings(ROOT_URLCONF=urls, MIDDLEWARE=[], ALLOWED_HOSTS=["testserver"])
+
+
+def post_to(client: Any, path: str) -> Any:
+    request = message("initialize", INITIALIZE, revision=R4)
+    headers = {"host": "testserver", **headers_for(request, R4)}
+    return client.post(
+        path, encode(request), content_type=headers.pop("content-type"), headers=headers
+    )
+
+
+INITIALIZE = {
+    "protocolVersion": R4.name,
+    "capabilities": {},
+    "clientInfo": {"name": "tests", "version": "1"},
+}
+
+
+@MOUNTED
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/mcp", "example-shop"),
+        ("/mcp/", "example-shop"),
+        ("/staff/mcp", "mounted-staff"),
+        ("/staff/mcp/", "mounted-staff"),
+        ("/of/acme/mcp", "mounted-staff"),
+    ],
+)
+def test_each_server_answers_where_it_is_mounted_in_both_slash_forms(path: str, name: str):
+    response = post_to(Client(enforce_csrf_checks=True), path)
+
+    assert response.status_code == 200
+    assert response.json()["result"]["serverInfo"]["name"] == name
+
+
+@MOUNTED
+def test_endpoints_have_names():
+    assert reverse("django_mcp:endpoint") == "/mcp"
+    assert reverse("mounted-staff:endpoint") == "/staff/mcp"
+    assert reverse("mounted-staff:health") == "/staff/mcp/health"
+
+
+@MOUNTED
+def test_the_view_tells_at_first_use_what_is_served_where(
+    caplog: pytest.LogCaptureFixture,
+):
+    server = MCPServer("told", public=True)
+    server.tool(ping)
+    told = ModuleType("told")
+    told.urlpatterns = [path("at/", server.urls)]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=told), caplog.at_level(logging.INFO, "django_mcp"):
+        for _ in range(2):
+            post_to(Client(), "/at/mcp")
+
+    lines = [record.getMessage() for record in caplog.records if "'told'" in record.getMessage()]
+    assert lines == [
+        "MCP server 'told' at /at/mcp: tools 1, resources 0, resource templates 0, prompts 0"
+    ]
+
+
+def test_every_revision_is_known():
+    assert MCPServer("all").revisions.names()[-1] == R5.name

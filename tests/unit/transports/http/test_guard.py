@@ -1,0 +1,406 @@
+import json
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.protocol.headers import Headers
+from django_mcp.transports.http.guard import (
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_KNOWN,
+    Clearance,
+    Guard,
+    current_guard,
+)
+from django_mcp.transports.http.sites import SiteRules
+from tests.support.http.harness import http_scope
+
+RULES = SiteRules(
+    hosts=["localhost", "shop.example", "[::1]"], origins=frozenset({"https://pages.example"})
+)
+LIMIT = 1000
+
+
+def examine(
+    method: str = "POST",
+    headers: dict[str, str] | list[tuple[str, str]] | None = None,
+    rules: SiteRules = RULES,
+) -> Clearance:
+    found = Headers(http_scope(method, headers)["headers"])
+    return Guard(rules).examine(method, "http", found, LIMIT)
+
+
+def status(clearance: Clearance) -> int | None:
+    return None if clearance.reply is None else clearance.reply.status
+
+
+def headers_of(clearance: Clearance) -> dict[bytes, bytes]:
+    assert clearance.reply is not None
+    return dict((*clearance.headers, *clearance.reply.headers))
+
+
+def error_of(clearance: Clearance) -> dict[str, Any]:
+    assert clearance.reply is not None
+    assert clearance.reply.body is not None
+    answer = json.loads(clearance.reply.body)
+    assert answer.keys() == {"jsonrpc", "error"}
+    return answer["error"]
+
+
+def test_a_plain_post_passes_and_may_be_streamed_to():
+    assert examine() == Clearance(may_stream=True)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["LOCALHOST", "localhost:8000", "localhost.", "shop.example:443", "[::1]:8000", "[::1]"],
+)
+def test_hosts_of_the_site_pass_in_any_writing(host: str):
+    assert status(examine(headers={"host": host})) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "127.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "shop.example.evil",
+    ],
+)
+def test_a_foreign_host_is_refused(host: str):
+    """HTTP-03: a rebound name does not reach the server."""
+    refused = examine(headers={"host": host})
+
+    assert status(refused) == 403
+    assert error_of(refused)["code"] == -32600
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", " ", "localhost, localhost", "a@localhost", "local host", "localhost:x", "[::1", "ü"],
+)
+def test_a_host_that_is_absent_or_malformed_is_a_bad_request(host: str):
+    assert status(examine(headers={"host": host})) == 400
+
+
+def test_a_second_host_is_a_bad_request():
+    headers = [("host", "localhost"), ("host", "localhost"), ("content-type", "application/json")]
+
+    assert status(examine(headers=headers)) == 400
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS", "PUT"])
+def test_a_foreign_origin_is_refused_whatever_the_verb(method: str):
+    """HTTP-02: 403, with an error that has no id."""
+    refused = examine(method, {"origin": "http://evil.example"})
+
+    assert status(refused) == 403
+    assert error_of(refused)["message"] == (
+        "Pages of the origin http://evil.example may not call this server"
+    )
+    assert dict(refused.headers) == {b"vary": b"Origin"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "setting"),
+    [
+        ({"host": "evil.example"}, "ALLOWED_HOSTS"),
+        ({"origin": "http://evil.example"}, "ALLOWED_ORIGINS"),
+    ],
+)
+def test_settings_are_named_in_the_log_and_with_debug_but_not_to_strangers(
+    headers: dict[str, str], setting: str, caplog: pytest.LogCaptureFixture, settings: Any
+):
+    caplog.set_level("INFO", logger="django_mcp")
+
+    assert setting not in error_of(examine(headers=headers))["message"]
+    assert setting in caplog.text
+    settings.DEBUG = True
+    assert setting in error_of(examine(headers=headers))["message"]
+
+
+def test_a_second_origin_is_refused():
+    headers = [*http_scope()["headers"], (b"origin", b"https://pages.example")] * 2
+    refused = Guard(RULES).examine("POST", "http", Headers(headers[1:]), LIMIT)
+
+    assert status(refused) == 403
+
+
+@pytest.mark.parametrize("origin", ["https://pages.example", "http://localhost:6274"])
+def test_a_trusted_origin_is_named_in_each_response(origin: str):
+    headers = dict(examine(headers={"origin": origin}).headers)
+
+    assert headers == {
+        b"access-control-allow-origin": origin.encode(),
+        b"access-control-expose-headers": b"Mcp-Session-Id, WWW-Authenticate, X-Request-ID",
+        b"vary": b"Origin",
+    }
+
+
+def test_a_refusal_for_another_reason_can_be_read_by_a_trusted_page():
+    refused = examine(headers={"origin": "https://pages.example", "content-type": "text/plain"})
+
+    assert status(refused) == 415
+    assert headers_of(refused)[b"access-control-allow-origin"] == b"https://pages.example"
+
+
+def test_cookies_are_allowed_to_listed_origins_only_and_only_when_that_is_set():
+    rules = SiteRules(hosts=["localhost"], origins=RULES.origins, allows_credentials=True)
+
+    listed = dict(examine(headers={"origin": "https://pages.example"}, rules=rules).headers)
+    local = dict(examine(headers={"origin": "http://localhost"}, rules=rules).headers)
+
+    assert listed[b"access-control-allow-credentials"] == b"true"
+    assert b"access-control-allow-credentials" not in local
+
+
+def test_a_preflight_of_a_trusted_page_is_granted():
+    asked = "authorization,content-type,mcp-method,mcp-param-region, Mcp-Param-X!, x-else"
+    answer = examine(
+        "OPTIONS",
+        {
+            "origin": "https://pages.example",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": asked,
+        },
+    )
+    headers = headers_of(answer)
+
+    assert status(answer) == 204
+    assert headers[b"access-control-allow-origin"] == b"https://pages.example"
+    assert headers[b"access-control-allow-methods"] == b"GET, POST, DELETE, OPTIONS"
+    assert headers[b"access-control-max-age"] == b"7200"
+    assert headers[b"vary"] == b"Origin"
+    granted = headers[b"access-control-allow-headers"].decode().split(", ")
+    assert {"Authorization", "MCP-Protocol-Version", "mcp-param-region", "Mcp-Param-X!"} <= {
+        *granted
+    }
+    assert "x-else" not in granted
+
+
+def test_a_preflight_grants_no_endless_list():
+    asked = ",".join(f"mcp-param-{number}" for number in range(2000))
+    answer = examine(
+        "OPTIONS", {"origin": "http://localhost", "access-control-request-headers": asked}
+    )
+
+    assert headers_of(answer)[b"access-control-allow-headers"].count(b"mcp-param-") == 64
+
+
+def test_options_of_no_page_tells_the_verbs():
+    answer = examine("OPTIONS")
+
+    assert status(answer) == 204
+    assert headers_of(answer) == {b"allow": b"GET, POST, DELETE, OPTIONS"}
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "HEAD", "TRACE", "post", "BREW", ""])
+def test_other_verbs_are_not_allowed(method: str):
+    refused = examine(method)
+
+    assert status(refused) == 405
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_what_get_and_delete_mean_is_left_to_the_server(method: str):
+    assert status(examine(method, {"content-type": ""})) is None
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "Application/JSON; charset=utf-8", "application/json;x=y"]
+)
+def test_json_is_read(content_type: str):
+    assert status(examine(headers={"content-type": content_type})) is None
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "",
+        "text/plain",
+        "text/plain; application/json",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/json; charset=utf-16",
+        "application/jsonp",
+        "application/json, application/json",
+    ],
+)
+def test_what_a_page_could_post_without_asking_is_not_read(content_type: str):
+    assert status(examine(headers={"content-type": content_type})) == 415
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "identity, gzip", "x"])
+def test_a_compressed_body_is_not_read(encoding: str):
+    refused = examine(headers={"content-encoding": encoding})
+
+    assert status(refused) == 415
+    assert headers_of(refused)[b"accept-encoding"] == b"identity"
+
+
+def test_a_body_that_says_it_is_not_compressed_is_read():
+    assert status(examine(headers={"content-encoding": "identity"})) is None
+
+
+@pytest.mark.parametrize(
+    ("accept", "may_stream", "must_stream"),
+    [
+        ("application/json, text/event-stream", True, False),
+        ("application/json", False, False),
+        ("text/event-stream", True, True),
+        ("*/*", True, False),
+        ("application/*", False, False),
+        ("", True, False),
+    ],
+)
+def test_accept_decides_which_answers_there_are(accept: str, may_stream: bool, must_stream: bool):
+    """AMB-14"""
+    assert examine(headers={"accept": accept}) == Clearance(
+        may_stream=may_stream, must_stream=must_stream
+    )
+
+
+def test_a_get_asks_for_a_stream_whatever_else_is_accepted():
+    """HTTP-13: what it gets is event-stream or no success at all."""
+    found = examine("GET", headers={"accept": "application/json, text/event-stream"})
+
+    assert found.must_stream
+
+
+@pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0"])
+def test_a_client_that_takes_no_answer_of_ours_is_told_so(accept: str):
+    """AMB-14"""
+    assert status(examine(headers={"accept": accept})) == 406
+
+
+def test_several_accept_lines_are_one_list():
+    headers = [
+        ("host", "localhost"),
+        ("content-type", "application/json"),
+        ("accept", "application/json"),
+        ("accept", "text/event-stream"),
+    ]
+
+    assert examine(headers=headers) == Clearance(may_stream=True)
+
+
+@pytest.mark.parametrize("length", ["0", "1000", "0000000001"])
+def test_a_declared_length_within_the_cap_passes(length: str):
+    assert status(examine(headers={"content-length": length})) is None
+
+
+@pytest.mark.parametrize("length", ["1001", "200000000", "9" * 5000])
+def test_a_declared_length_over_the_cap_is_refused(length: str):
+    assert status(examine(headers={"content-length": length})) == 413
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "1_0", "10, 10", "²", " "])
+def test_a_declared_length_that_is_no_number_is_a_bad_request(length: str):
+    assert status(examine(headers={"content-length": length})) == 400
+
+
+def test_headers_of_ordinary_size_pass_in_ordinary_number():
+    many = {f"mcp-param-{number}": "x" * 100 for number in range(MAX_HEADERS - 10)}
+
+    assert status(examine(headers=many)) is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"x-long": "x" * MAX_HEADER_BYTES},
+        {f"x-{number}": "x" for number in range(MAX_HEADERS)},
+        {"x" * MAX_HEADER_BYTES: "y"},
+    ],
+)
+def test_headers_too_long_or_too_many_are_refused(more: dict[str, str]):
+    """HDR-15: 431."""
+    assert status(examine(headers=more)) == 431
+
+
+def test_verdicts_are_remembered_but_not_without_end():
+    guard = Guard(RULES)
+
+    for number in range(3 * MAX_KNOWN):
+        scope = http_scope(headers={"accept": f"application/json;v={number}"})
+        guard.examine("POST", "http", Headers(scope["headers"]), LIMIT)
+    long = http_scope(headers={"accept": "application/json;v=" + "x" * 5000})
+    guard.examine("POST", "http", Headers(long["headers"]), LIMIT)
+
+    known = guard._known
+    assert 0 < len(known) <= MAX_KNOWN
+    assert max(len(str(key)) for key in known) < 2000
+
+
+def test_a_remembered_verdict_does_not_cover_another_length():
+    guard = Guard(RULES)
+    small, large = (http_scope(headers={"content-length": n})["headers"] for n in ("1", "9999"))
+
+    verdicts = [guard.examine("POST", "http", Headers(raw), LIMIT) for raw in (small, large, small)]
+
+    assert [status(verdict) for verdict in verdicts] == [None, 413, None]
+
+
+@override_settings(ALLOWED_HOSTS=["one.example"])
+def test_a_changed_setting_changes_the_verdict():
+    headers = Headers(http_scope(headers={"host": "two.example"})["headers"])
+    before = current_guard().examine("POST", "http", headers, LIMIT)
+
+    with override_settings(ALLOWED_HOSTS=["two.example"]):
+        after = current_guard().examine("POST", "http", headers, LIMIT)
+
+    assert (status(before), status(after)) == (403, None)
+
+
+@override_settings(
+    ALLOWED_HOSTS=["shop.example"],
+    USE_X_FORWARDED_HOST=True,
+    SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https"),
+)
+def test_a_proxy_is_believed_when_the_site_says_so():
+    proxied = {"host": "internal", "x-forwarded-host": "shop.example", "x-forwarded-proto": "https"}
+
+    plain_page = examine(
+        headers={**proxied, "origin": "http://shop.example"}, rules=current_guard()._rules
+    )
+    own_page = examine(
+        headers={**proxied, "origin": "https://shop.example"}, rules=current_guard()._rules
+    )
+
+    assert (status(plain_page), status(own_page)) == (403, None)
+
+
+@given(
+    method=st.sampled_from(["POST", "GET", "OPTIONS", "DELETE", "X"]),
+    headers=st.lists(
+        st.tuples(
+            st.sampled_from(
+                [
+                    b"host",
+                    b"origin",
+                    b"accept",
+                    b"content-type",
+                    b"content-length",
+                    b"content-encoding",
+                    b"access-control-request-headers",
+                ]
+            ),
+            st.binary(max_size=40),
+        ),
+        max_size=12,
+    ),
+)
+def test_any_bytes_get_a_verdict(method: str, headers: list[tuple[bytes, bytes]]):
+    headers = [(b"host", b"localhost"), *headers]
+    clearance = Guard(RULES).examine(method, "http", Headers(headers), LIMIT)
+
+    assert clearance.reply is None or clearance.reply.status in (
+        *(204, 400, 403, 405, 406, 413, 415),
+    )

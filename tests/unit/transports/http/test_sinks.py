@@ -1,0 +1,195 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from django_mcp.protocol import sse
+from django_mcp.protocol.sse import Parser
+from django_mcp.server.exchange.exchange import Reply
+from django_mcp.transports.http.queue_sink import MAX_QUEUED, QueueSink
+from django_mcp.transports.http.sink import StreamSink
+from tests.support.http.harness import LIMIT_S
+
+EXTRA = ((b"vary", b"Origin"),)
+
+
+class Wire:
+    """Records what is sent; each `send` may be made to wait."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await self.is_open.wait()
+        self.messages.append(message)
+
+    @property
+    def data(self) -> list[str]:
+        body = b"".join(message.get("body", b"") for message in self.messages)
+        return [event.data for event in Parser().feed(body)]
+
+
+async def test_nothing_is_sent_before_the_first_message():
+    wire = Wire()
+    sink = StreamSink(wire.send, ())
+
+    assert not sink.has_started
+    assert wire.messages == []
+
+
+async def test_the_first_message_opens_the_stream():
+    """HTM-07: with the header that keeps a proxy from holding events back."""
+    wire = Wire()
+    sink = StreamSink(wire.send, EXTRA)
+    await sink.send(b'{"a":1}')
+
+    start, body = wire.messages
+    assert start["status"] == 200
+    assert start["headers"] == [
+        (b"content-type", b"text/event-stream"),
+        (b"cache-control", b"no-cache, no-transform"),
+        (b"x-accel-buffering", b"no"),
+        *EXTRA,
+    ]
+    assert body["body"].endswith(b'data: {"a":1}\n\n')
+    assert body["more_body"] is True
+
+
+async def test_nothing_follows_the_last_message():
+    """HTM-06"""
+    wire = Wire()
+    sink = StreamSink(wire.send, ())
+    await sink.send(b"1")
+    await sink.finish(Reply(200, b"2"))
+    await sink.send(b"3")
+    await sink.keep_alive()
+    await sink.finish(Reply(200, b"4"))
+
+    assert wire.data == ["1", "2"]
+    assert [message.get("more_body") for message in wire.messages] == [None, True, False]
+
+
+async def test_a_stream_may_end_without_a_last_message():
+    wire = Wire()
+    sink = StreamSink(wire.send, ())
+    await sink.send(b"1")
+    await sink.finish(Reply(200))
+
+    assert wire.messages[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+async def test_a_closed_sink_does_not_open_a_stream():
+    wire = Wire()
+    sink = StreamSink(wire.send, ())
+    sink.close()
+    await sink.send(b"1")
+
+    assert wire.messages == []
+
+
+async def test_messages_of_many_tasks_arrive_whole_in_order_and_before_the_last():
+    wire = Wire()
+    wire.is_open.clear()
+    sink = StreamSink(wire.send, ())
+    tasks = [asyncio.create_task(sink.send(b"%d" % number)) for number in range(20)]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(sink.finish(Reply(200, b"last"))))
+    await asyncio.sleep(0)
+    wire.is_open.set()
+    async with asyncio.timeout(LIMIT_S):
+        await asyncio.gather(*tasks)
+
+    assert [message["type"] for message in wire.messages].count("http.response.start") == 1
+    assert wire.data == [*map(str, range(20)), "last"]
+
+
+async def test_a_beginning_that_was_cancelled_is_made_up_for():
+    wire = Wire()
+    wire.is_open.clear()
+    sink = StreamSink(wire.send, ())
+    task = asyncio.create_task(sink.keep_alive())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,))
+    wire.is_open.set()
+    await sink.finish(Reply(200, b"last"))
+
+    assert [message["type"] for message in wire.messages] == [
+        "http.response.start",
+        "http.response.body",
+    ]
+
+
+async def test_a_server_that_says_the_client_has_gone_is_believed():
+    sent = 0
+
+    async def send(message: Any) -> None:
+        nonlocal sent
+        sent += 1
+        raise OSError("gone")
+
+    sink = StreamSink(send, ())
+    await sink.send(b"1")
+    await sink.send(b"2")
+    await sink.finish(Reply(200, b"3"))
+
+    assert sent == 1
+
+
+async def test_a_queue_gives_messages_in_order_and_the_reply_at_last():
+    sink = QueueSink()
+    reply = Reply(200, b"{}")
+    await sink.send(b"1")
+    await sink.send(b"2")
+    sink.finish(reply)
+
+    assert [await sink.take(None) for _ in range(3)] == [
+        sse.event(b"1"),
+        sse.event(b"2"),
+        reply,
+    ]
+
+
+async def test_a_queue_makes_the_handler_wait_for_a_slow_client():
+    sink = QueueSink()
+    for _ in range(MAX_QUEUED):
+        await sink.send(b"x")
+    waiting = asyncio.create_task(sink.send(b"late"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    await sink.take(None)
+    async with asyncio.timeout(LIMIT_S):
+        await waiting
+
+
+@pytest.mark.parametrize("queued", [0, MAX_QUEUED])
+async def test_a_closed_queue_drops_everything_and_nobody_waits(queued: int):
+    sink = QueueSink()
+    for _ in range(queued):
+        await sink.send(b"x")
+    waiting = asyncio.create_task(sink.send(b"late"))
+    await asyncio.sleep(0)
+    sink.close()
+    async with asyncio.timeout(LIMIT_S):
+        await waiting
+        await sink.send(b"later")
+    sink.finish(Reply(200))
+
+
+async def test_a_queue_that_stays_empty_is_left():
+    assert await QueueSink().take(0.001) is None
+
+
+async def test_frames_hold_a_comment_for_each_silence_and_end_with_the_reply():
+    sink = QueueSink()
+    frames = sink.frames(None, 0.001)
+
+    assert await anext(frames) == b":\n\n"
+    assert await anext(frames) == b":\n\n"
+    await sink.send(b"1")
+    sink.finish(Reply(200, b"2"))
+    rest = b"".join([frame async for frame in frames])
+    assert [event.data for event in Parser().feed(rest)] == ["1", "2"]
