@@ -1,113 +1,271 @@
 """Settings: the one dict `DJANGO_MCP`, typed, with defaults, read again when tests change it.
 
-`settings.PAGE_SIZE` is all that other modules need. What is wrong in the dict is found by
-`find_problems`: the system checks report all of it, and reading a wrong value raises.
+`find_problems` finds what is wrong in the dict. The system checks report all of it, and reading a
+wrong value raises `ImproperlyConfigured`.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from django_mcp.conf_rules import RULES, Rule, read_icon
-from django_mcp.protocol.content import Icon
+from django_mcp.registry.problems import suggest
+from django_mcp.server.options import OPTIONS, Options
+from django_mcp.server.rules import (
+    BOOL,
+    Rule,
+    choice,
+    is_scopes,
+    list_of,
+    whole,
+)
+from django_mcp.server.setting import Scope, Setting, setting, settings_of, shown, site_setting
 
-__all__ = ["Problem", "Settings", "find_problems", "read_icon", "settings"]
+__all__ = [
+    "KEYWORDS",
+    "SETTINGS",
+    "Problem",
+    "Settings",
+    "find_problems",
+    "server_settings",
+    "settings",
+]
 
-MiB = 1024 * 1024
+
+def _is_origin(value: object) -> bool:
+    if value == "*":
+        return True
+    if not isinstance(value, str):
+        return False
+    try:
+        parts = urlsplit(value)
+        return bool(parts.scheme and parts.hostname) and value == f"{parts.scheme}://{parts.netloc}"
+    except ValueError:
+        return False
+
+
+def _is_public_url(value: object) -> bool:
+    is_web = isinstance(value, str) and value.startswith(("http://", "https://"))
+    return is_web and _is_origin(value)
+
+
+def _is_dotted(value: object) -> bool:
+    return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
+
+
+def _is_authenticator(value: object) -> bool:
+    # The checks of the layer above look at the authenticators themselves.
+    return _is_dotted(value) or callable(getattr(value, "authenticate", None))
+
+
+def _is_scope_map(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        is_scopes((scope,)) and not isinstance(implied, str) and is_scopes(implied)
+        for scope, implied in value.items()
+    )
+
+
+def _matches(pattern: str) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+_DOTTED = Rule(_is_dotted, "the dotted path of a class")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Every key of `DJANGO_MCP` with its default; `docs/reference/settings.md` says what each means."""
+    """The settings of the whole site, and those that say who may call the default server."""
 
-    NAME: str = "django-mcp"
-    TITLE: str | None = None
-    VERSION: str = "1.0.0"
-    DESCRIPTION: str | None = None
-    WEBSITE_URL: str | None = None
-    ICONS: Sequence[Icon | Mapping[str, Any]] = ()
-    INSTRUCTIONS: str | None = None
-    PUBLIC: bool = False
-    AUTHENTICATORS: Sequence[Any] = ()
-    MODE: str = "both"
-    LEGACY_SSE: bool = False
-    REVISIONS: Sequence[str] | None = None
-    PAGE_SIZE: int = 1000
-    VALIDATE_INPUT: bool = True
-    VALIDATE_OUTPUT: bool = False
-    CALL_TIMEOUT_S: float | None = 60
-    MAX_BODY_BYTES: int = 4 * MiB
-    MAX_BODY_VALUES: int = 115_000
-    BODY_TIMEOUT_S: float = 30
-    MAX_RESULT_BYTES: int = 4 * MiB
-    KEEPALIVE_S: float = 15
-    MAX_BATCH: int = 20
-    SYNC_THREADS: int = 32
-    REPLACEMENT_THREADS: int = 0
-    GC_FREEZE: bool = True
-    ALLOWED_ORIGINS: Sequence[str] = ()
-    CORS_ALLOW_CREDENTIALS: bool = False
-    MIDDLEWARE: Sequence[str] = ("django_mcp.middleware.LocaleMiddleware",)
-    LOG_LEVEL: str = "info"
-    LIST_TTL_MS: int = 0
-    PUSH_BUS: str = "auto"
-    STREAM_MAX_AGE_S: float = 3600
-    MAX_STREAMS: int = 10_000
-    MAX_STREAMS_PER_PRINCIPAL: int = 1000
-    PING_INTERVAL_S: float | None = None
-    PING_FAILURES: int = 3
-    LOG_RATE: int = 100
-    PROGRESS_RATE: int = 100
-    TELL_LISTS_AT_START: bool = False
-    STATE_TTL_S: float = 600
-    STATE_INLINE_BYTES: int = 32 * 1024
-    STATE_SINGLE_USE: bool = False
-    READ_CHUNK_BYTES: int | None = None
-    STRICT: bool = False
-    ANONYMOUS_SHARE: float = 0.5
-    PERMISSION: Any = None
-    SCOPES: Sequence[str] = ()
-    SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = None
-    THROTTLE: Mapping[str, str] | None = None
-    THROTTLE_CACHE: str = "default"
-    SESSION_STORE: str = "model"
-    SESSION_DATA: str = "model"
-    SESSION_IDLE_S: float = 3600
-    SESSION_MAX_AGE_S: float = 7 * 86400
-    MAX_SESSIONS: int = 100_000
-    MAX_SESSIONS_PER_PRINCIPAL: int = 1000
-    REQUIRE_INITIALIZED: bool = False
-    ASK_TIMEOUT_S: float = 300
-    TASK_STORE: str = "model"
-    TASK_RUNNER: str = "django_mcp.tasks.InProcessRunner"
-    TASK_THREADS: int = 8
-    TASK_TTL_S: float = 86400
-    TASK_TIMEOUT_S: float | None = 3600
-    TASK_AFTER_S: float = 1
-    TASK_POLL_S: float = 2
-    MAX_TASKS: int = 10_000
-    MAX_TASKS_PER_PRINCIPAL: int = 100
-    AUTODISCOVER_MODULE: str | None = "mcp"
-    PUBLIC_URL: str | None = None
-    OAUTH_PREFIX: str = "oauth/"
-    OAUTH_BASE_SCOPES: Sequence[str] | None = None
-    OAUTH_REGISTRATIONS_PER_HOUR: int = 60
-    OAUTH_MAX_REGISTERED: int = 1000
-    OAUTH_WRONG_SECRETS_PER_MINUTE: int = 20
-    RECORD_CALLS: float = 0
-    CALL_RETENTION_DAYS: int | None = 30
+    PUBLIC: bool = setting(
+        False,
+        BOOL,
+        "Whether everybody may call the server. With `AUTHENTICATORS` as well, credentials are "
+        "optional.",
+        scope=Scope.OWN,
+    )
+    AUTHENTICATORS: Sequence[Any] = setting(
+        (),
+        list_of(_is_authenticator, "authenticators, or of dotted paths to their classes"),
+        "The [authenticators](authentication.md) that decide who may call the server.",
+        scope=Scope.OWN,
+    )
+    SYNC_THREADS: int = site_setting(
+        32,
+        whole("threads", least=0),
+        "The number of threads in each process for synchronous handlers and for the asynchronous "
+        "ORM. With `0` they use Django's thread-sensitive thread, for tests.",
+    )
+    REPLACEMENT_THREADS: int = site_setting(
+        0,
+        whole("threads", least=0),
+        "The maximum number of further threads in each process, which replace threads whose call has "
+        "timed out while its handler still runs.",
+    )
+    GC_FREEZE: bool = site_setting(
+        True,
+        BOOL,
+        "Whether an ASGI process excludes what it holds after its first response from garbage "
+        "collection. See [pauses](../howto/deploy.md#pauses).",
+    )
+    ALLOWED_ORIGINS: Sequence[str] = site_setting(
+        (),
+        list_of(
+            _is_origin,
+            "origins such as 'https://app.example.com' (no path, no slash at the end), or ['*']",
+        ),
+        'The origins of web pages that may call. `"*"` allows every page, without cookies.',
+    )
+    CORS_ALLOW_CREDENTIALS: bool = site_setting(
+        False, BOOL, "Whether pages of the listed origins may send cookies."
+    )
+    MIDDLEWARE: Sequence[str] = site_setting(
+        ("django_mcp.middleware.LocaleMiddleware",),
+        list_of(_is_dotted, "dotted paths"),
+        "The [middleware](../howto/middleware.md) around every response.",
+    )
+    LIST_TTL_MS: int = site_setting(
+        0,
+        whole("milliseconds", least=0),
+        "The time for which clients may cache the lists, in the revision that says so.",
+    )
+    PUSH_BUS: str = site_setting(
+        "auto",
+        choice("auto", "layer", "database", "local"),
+        'How processes tell each other of [changes](../howto/push.md#several-processes). `"layer"`: '
+        'over the channel layer. `"database"`: over a table that each process polls once a second. '
+        '`"local"`: not at all. `"auto"`: the first of these that is available.',
+    )
+    SCOPE_IMPLIES: Mapping[str, Sequence[str]] | None = site_setting(
+        None,
+        Rule(_is_scope_map, "a dict from a scope to the list of scopes that it includes").or_none(
+            "for no such scopes"
+        ),
+        'The scopes that include others, such as `{"orders": ["orders:read"]}`.',
+    )
+    THROTTLE_CACHE: str = site_setting(
+        "default",
+        Rule(
+            lambda value: isinstance(value, str) and value in site_settings.CACHES,
+            "the name of one of CACHES",
+        ),
+        "The cache of `CACHES` in which the requests for `THROTTLE` are counted.",
+    )
+    SESSION_STORE: str = site_setting(
+        "model",
+        choice("model", "memory"),
+        'Where [sessions](../howto/sessions.md) are stored. `"model"`: in the database. '
+        '`"memory"`: in the process, for one worker and for tests without a database.',
+    )
+    SESSION_DATA: str = site_setting(
+        "model",
+        choice("model", "session_engine"),
+        'Where `ctx.session` is stored if `SESSION_STORE` is `"model"`. `"model"`: in a row for each '
+        'key. `"session_engine"`: in Django\'s `SESSION_ENGINE`.',
+    )
+    TASK_STORE: str = site_setting(
+        "model",
+        choice("model", "memory"),
+        'Where [tasks](../howto/tasks.md) are stored. `"model"`: in the database. `"memory"`: in the '
+        "process, until it stops.",
+    )
+    TASK_RUNNER: str = site_setting(
+        "django_mcp.tasks.InProcessRunner",
+        _DOTTED,
+        "The class that [runs tasks](../howto/tasks.md#where-tasks-run).",
+    )
+    TASK_THREADS: int = site_setting(
+        8,
+        whole("threads"),
+        "The number of threads in each process for tasks: for synchronous tools, and for the "
+        "asynchronous ORM of the others.",
+    )
+    AUTODISCOVER_MODULE: str | None = site_setting(
+        "mcp",
+        Rule(_is_dotted, "the name of a module").or_none("to import none"),
+        "The module that is imported from each app.",
+    )
+    PUBLIC_URL: str | None = site_setting(
+        None,
+        Rule(
+            _is_public_url,
+            "scheme and host such as 'https://shop.example.com' (no path, no slash at the end)",
+        ).or_none("to use those of the request"),
+        "The scheme and host of every URL that the site gives out. With `None` they are those of the "
+        "request, if `ALLOWED_HOSTS` has the host.",
+    )
+    OAUTH_PREFIX: str = site_setting(
+        "oauth/",
+        Rule(
+            _matches(r"([A-Za-z0-9._~-]+/)+"),
+            "a path such as 'oauth/', with a slash at its end only",
+        ),
+        'The path of the [OAuth](../howto/oauth.md) pages below `include("django_mcp.urls")`.',
+    )
+    OAUTH_BASE_SCOPES: Sequence[str] | None = site_setting(
+        None,
+        list_of(_matches(r"[!#-\[\]-~]+"), "scope names without spaces").or_none(
+            "for all scopes of the server's entries"
+        ),
+        "The scopes that clients of each server with OAuth are told to request at first.",
+    )
+    OAUTH_REGISTRATIONS_PER_HOUR: int = site_setting(
+        60,
+        whole("clients an hour"),
+        "The maximum number of clients that one address may register in an hour, or make known by "
+        "their documents. Refused registrations do not count; ten times as many of them are allowed.",
+    )
+    OAUTH_MAX_REGISTERED: int = site_setting(
+        1000,
+        whole("clients"),
+        "The maximum number of clients that registered themselves or are known by a document. At the "
+        "limit, clients that nobody authorized within five minutes are deleted, the oldest first. "
+        "Neither kind can take the last quarter from the other.",
+    )
+    OAUTH_WRONG_SECRETS_PER_MINUTE: int = site_setting(
+        20,
+        whole("secrets a minute"),
+        "The maximum number of wrong secrets of one OAuth client that one address may send in a "
+        "minute. It may send three times as many for all clients together. More get 429, and the "
+        "secret is not checked.",
+    )
+    RECORD_CALLS: float = site_setting(
+        0,
+        Rule(
+            lambda value: isinstance(value, int | float) and 0 <= value <= 1,
+            "True, False, or the share of calls to record: a number from 0 to 1",
+        ),
+        "The share of [calls](../howto/admin.md) that are recorded in the database; `True` records all.",
+    )
+    CALL_RETENTION_DAYS: int | None = site_setting(
+        30,
+        whole("days").or_none("to keep them for ever"),
+        "The age from which recorded calls may be deleted.",
+    )
+
+
+_ALL = {**OPTIONS, **settings_of(Settings)}
+
+SETTINGS: Mapping[str, Setting] = {
+    name.upper(): each for name, each in _ALL.items() if each.scope is not Scope.SERVER
+}
+"""Every key of `DJANGO_MCP`."""
+
+KEYWORDS: Mapping[str, Setting] = {
+    name.lower(): each for name, each in _ALL.items() if each.scope is not Scope.SITE
+}
+"""Every keyword of `MCPServer`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One thing that is wrong in `DJANGO_MCP`: with which key (None: the whole), what, and what would be right."""
+    """One thing that is wrong in `DJANGO_MCP`: the key (None: the whole), what is wrong, and the remedy."""
 
     key: str | None
     is_unknown: bool = False
@@ -125,40 +283,34 @@ def find_problems(raw: object) -> Iterator[Problem]:
         )
         return
     for key, value in raw.items():
-        rule = RULES.get(key)
-        if rule is None:
-            yield _unknown_key(key)
-        elif not rule.accepts(value):
-            yield _wrong_value(key, value, rule)
+        if key not in SETTINGS:
+            yield Problem(
+                key=str(key),
+                is_unknown=True,
+                message=f"DJANGO_MCP has no setting {key!r}.",
+                hint=suggest(key, SETTINGS),
+            )
+        elif not SETTINGS[key].rule.accepts(value):
+            yield _wrong_value(key, value)
 
 
-def _unknown_key(key: object) -> Problem:
-    near = difflib.get_close_matches(str(key).upper(), RULES, n=1, cutoff=0.5)
-    return Problem(
-        key=str(key),
-        is_unknown=True,
-        message=f"DJANGO_MCP has no setting {key!r}.",
-        hint=f"Did you mean {near[0]!r}?" if near else f"Settings are: {', '.join(RULES)}.",
-    )
-
-
-def _wrong_value(key: str, value: object, rule: Rule) -> Problem:
+def _wrong_value(key: str, value: object) -> Problem:
     return Problem(
         key=key,
-        message=f"DJANGO_MCP[{key!r}] is {value!r}, which it cannot be.",
-        hint=f"It must be {rule.wanted}.",
+        message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
+        hint=f"It must be {SETTINGS[key].rule.wanted}.",
     )
 
 
 class _Live:
-    """Stand in for a `Settings`: look each value up once and forget all of them on a change."""
+    """Stand in for a dataclass of settings: look each value up once and forget all on a change."""
 
-    def __getattr__(self, key: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
         # Reached only for what is not in __dict__ yet.
-        if key not in RULES:
+        key = name.upper()
+        if key not in SETTINGS:
             raise AttributeError(f"DJANGO_MCP has no setting {key!r}")
-        value = _read(key)
-        vars(self)[key] = value
+        value = vars(self)[name] = _read(key)
         return value
 
 
@@ -167,23 +319,26 @@ def _read(key: str) -> Any:
     if not isinstance(raw, Mapping):
         raise ImproperlyConfigured(f"DJANGO_MCP is {type(raw).__name__}, not a dict.")
     if key not in raw:
-        return _DEFAULTS[key]
+        return SETTINGS[key].default
     value = raw[key]
-    if not RULES[key].accepts(value):
-        problem = _wrong_value(key, value, RULES[key])
+    if not SETTINGS[key].rule.accepts(value):
+        problem = _wrong_value(key, value)
         raise ImproperlyConfigured(f"{problem.message} {problem.hint}")
     return value
 
 
-_DEFAULTS: Mapping[str, Any] = {field.name: field.default for field in fields(Settings)}
+_live = _Live()
 
-settings = cast(Settings, _Live())
+settings = cast(Settings, _live)
 """The settings in force. Reading a wrong value raises ImproperlyConfigured."""
+
+server_settings = cast(Options, _live)
+"""What `DJANGO_MCP` says of servers, under the names of the keywords."""
 
 
 def _forget(*, setting: str, **_kwargs: Any) -> None:
     if setting == "DJANGO_MCP":
-        vars(settings).clear()
+        vars(_live).clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_mcp.conf")

@@ -17,7 +17,7 @@ from django_mcp.auth.access import DjangoAccess
 from django_mcp.auth.gate import Gate, load_authenticators
 from django_mcp.auth.throttles import CacheCounter
 from django_mcp.calls.recorder import CallRecorder
-from django_mcp.conf import find_problems, read_icon, settings
+from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
 from django_mcp.handlers.exceptions import DjangoExceptions
@@ -34,9 +34,10 @@ from django_mcp.push.clients import Reaches
 from django_mcp.push.notify import Publishes
 from django_mcp.push.observer import SignalObserver
 from django_mcp.registry.injection import Provider
-from django_mcp.server import server as core
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.options import Mode, Options
+from django_mcp.server.options import OPTIONS, Options
+from django_mcp.server.rules import LIST_METHODS
+from django_mcp.server.setting import Scope, check_options
 from django_mcp.sessions.session_stores import KeepsSessions
 from django_mcp.tasks import runners
 from django_mcp.tasks.task_stores import KeepsTasks
@@ -68,66 +69,8 @@ __all__ = [
     "tool",
 ]
 
-_SHARED = (
-    "version",
-    "revisions",
-    "page_size",
-    "validate_input",
-    "validate_output",
-    "call_timeout_s",
-    "max_batch",
-    "max_result_bytes",
-    "max_body_bytes",
-    "max_body_values",
-    "body_timeout_s",
-    "keepalive_s",
-    "log_level",
-    "legacy_sse",
-    "stream_max_age_s",
-    "max_streams",
-    "max_streams_per_principal",
-    "ping_interval_s",
-    "ping_failures",
-    "log_rate",
-    "progress_rate",
-    "tell_lists_at_start",
-    "state_ttl_s",
-    "state_inline_bytes",
-    "state_single_use",
-    "read_chunk_bytes",
-    "strict",
-    "anonymous_share",
-    "throttle",
-    "session_idle_s",
-    "session_max_age_s",
-    "max_sessions",
-    "max_sessions_per_principal",
-    "require_initialized",
-    "ask_timeout_s",
-    "task_ttl_s",
-    "task_timeout_s",
-    "task_after_s",
-    "task_poll_s",
-    "max_tasks",
-    "max_tasks_per_principal",
-)
-"""Options that every server takes from `DJANGO_MCP` when it was not given them itself."""
-
-_OF_DEFAULT_SERVER = (
-    "title",
-    "description",
-    "website_url",
-    "instructions",
-    "permission",
-    "scopes",
-)
-"""Options that say who the default server is and whom it is for, and so are no other's."""
-
 _OF_GATE = ("public", "authenticators")
-"""Options that say who gets in. Each server says it for itself, so that none is open by accident."""
-
-_CHECKED = frozenset({*_SHARED, *_OF_DEFAULT_SERVER, *_OF_GATE, "icons", "mode"})
-"""Options with a rule: that of the setting, which has the same name in upper case."""
+"""Keywords that say who gets in. They are no options of the core's server."""
 
 _servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 
@@ -148,15 +91,15 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
             be different here, in lower case (`call_timeout_s=5`).
 
     Raises:
-        TypeError: there is no such option.
-        ValueError: an option has a wrong value; the text says what would be right.
+        TypeError: there is no such option; the text suggests the nearest one.
+        ValueError: an option has a wrong value; the text lists the allowed ones.
     """
 
     context_class = Context
 
     def __init__(self, name: str | None = None, **options: Any) -> None:
-        _check(options)
-        # Tells of an unknown option now; the options in force are made when first asked for.
+        _check(options if name is None else {"name": name, **options})
+        # The options in force are made when they are first needed.
         given = {key: value for key, value in options.items() if key not in _OF_GATE}
         super().__init__(name or "", **given)
         self._given_name = name
@@ -192,7 +135,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
     @property
     def public_name(self) -> str:
         """Who this server is to clients and on the command line."""
-        return self._given_name or settings.NAME
+        return self._given_name or server_settings.name
 
     @property
     def options(self) -> Options:
@@ -203,15 +146,13 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         return current
 
     def _read_options(self) -> Options:
-        names = (*_SHARED, *_OF_DEFAULT_SERVER) if self.is_default else _SHARED
-        found: dict[str, Any] = {option: getattr(settings, option.upper()) for option in names}
-        found["name"] = self.public_name
-        found["mode"] = settings.MODE
-        if self.is_default:
-            found["icons"] = settings.ICONS
-        found.update(self._given)
-        found["mode"] = Mode(found["mode"])
-        found["icons"] = tuple(map(read_icon, found.get("icons", ())))
+        scopes = {Scope.BOTH, Scope.OWN} if self.is_default else {Scope.BOTH}
+        found = {
+            option: getattr(server_settings, option)
+            for option, setting in OPTIONS.items()
+            if setting.scope in scopes
+        }
+        found.update(self._given, name=self.public_name)
         found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
         return Options(**found)
 
@@ -329,13 +270,18 @@ async def _answer_leasing(get_reply: GetReply, exchange: Exchange) -> Reply:
 
 
 def _check(options: dict[str, Any]) -> None:
-    given = {option.upper(): value for option, value in options.items() if option in _CHECKED}
-    for problem in find_problems(given):
-        raise ValueError(f"{problem.message.replace('DJANGO_MCP', 'MCPServer')} {problem.hint}")
+    for option in options:
+        setting = SETTINGS.get(option.upper())
+        if setting is not None and setting.scope is Scope.SITE:
+            raise TypeError(
+                f"MCPServer() has no option {option!r}. Set DJANGO_MCP[{option.upper()!r}], which is "
+                "for the whole site."
+            )
+    check_options(options, KEYWORDS)
 
 
 def _list_hints(ttl_ms: int) -> dict[str, CacheHint]:
-    return {method: CacheHint(ttl_ms=ttl_ms) for method in core.LIST_METHODS} if ttl_ms else {}
+    return {method: CacheHint(ttl_ms=ttl_ms) for method in LIST_METHODS} if ttl_ms else {}
 
 
 def all_servers() -> list[MCPServer]:

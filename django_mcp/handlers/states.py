@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from django_mcp.conf import settings
+from django_mcp.conf import server_settings
 from django_mcp.handlers.quotas import ANONYMOUS, digest_of_quota
 from django_mcp.handlers.threads import run_in_pool, run_later
 from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
@@ -155,7 +155,7 @@ class _Totals:
     def take(self, quota: str, size: int) -> bool:
         """Count one more state; return whether there is room for it."""
         self._count()
-        share = settings.ANONYMOUS_SHARE
+        share = server_settings.anonymous_share
         is_anonymous = quota.startswith(ANONYMOUS)
         if self._rows >= MAX_ROWS or self._bytes + size > MAX_BYTES:
             return False
@@ -174,7 +174,7 @@ class _Totals:
     def take_used(self, quota: str) -> bool:
         """Count one more used state; return whether there is room for it."""
         self._count()
-        share = settings.ANONYMOUS_SHARE if quota.startswith(ANONYMOUS) else 1.0
+        share = server_settings.anonymous_share if quota.startswith(ANONYMOUS) else 1.0
         if self._used >= MAX_USED * share:
             return False
         self._used += 1

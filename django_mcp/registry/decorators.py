@@ -5,7 +5,7 @@ The decorators return the function as it was, so it can be called and tested as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from django_mcp.protocol.content import Annotations, Icon
@@ -25,7 +25,7 @@ from django_mcp.registry.entries import (
     ToolEntry,
 )
 from django_mcp.registry.injection import Provider
-from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 
@@ -214,6 +214,7 @@ class Registration:
         self, handler: Callable[..., Any], **options: Unpack[ToolOptions]
     ) -> ToolEntry:
         """Offer a function as a tool, and return its entry; see `ToolOptions`."""
+        _check_options(handler, "tool", options, ToolOptions)
         entry = build_tool(handler, self._surroundings(), **options)
         self.registry.add_tool(entry)
         return entry
@@ -222,6 +223,7 @@ class Registration:
         self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> ResourceEntry:
         """Offer what a function returns as the resource at a URI; see `ResourceOptions`."""
+        _check_options(handler, "resource", options, ResourceOptions)
         entry = build_resource(handler, self._surroundings(), uri, **options)
         self.registry.add_resource(entry)
         return entry
@@ -230,6 +232,7 @@ class Registration:
         self, uri_template: str, handler: Callable[..., Any], **options: Unpack[TemplateOptions]
     ) -> TemplateEntry:
         """Offer the resources at all URIs that match a template; see `TemplateOptions`."""
+        _check_options(handler, "resource template", options, TemplateOptions)
         entry = build_template(handler, self._surroundings(), uri_template, **options)
         self.registry.add_template(entry)
         return entry
@@ -249,6 +252,7 @@ class Registration:
                 given all of them as one dict of strings.
             options: see `CommonOptions`.
         """
+        _check_options(handler, "prompt", options, CommonOptions)
         entry = build_prompt(handler, self._surroundings(), arguments=arguments, **options)
         self.registry.add_prompt(entry)
         return entry
@@ -326,3 +330,7 @@ def _keep(register: Callable[[Callable[..., Any]], object]) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+def _check_options(handler: Any, kind: str, options: Iterable[str], known: Any) -> None:
+    check_names(options, known.__annotations__, f"{describe_source(handler)}: a {kind}")

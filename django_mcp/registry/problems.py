@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ArgumentErrors", "Problem", "RegistrationError", "describe_source", "to_pointer"]
+__all__ = [
+    "ArgumentErrors",
+    "Problem",
+    "RegistrationError",
+    "check_names",
+    "describe_source",
+    "suggest",
+    "to_pointer",
+]
 
 
 class RegistrationError(Exception):
@@ -59,3 +67,26 @@ def describe_source(function: Callable[..., Any]) -> str:
     inner = inspect.unwrap(target)
     code = getattr(getattr(inner, "__func__", inner), "__code__", None)
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else name
+
+
+def check_names(given: Iterable[str], known: Iterable[str], owner: str) -> None:
+    """Refuse names of options that an owner such as `MCPServer()` does not have.
+
+    Raises:
+        TypeError: there is no such option; the text suggests the nearest one.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{owner} has no option {name!r}. {suggest(name, names)}")
+
+
+def suggest(name: object, known: Iterable[str]) -> str:
+    """Return a sentence with the known name nearest to another, or with all of them."""
+    import difflib
+
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(str(name).lower(), by_lower, n=1)
+    if near:
+        return f"Did you mean {by_lower[near[0]]!r}?"
+    return f"Use one of {', '.join(by_lower.values())}."

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.levels import LogLevel
+from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
+from django_mcp.server.rules import (
+    BOOL,
+    CACHE_HINTS,
+    ICONS,
+    NAME,
+    PERMISSION,
+    RATES,
+    REVISION_LIST,
+    SCOPES,
+    SECONDS,
+    SHARE,
+    TEXT,
+    choice,
+    read_icon,
+    whole,
+)
+from django_mcp.server.setting import Scope, setting, settings_of
+
+__all__ = ["OPTIONS", "Mode", "Options"]
 
 DEFAULT_LOG_RATE = 100
 """Log messages a second: more than any reader takes in."""
 
+MiB = 1024 * 1024
 
-class Mode(Enum):
-    """How a server treats clients of the revisions that open with a handshake.
 
-    BOTH: each gets a session, and beside them the stateless revisions are served as they are.
-    STATEFUL: the same, and stateless revisions are refused, so that clients of both shake hands.
-    STATELESS: they are served without a session: nothing is pushed, nothing can be asked.
-    """
+class Mode(StrEnum):
+    """How a server treats clients of the revisions that open with a handshake."""
 
     BOTH = "both"
     STATEFUL = "stateful"
@@ -32,107 +48,261 @@ class Mode(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """Settings of one server. Texts may be lazy; they are read per request.
+    """Settings of one server; `docs/reference/settings.md` is generated from them.
 
-    Attributes:
-        revisions: names of the protocol revisions spoken; None: all.
-        page_size: entries of a list per page; 0: one page.
-        call_timeout_s: seconds a handler may take unless its entry says otherwise; None: any.
-        max_batch: messages in one batch, where the revision has batches.
-        max_result_bytes: encoded size of one result.
-        max_body_bytes, body_timeout_s: size of a request body, and seconds until it is complete.
-        keepalive_s: seconds of silence after which a stream is kept alive.
-        max_body_values: values in one message, of which an object counts as six and a list as two.
-        log_level: lowest level sent to a client that did not choose one itself.
-        list_cache: caching hints by list method, where the revision has them.
-        state_ttl_s: seconds a client has to answer questions that travel with the request.
-        state_inline_bytes: what a call knows between two rounds travels with the questions up to
-            this size; more is kept here.
-        state_single_use: a state that came back is refused when it comes again.
-        strict: hold every message against the rules of its revision, in and out; for development.
-        read_chunk_bytes: the most that is sent of a text that is read in parts, told to clients; None:
-            any.
-        has_server_info: name the server in every result, where the revision has it.
-        session_idle_s: seconds without a request after which a session ends.
-        session_max_age_s: seconds after which a session ends, however busy.
-        max_sessions, max_sessions_per_principal: sessions in all, and of one principal; the one that was
-            idle for longest makes room.
-        require_initialized: refuse requests until the client has sent `initialized`.
-        ask_timeout_s: seconds a client has to answer a question that it is asked on a stream.
-        stream_max_age_s: seconds after which a stream is closed; the client opens another.
-        max_streams, max_streams_per_principal: open streams of this process, and of one principal in it.
-        legacy_sse: serve HTTP+SSE of 2024-11-05 as well, at `sse` and `messages`.
-        task_ttl_s: seconds after its making that a task is kept, at most where the client wishes.
-        task_timeout_s: seconds that one run of a task may take unless its tool says otherwise; None:
-            any.
-        task_after_s: seconds after which a call of a tool with `task="auto"` becomes one.
-        task_poll_s: how often clients are told to look.
-        max_tasks, max_tasks_per_principal: tasks that have not ended, in all and of one principal.
-        anonymous_share: the share of `max_sessions`, `max_streams` and `max_tasks` that anonymous
-            callers may use together.
-        permission, scopes: what entries need that say nothing of it themselves.
-        throttle: requests by `principal` and by `address`, and `failures` to authenticate by
-            address, such as `"600/m"`.
-        log_rate: log messages per second that one connection is sent at most; 0: any number.
-        progress_rate: progress messages per second of one request at most; 0: any number.
-        ping_interval_s: how often the clients of standing streams are pinged; None: never.
-        ping_failures: pings in a row that a client may leave unanswered until its stream is closed.
-        tell_lists_at_start: whether the first standing stream of a session begins with the
-            notices that the lists have changed.
+    Texts may be lazy: they are read for each request.
     """
 
-    name: str
-    version: str = "1.0.0"
-    title: Any = None
-    description: Any = None
-    website_url: str | None = None
-    icons: Sequence[Icon] = ()
-    instructions: Any = None
-    mode: Mode = Mode.BOTH
-    revisions: Sequence[str] | None = None
-    page_size: int = 1000
-    validate_input: bool = True
-    validate_output: bool = False
-    call_timeout_s: float | None = 60.0
-    max_batch: int = 20
-    max_result_bytes: int = 4 * 1024 * 1024
-    max_body_bytes: int = 4 * 1024 * 1024
-    max_body_values: int = 115_000
-    body_timeout_s: float = 30.0
-    keepalive_s: float = 15.0
-    log_level: LogLevel = "info"
-    state_ttl_s: float = 600.0
-    state_inline_bytes: int = 32 * 1024
-    state_single_use: bool = False
-    list_cache: dict[str, CacheHint] = field(default_factory=dict)
-    strict: bool = False
-    read_chunk_bytes: int | None = None
-    has_server_info: bool = True
-    session_idle_s: float = 3600.0
-    session_max_age_s: float = 7 * 86400.0
-    max_sessions: int = 100_000
-    max_sessions_per_principal: int = 1000
-    require_initialized: bool = False
-    ask_timeout_s: float = 300.0
-    stream_max_age_s: float = 3600.0
-    max_streams: int = 10_000
-    max_streams_per_principal: int = 1000
-    legacy_sse: bool = False
-    log_rate: int = DEFAULT_LOG_RATE
-    progress_rate: int = 100
-    task_ttl_s: float = 86400.0
-    task_timeout_s: float | None = 3600.0
-    task_after_s: float = 1.0
-    task_poll_s: float = 2.0
-    max_tasks: int = 10_000
-    max_tasks_per_principal: int = 100
-    anonymous_share: float = 0.5
-    permission: Permission = None
-    scopes: str | Sequence[str] | None = None
-    throttle: Mapping[str, str] | None = None
-    ping_interval_s: float | None = None
-    ping_failures: int = 3
-    tell_lists_at_start: bool = False
+    name: str = setting(
+        "django-mcp", NAME, "The name that clients see, unique in the site.", scope=Scope.OWN
+    )
+    title: Any = setting(None, TEXT, "The name that people see.", scope=Scope.OWN)
+    version: str = setting("1.0.0", NAME, "The version of what the server offers.")
+    description: Any = setting(
+        None, TEXT, "One sentence on what the server is for.", scope=Scope.OWN
+    )
+    website_url: str | None = setting(
+        None, TEXT, "The web page on which people read more.", scope=Scope.OWN
+    )
+    icons: Sequence[Icon | Mapping[str, Any]] = setting(
+        (), ICONS, "The icons that clients show beside the name.", scope=Scope.OWN
+    )
+    instructions: Any = setting(
+        None, TEXT, "What a model should know before it uses the server.", scope=Scope.OWN
+    )
+    permission: Permission = setting(
+        None,
+        PERMISSION,
+        "The [permission](../howto/permissions.md) that is required for entries without a "
+        "`permission=` of their own.",
+        scope=Scope.OWN,
+    )
+    scopes: str | Sequence[str] = setting(
+        (),
+        SCOPES,
+        "The OAuth scopes that are required for entries without a `scopes=` of their own.",
+        scope=Scope.OWN,
+    )
+    mode: Mode = setting(
+        Mode.BOTH,
+        choice(*Mode),
+        'How clients of the revisions with a handshake are served. `"both"`: they get sessions, and '
+        'clients of the stateless revision are served as well. `"stateful"`: they get sessions, and '
+        "the stateless revision is refused, so that clients that support both open a session. "
+        '`"stateless"`: they get no session, so the server can neither push to them nor ask them.',
+    )
+    revisions: Sequence[str] | None = setting(
+        None, REVISION_LIST, "The protocol [revisions](../revisions.md) that the server speaks."
+    )
+    legacy_sse: bool = setting(
+        False,
+        BOOL,
+        "Whether HTTP+SSE, the deprecated transport of the oldest revision, is served as well: a "
+        "stream at `sse` beside the endpoint, messages to `messages`. It needs "
+        "`django_mcp_application`.",
+    )
+    page_size: int = setting(
+        1000,
+        whole("entries", least=0),
+        "The number of entries on a page of the four lists. With `0` each list is one page.",
+    )
+    validate_input: bool = setting(
+        True, BOOL, "Whether arguments are checked against the published schema."
+    )
+    validate_output: bool = setting(
+        False,
+        BOOL,
+        "Whether results are checked against the output schema. A result that does not match is a "
+        "server error.",
+    )
+    call_timeout_s: float | None = setting(
+        60,
+        SECONDS.or_none("for no limit"),
+        "The time that a handler may take. `timeout=` of an entry overrides it.",
+    )
+    max_body_bytes: int = setting(
+        4 * MiB, whole("bytes"), "The maximum size of a request body. A larger one gets 413."
+    )
+    max_body_values: int = setting(
+        115_000,
+        whole("values"),
+        "The maximum number of JSON values in one message. More get 413 before they are decoded. An object "
+        "counts as six values, a list as two and a number such as `1e300` as ten, since they cost "
+        "more. A string counts as one, however long.",
+    )
+    body_timeout_s: float = setting(
+        30, SECONDS, "The time in which a request body must arrive. A later one gets 408."
+    )
+    max_result_bytes: int = setting(
+        4 * MiB,
+        whole("bytes"),
+        "The maximum size of an encoded result. A larger one is replaced by an error.",
+    )
+    max_batch: int = setting(
+        20,
+        whole("messages"),
+        "The maximum number of messages in a batch, in revisions with batches.",
+    )
+    throttle: Mapping[str, str] | None = setting(
+        None,
+        RATES,
+        "The maximum rate of requests for each `principal` and each `address`, and of "
+        "[`failures`](../howto/permissions.md) to authenticate for each address, such as "
+        '`{"principal": "600/m"}`.',
+    )
+    keepalive_s: float = setting(
+        15, SECONDS, "The silence on a stream after which the server sends a comment."
+    )
+    log_level: LogLevel = setting(
+        "info",
+        choice(*LOG_LEVELS),
+        "The lowest level of log messages for clients that choose none by `logging/setLevel` or by "
+        "`capabilities.experimental.logLevel` in their handshake.",
+    )
+    log_rate: int = setting(
+        DEFAULT_LOG_RATE,
+        whole("messages a second", least=0),
+        "The maximum rate of log messages to one client, from handlers and from `notify_log`. With `0` there "
+        "is no limit. Messages above it are dropped. Clients are told of any value but the default.",
+    )
+    progress_rate: int = setting(
+        100,
+        whole("messages a second", least=0),
+        "The maximum rate of progress messages of one call. With `0` there is no limit. Messages above it "
+        "are dropped, except the one that reports the end.",
+    )
+    stream_max_age_s: float = setting(
+        3600, SECONDS, "The age at which a stream is closed. Its client opens another."
+    )
+    max_streams: int = setting(
+        10_000, whole("streams"), "The maximum number of open streams in one process. More get 503."
+    )
+    max_streams_per_principal: int = setting(
+        1000,
+        whole("streams"),
+        "The maximum number of open streams in one process for one client of one user, or for one address "
+        "of anonymous callers. More get 429.",
+    )
+    ping_interval_s: float | None = setting(
+        None,
+        SECONDS.or_none("for no pings"),
+        "The interval at which clients with a standalone stream are pinged. Clients whose session can "
+        "have such a stream are told.",
+    )
+    ping_failures: int = setting(
+        3,
+        whole("pings"),
+        "The number of pings in a row that may stay unanswered until the stream is closed.",
+    )
+    tell_lists_at_start: bool = setting(
+        False,
+        BOOL,
+        "Whether the first stream of a session begins with the notifications that the lists have "
+        "changed, for clients that do not list by themselves.",
+    )
+    require_initialized: bool = setting(
+        False,
+        BOOL,
+        "Whether requests of a session, or of a client on stdio, are refused until "
+        "`notifications/initialized` has arrived.",
+    )
+    session_idle_s: float = setting(
+        3600, SECONDS, "The time without a request or an open stream after which a session ends."
+    )
+    session_max_age_s: float = setting(
+        7 * 86400, SECONDS, "The age at which a session ends, even if it is in use."
+    )
+    max_sessions: int = setting(
+        100_000,
+        whole("sessions"),
+        "The maximum number of sessions of one server. Above it the session that was idle for longest is "
+        "deleted, anonymous ones first. An anonymous session never replaces one of a user: it "
+        "gets 503.",
+    )
+    max_sessions_per_principal: int = setting(
+        1000,
+        whole("sessions"),
+        "The maximum number of sessions of one principal, or of one address of anonymous callers. Above it "
+        "the session that was idle for longest is deleted.",
+    )
+    ask_timeout_s: float = setting(
+        300, SECONDS, "The time that a client has to answer a question on a stream."
+    )
+    state_ttl_s: float = setting(
+        600,
+        SECONDS,
+        "The time that a client has to answer [questions](../howto/ask.md#how-answers-travel) that "
+        "end its request.",
+    )
+    state_inline_bytes: int = setting(
+        32 * 1024,
+        whole("bytes", least=0, most=128 * 1024),
+        "The maximum size at which the state of a call travels through the client between two rounds of "
+        "questions. A larger state waits in the database.",
+    )
+    state_single_use: bool = setting(
+        False, BOOL, "Whether a `requestState` is refused when it arrives a second time."
+    )
+    task_ttl_s: float = setting(
+        86400,
+        SECONDS,
+        "The time after its creation for which a task is kept. Clients can ask for less.",
+    )
+    task_timeout_s: float | None = setting(
+        3600,
+        SECONDS.or_none("for no limit"),
+        "The time that a run of a task may take, unless its tool has a `timeout`.",
+    )
+    task_after_s: float = setting(
+        1, SECONDS, 'The time after which a call of a tool with `task="auto"` becomes a task.'
+    )
+    task_poll_s: float = setting(
+        2, SECONDS, "The interval at which clients are told to poll a task."
+    )
+    max_tasks: int = setting(
+        10_000,
+        whole("tasks"),
+        "The maximum number of unfinished tasks. More are refused. Tasks of a worker that has stopped do not "
+        "count.",
+    )
+    max_tasks_per_principal: int = setting(
+        100,
+        whole("tasks"),
+        "The maximum number of unfinished tasks for one client of one user, or for one address of anonymous "
+        "callers.",
+    )
+    anonymous_share: float = setting(
+        0.5,
+        SHARE,
+        "The share of `MAX_SESSIONS`, `MAX_STREAMS`, `MAX_TASKS` and the stored states of calls that "
+        "anonymous callers may use together. The rest is kept for authenticated users. Set it to `1` "
+        "if all callers are anonymous.",
+    )
+    read_chunk_bytes: int | None = setting(
+        None,
+        # A UTF-8 character has at most four bytes, so each part of such a size makes progress.
+        whole("bytes", least=4).or_none("for no limit"),
+        "The maximum size of the parts in which a text is [read](../howto/extensions.md#read-a-text-in-parts). "
+        "Clients are told.",
+    )
+    strict: bool = setting(
+        False,
+        BOOL,
+        "Whether every message is checked against the rules of its revision, in and out. See "
+        "[strict mode](../howto/testing.md#strict-mode). For development.",
+    )
+    list_cache: dict[str, CacheHint] = setting(
+        {},
+        CACHE_HINTS,
+        "How long clients may cache each list, as `set_list_cache_hint` sets it.",
+        scope=Scope.SERVER,
+    )
+    has_server_info: bool = setting(
+        True,
+        BOOL,
+        "Whether every result names the server, in the revision that has it.",
+        scope=Scope.SERVER,
+    )
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""
@@ -144,7 +314,7 @@ class Options:
         if self.website_url is not None:
             found["websiteUrl"] = self.website_url
         if self.icons:
-            found["icons"] = [icon.to_wire() for icon in self.icons]
+            found["icons"] = [read_icon(icon).to_wire() for icon in self.icons]
         return found
 
     def limits(self, *, can_ping: bool) -> JSONObject:
@@ -163,3 +333,7 @@ class Options:
         if self.log_rate not in (0, DEFAULT_LOG_RATE):
             found["loggingRateLimit"] = {"enabled": True, "perSecond": self.log_rate}
         return found
+
+
+OPTIONS = settings_of(Options)
+"""The settings of a server, by the name of its keyword."""

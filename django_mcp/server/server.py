@@ -50,7 +50,9 @@ from django_mcp.server.memory.state import (
     NoObserver,
 )
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
-from django_mcp.server.options import Options
+from django_mcp.server.options import OPTIONS, Options
+from django_mcp.server.rules import LIST_METHODS
+from django_mcp.server.setting import check_options
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.tasks.sweeping import TaskSweep
 
@@ -73,8 +75,6 @@ if TYPE_CHECKING:
     from django_mcp.server.services.session_lookup import Closing, Session
     from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 
-LIST_METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
-
 
 class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, Reaching):
     """A Model Context Protocol server for any transport, free of any framework.
@@ -90,6 +90,7 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
     context_class: type[Context[Any]] = Context
 
     def __init__(self, name: str, **options: Any) -> None:
+        check_options(options, OPTIONS)
         super().__init__()
         self.registry = Registry()
         self.scope: HandlerScope = ThreadScope()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 import pytest
 
 import django_mcp
 from django_mcp import signals
-from django_mcp.conf import Settings
+from django_mcp.conf import SETTINGS
 from django_mcp.server.exchange.connection import ConnectionState
 from tests.architecture.sources import ROOT
 
@@ -23,7 +22,6 @@ HOMES = {
     "signals": signals,
     "Completion": django_mcp.Completion,
 }
-SETTINGS = {field.name for field in fields(Settings)}
 OTHERS = {"connection", "tasks", "ALLOWED_HOSTS", "CancelledError"}
 
 

@@ -1,48 +1,100 @@
-"""The page of settings, the settings and the keywords of `MCPServer` say the same."""
+"""Every documented keyword of `MCPServer` works, and the page is the one generated from the settings."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import fields
-from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from django_mcp.conf import Settings
+from django_mcp.conf import KEYWORDS, SETTINGS
+from django_mcp.protocol.results import CacheHint
+from django_mcp.server.setting import Scope, Setting
 from django_mcp.servers import MCPServer
+from tests.support.settings_page import PAGE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
-SITE_WIDE = frozenset(
-    re.findall(r"`([A-Z_]+)`", PAGE.split("for the whole site:")[1].split("\n\n")[0])
-)
-DEFAULTS = {field.name: field.default for field in fields(Settings)}
-OPTIONS = sorted(set(DEFAULTS) - SITE_WIDE - {"NAME"})
+EXAMPLES: dict[str, Any] = {
+    "icons": [{"src": "https://example.com/i.png", "sizes": ["48x48"]}],
+    "permission": "shop.view_order",
+    "scopes": ["orders"],
+    "mode": "stateless",
+    "revisions": ["2025-11-25"],
+    "throttle": {"principal": "600/m"},
+    "log_level": "error",
+    "anonymous_share": 0.25,
+    "list_cache": {"tools/list": CacheHint(ttl_ms=5)},
+    "authenticators": ["django_mcp.auth.APIKeyAuthenticator"],
+    "page_size": 0,
+    "state_inline_bytes": 0,
+    "log_rate": 0,
+    "progress_rate": 0,
+}
 
 
-@pytest.mark.parametrize("key", OPTIONS)
-def test_a_setting_that_is_not_site_wide_is_a_keyword_of_a_server(key: str):
-    MCPServer("staff", **{key.lower(): DEFAULTS[key]})
+def example_of(name: str, setting: Setting) -> Any:
+    """Return a value that the setting does not have by default."""
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    if isinstance(setting.default, bool):
+        return not setting.default
+    return "x" if setting.rule.accepts("x") else 7
 
 
-@pytest.mark.parametrize("key", sorted(SITE_WIDE))
+def section(title: str) -> str:
+    return PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def documented(title: str) -> set[str]:
+    return set(re.findall(r"^\| `(\w+)`", section(title), re.MULTILINE))
+
+
+DOCUMENTED = {
+    name.lower()
+    for title in ("The default server", "All servers", "Keywords only")
+    for name in documented(title)
+} - {"name"}
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTED))
+def test_a_documented_keyword_of_a_server_is_in_force(name: str):
+    value = example_of(name, KEYWORDS[name])
+    server = MCPServer("staff", **{name: value})
+
+    assert value != KEYWORDS[name].default
+    if name == "public":
+        assert server.is_public is value
+    elif name == "authenticators":
+        assert server.gate is not None
+        assert len(server.gate.authenticators) == 1
+    else:
+        assert getattr(server.options, name) == value
+
+
+def test_each_keyword_and_each_setting_is_documented():
+    assert DOCUMENTED | {"name"} == set(KEYWORDS)
+    assert documented("The default server") | documented("All servers") | documented(
+        "The whole site"
+    ) == set(SETTINGS)
+
+
+@pytest.mark.parametrize("key", [k for k, each in SETTINGS.items() if each.scope is Scope.SITE])
 def test_a_site_wide_setting_is_no_keyword_of_a_server(key: str):
-    with pytest.raises(TypeError, match=key.lower()):
-        MCPServer("staff", **{key.lower(): DEFAULTS[key]})
+    with pytest.raises(TypeError, match=rf"no option '{key.lower()}'.*DJANGO_MCP\['{key}'\]"):
+        MCPServer("staff", **{key.lower(): SETTINGS[key].default})
+
+
+@pytest.mark.parametrize("name", sorted(KEYWORDS))
+def test_a_wrong_value_of_a_keyword_is_refused_with_the_allowed_values(name: str):
+    with pytest.raises(ValueError, match=rf"^MCPServer\({name}=\.\.\.\) .* It must be "):
+        MCPServer(**cast(Any, {"name": "staff", name: object()}))
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("max_streams_per_principal", 3),
-        ("max_sessions_per_principal", 3),
-        ("max_tasks_per_principal", 3),
-        ("tell_lists_at_start", True),
-        ("state_inline_bytes", 0),
-        ("state_single_use", True),
-        ("page_size", 0),
-    ],
+    ("wrong", "right"),
+    [("publik", "public"), ("PAGE_SIZE", "page_size"), ("page_sise", "page_size")],
 )
-def test_a_keyword_of_a_server_is_in_force_under_the_same_name(option: str, value: object):
-    server = MCPServer("staff", **{option: value})
+def test_a_misspelt_keyword_is_refused_with_the_nearest_one(wrong: str, right: str):
+    with pytest.raises(TypeError) as raised:
+        MCPServer("staff", **{wrong: 1})
 
-    assert getattr(server.options, option) == value
+    assert str(raised.value) == f"MCPServer() has no option {wrong!r}. Did you mean {right!r}?"

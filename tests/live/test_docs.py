@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import revisions_page
+from tests.support import revisions_page, settings_page
 from tests.support.doc_blocks import PAGES, ROOT, Block, all_blocks, answer_to, blocks_of
 from tests.support.sites import free_port
 
@@ -233,6 +233,12 @@ def write(file: Path, text: str, *, is_addition: bool) -> None:
 def test_the_page_about_the_revisions_says_what_the_records_say():
     assert revisions_page.PAGE.read_text() == revisions_page.page(), (
         "run python -m tests.support.revisions_page"
+    )
+
+
+def test_the_page_about_the_settings_says_what_they_declare():
+    assert settings_page.PAGE.read_text() == settings_page.page(), (
+        "run python -m tests.support.settings_page"
     )
 
 

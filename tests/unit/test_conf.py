@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -14,19 +13,19 @@ from django.utils.translation import gettext_lazy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.conf import Settings, find_problems, settings
+from django_mcp.conf import SETTINGS, find_problems, server_settings, settings
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.revisions import REVISIONS
 
-KEYS = [field.name for field in fields(Settings)]
+KEYS = list(SETTINGS)
 
 
 @override_settings(DJANGO_MCP={})
 def test_every_key_has_a_default_that_is_right():
     defaults = {key: getattr(settings, key) for key in KEYS}
 
-    assert defaults == {field.name: field.default for field in fields(Settings)}
-    assert list(find_problems(defaults | {"ICONS": [], "MIDDLEWARE": []})) == []
+    assert defaults == {key: setting.default for key, setting in SETTINGS.items()}
+    assert list(find_problems(defaults)) == []
 
 
 def test_no_dict_at_all_is_all_defaults():
@@ -34,17 +33,17 @@ def test_no_dict_at_all_is_all_defaults():
         from django.conf import settings as site_settings
 
         del site_settings.DJANGO_MCP
-        assert settings.PAGE_SIZE == 1000
+        assert server_settings.page_size == 1000
 
 
 def test_a_changed_setting_is_read_again():
     """B25"""
     with override_settings(DJANGO_MCP={"PAGE_SIZE": 7}):
-        assert settings.PAGE_SIZE == 7
+        assert server_settings.page_size == 7
         with override_settings(DJANGO_MCP={"PAGE_SIZE": 8}):
-            assert settings.PAGE_SIZE == 8
-        assert settings.PAGE_SIZE == 7
-    assert settings.PAGE_SIZE == 1000
+            assert server_settings.page_size == 8
+        assert server_settings.page_size == 7
+    assert server_settings.page_size == 1000
 
 
 RIGHT: list[tuple[str, Any]] = [
@@ -69,6 +68,8 @@ WRONG: list[tuple[str, Any]] = [
     ("TITLE", 3),
     ("ICONS", "icon.png"),
     ("ICONS", [{"href": "x"}]),
+    ("ICONS", [{"src": 3}]),
+    ("ICONS", [{"src": "https://example.com/i.png", "mimeType": "image/png"}]),
     ("ICONS", [{"src": "javascript:alert(1)"}]),
     ("ICONS", [None]),
     ("ICONS", [{"src": "https://example.com/i.png", "sizes": 3}]),
@@ -78,6 +79,15 @@ WRONG: list[tuple[str, Any]] = [
     ("PAGE_SIZE", -1),
     ("PAGE_SIZE", True),
     ("PAGE_SIZE", "10"),
+    ("STATE_INLINE_BYTES", 131_073),
+    ("READ_CHUNK_BYTES", 3),
+    ("ANONYMOUS_SHARE", 0),
+    ("RECORD_CALLS", 1.5),
+    ("THROTTLE", {"user": "5/m"}),
+    ("SCOPES", ["two words"]),
+    ("SCOPE_IMPLIES", {"orders": "orders:read"}),
+    ("PUBLIC_URL", "https://shop.example.com/"),
+    ("OAUTH_PREFIX", "oauth"),
     ("VALIDATE_INPUT", 1),
     ("CALL_TIMEOUT_S", 0),
     ("CALL_TIMEOUT_S", float("nan")),
@@ -129,6 +139,39 @@ def test_an_unknown_key_is_told_with_the_nearest(key: str, nearest: str):
     assert problem.hint == f"Did you mean {nearest!r}?"
 
 
+class Hidden:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("value", [Hidden(), 10**5000], ids=["raises", "too long"])
+def test_a_wrong_value_that_cannot_be_shown_is_found(value: Any):
+    (problem,) = find_problems({"MODE": value})
+
+    assert "a value of type" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("MODE", "statefull", "'both', 'stateful' or 'stateless'"),
+        ("PAGE_SIZE", -1, "a whole number of entries, 0 or more"),
+        ("STATE_INLINE_BYTES", -1, "a whole number of bytes, 0 to 131072"),
+        ("PING_INTERVAL_S", 0, "above 0 and below 1e9, or None for no pings"),
+        (
+            "ICONS",
+            [{"mimeType": "image/png"}],
+            "'src' (an https or data URI) and optionally 'mime_type'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_allowed_values(key: str, value: Any, allowed: str):
+    (problem,) = find_problems({key: value})
+
+    assert problem.message == f"DJANGO_MCP[{key!r}] cannot be {value!r}."
+    assert allowed in problem.hint
+
+
 def test_a_key_like_no_other_is_told_with_all():
     (problem,) = find_problems({"QQQQ": 1})
 
@@ -141,7 +184,7 @@ def test_anything_but_a_dict_is_told(raw: Any):
 
     assert "not a dict" in problem.message
     with override_settings(DJANGO_MCP=raw), pytest.raises(ImproperlyConfigured):
-        settings.MODE  # noqa: B018  (reading it is the test)
+        settings.MIDDLEWARE  # noqa: B018  (reading it is the test)
 
 
 def test_there_is_no_such_thing_as_an_unknown_setting():
@@ -163,7 +206,7 @@ def test_any_dict_is_judged(key: str, value: Any):
 def test_nothing_is_read_at_import():
     modules = [
         "asgi", "conf", "context", "handlers.converter", "handlers.exceptions", "handlers.sealing",
-        "handlers.injectables", "handlers.threads", "middleware", "servers", "apps",
+        "injectables", "handlers.threads", "middleware", "servers", "apps",
     ]  # fmt: skip
     code = "; ".join(f"import django_mcp.{module}" for module in modules)
 

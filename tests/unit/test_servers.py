@@ -53,11 +53,11 @@ def test_the_default_server_is_what_the_settings_say():
 
     assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
     assert options.page_size == 5
-    assert options.mode is Mode.BOTH
-    assert options.icons == (
-        Icon("https://example.com/i.png", sizes=("48x48",)),
-        Icon("https://example.com/j.png"),
-    )
+    assert options.mode == Mode.BOTH
+    assert options.implementation()["icons"] == [
+        {"src": "https://example.com/i.png", "sizes": ["48x48"]},
+        {"src": "https://example.com/j.png"},
+    ]
     assert options.list_cache["tools/list"] == CacheHint(ttl_ms=1000)
     assert default_server.name == "shop"
     assert default_server.options is options

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db.models import QuerySet
 
 from django_mcp.calls.retention import old_calls, old_tallies, prune_calls, prune_tallies
-from django_mcp.conf import settings
+from django_mcp.conf import server_settings, settings
 from django_mcp.handlers.states import prune_states
 from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.models import KeptState, Session, Task, UsedState
@@ -121,7 +121,7 @@ def _expired(now_s: float) -> list[QuerySet[Session]]:
     """Return the sessions that are over: of each server, and of those that are no more."""
     idle_s = {each.public_name: each.options.session_idle_s for each in all_servers()}
     found = [expired_sessions(now_s, idle_s[name], server=name) for name in idle_s]
-    return [*found, expired_sessions(now_s, settings.SESSION_IDLE_S, others_than=[*idle_s])]
+    return [*found, expired_sessions(now_s, server_settings.session_idle_s, others_than=[*idle_s])]
 
 
 def _until_none(prune: Callable[[], int]) -> int:

@@ -44,17 +44,15 @@ class Derived:
     def __init__(self, registry: Registry, options: Options) -> None:
         self.version = registry.version
         self.options = options
-        self.revisions = RevisionSet(
-            options.revisions, has_stateless=options.mode is not Mode.STATEFUL
-        )
-        self.keeps_sessions = options.mode is not Mode.STATELESS and bool(self.revisions.handshake)
+        self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != Mode.STATEFUL)
+        self.keeps_sessions = options.mode != Mode.STATELESS and bool(self.revisions.handshake)
         self.features = offered_features(registry, can_stream=False)
         self.features_if_streaming = offered_features(registry, can_stream=True)
         self.features_if_listening = self.features_if_streaming | {"listen"}
         self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
         self.features_over_http = (
             self.features_if_pushing
-            if options.mode is not Mode.STATELESS
+            if options.mode != Mode.STATELESS
             else self.features_if_listening
         )
         self.lists = BoundedCache(256)

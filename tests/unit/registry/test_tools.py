@@ -3,14 +3,15 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.headers import HeaderParam
 from django_mcp.registry.arguments import ArgumentErrors
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import RegistrationError, describe_source
 from tests.support.registry_site import Ctx, Lazy, Site, User
 
 SCHEMA = {
@@ -153,9 +154,34 @@ def test_what_was_said_is_checked(site: Site, options: Any, message: str):
         site.register_tool(lambda: "", name="x", **options)
 
 
-def test_an_unknown_option_is_refused(site: Site):
-    with pytest.raises(TypeError, match="readonly"):
-        site.register_tool(lambda: "", name="x", readonly=True)  # type: ignore[call-arg]
+def find(key: str) -> str:
+    return key
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_one(site: Site):
+    with pytest.raises(TypeError) as raised:
+        site.register_tool(find, name="x", readonly=True)  # type: ignore[call-arg]
+
+    source = describe_source(find)
+    assert str(raised.value) == (
+        f"{source}: a tool has no option 'readonly'. Did you mean 'read_only'?"
+    )
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "resource template"])
+def test_an_option_like_no_other_is_refused_with_all(site: Site, kind: str):
+    decorators = {
+        "tool": site.tool,
+        "prompt": site.prompt,
+        "resource": partial(site.resource, "shop://orders"),
+        "resource template": partial(site.resource, "shop://{key}"),
+    }
+    decorate = cast(Any, decorators[kind])
+
+    with pytest.raises(
+        TypeError, match=f": a {kind} has no option 'qqqq'. Use one of name, title,"
+    ):
+        decorate(qqqq=True)(find)
 
 
 def test_a_function_may_judge_permission(site: Site):

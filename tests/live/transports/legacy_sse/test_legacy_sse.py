@@ -329,7 +329,7 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
 
 def test_it_is_there_only_where_a_site_wants_it() -> None:
     """OSE-08, VER-36"""
-    from django_mcp.conf import Settings
+    from django_mcp.conf import SETTINGS
     from django_mcp.servers import MCPServer
 
     def routes(server: MCPServer) -> set[str]:
@@ -338,7 +338,7 @@ def test_it_is_there_only_where_a_site_wants_it() -> None:
     plain = MCPServer("plain", public=True)
     old = MCPServer("old", public=True, legacy_sse=True)
 
-    assert Settings().LEGACY_SSE is False
+    assert SETTINGS["LEGACY_SSE"].default is False
     assert routes(old) - routes(plain) == {"sse", "messages"}
 
 

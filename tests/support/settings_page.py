@@ -1,0 +1,72 @@
+"""Write docs/reference/settings.md from the settings: `python -m tests.support.settings_page`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django_mcp.conf import KEYWORDS, SETTINGS
+from django_mcp.server.setting import Scope, Setting
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
+
+HEAD = """# Settings
+
+<!-- Written by `python -m tests.support.settings_page` from the declarations; a test compares. Do not edit. -->
+
+`DJANGO_MCP` is a dict in your Django settings. Every key has a default. A [system check](checks.md) reports
+each unknown key and each wrong value, with the allowed values.
+
+`MCPServer(...)` takes the settings of a server as keywords in lower case: `MCPServer("staff", page_size=50)`.
+"""
+
+SECTIONS = {
+    Scope.OWN: """## The default server
+
+`DJANGO_MCP` sets these for the default server only. Each other server has its own, as keywords; its name is
+the first argument. All texts may be lazy translations.
+""",
+    Scope.BOTH: """## All servers
+
+`DJANGO_MCP` sets these for all servers. A keyword of a server overrides them.
+""",
+    Scope.SITE: """## The whole site
+
+These are no keywords of `MCPServer(...)`.
+""",
+    Scope.SERVER: """## Keywords only
+
+These are keywords of `MCPServer(...)`, and no keys of `DJANGO_MCP`.
+""",
+}
+
+TAIL = """## Django's settings
+
+These settings of Django matter here: `ALLOWED_HOSTS`, `USE_X_FORWARDED_HOST`, `SECURE_PROXY_SSL_HEADER`,
+`LANGUAGES` and `USE_I18N`. `DATA_UPLOAD_MAX_MEMORY_SIZE` does not apply: `MAX_BODY_BYTES` does.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    sections = [f"{text}\n{_table(scope)}" for scope, text in SECTIONS.items()]
+    return "\n".join([HEAD, *sections, TAIL])
+
+
+def _table(scope: Scope) -> str:
+    settings = KEYWORDS if scope is Scope.SERVER else SETTINGS
+    rows = [_row(name, each) for name, each in settings.items() if each.scope is scope]
+    return "\n".join(
+        ["| Setting | Default | Allowed values | Meaning |", f"|{' --- |' * 4}", *rows, ""]
+    )
+
+
+def _row(name: str, setting: Setting) -> str:
+    default = setting.default
+    shown = repr(str(default) if isinstance(default, str) else default).replace("'", '"')
+    wanted = setting.rule.wanted
+    cells = [f"`{name}`", f"`{shown}`", f"{wanted[0].upper()}{wanted[1:]}.", setting.help]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
