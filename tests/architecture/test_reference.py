@@ -29,7 +29,6 @@ def page(name: str) -> str:
 
 
 def test_the_dialects_of_schemas_are_told():
-    """SCH-04"""
     text = (ROOT / "docs" / "howto" / "handlers.md").read_text()
 
     assert set(re.findall(r"`(https?://json-schema\.org/[^`]+/schema)", text)) == set(DIALECTS)

@@ -69,7 +69,6 @@ def test_none_is_looked_for_when_the_site_says_so(tmp_path: Path):
 
 
 def test_what_cannot_be_registered_stops_the_start_and_is_named(tmp_path: Path):
-    """B17"""
     done = start(tmp_path, GOOD + GOOD)
 
     assert done.returncode != 0
@@ -87,7 +86,6 @@ def test_what_cannot_be_registered_stops_the_start_and_is_named(tmp_path: Path):
     ],
 )
 def test_a_module_that_cannot_be_imported_stops_the_start(tmp_path: Path, module: str, error: str):
-    """B17"""
     done = start(tmp_path, module)
 
     assert done.returncode != 0

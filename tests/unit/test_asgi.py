@@ -185,7 +185,6 @@ async def test_a_websocket_to_an_endpoint_is_refused_where_the_site_has_websocke
 
 
 async def test_the_urlconf_is_read_again_when_it_changes(site: Site):
-    """B25"""
     application = django_mcp_application(site)
     await where(application, "/mcp")
     other = ModuleType("other")
@@ -297,7 +296,6 @@ def header(talked: Conversation, name: str) -> str | None:
 @pytest.mark.parametrize("path", ["/mcp/health", "/mcp/health/", "/of/acme/mcp/health"])
 @pytest.mark.parametrize("is_wrapped", [True, False], ids=["wrapper", "django"])
 async def test_health_is_told_on_either_road(path: str, is_wrapped: bool):
-    """R99"""
     application = django_mcp_application(Site()) if is_wrapped else ASGIHandler()
 
     talked = await ask(application, path, method="GET")
@@ -336,7 +334,6 @@ def test_atomic_requests_does_not_concern_it():
 
 @pytest.mark.usefixtures("databases")
 async def test_readiness_asks_every_database(databases: str, monkeypatch: pytest.MonkeyPatch):
-    """R99"""
     monkeypatch.delitem(connections.settings, "default")
     application = django_mcp_application(Site())
 

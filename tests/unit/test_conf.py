@@ -37,7 +37,6 @@ def test_no_dict_at_all_is_all_defaults():
 
 
 def test_a_changed_setting_is_read_again():
-    """B25"""
     with override_settings(DJANGO_MCP={"PAGE_SIZE": 7}):
         assert server_settings.page_size == 7
         with override_settings(DJANGO_MCP={"PAGE_SIZE": 8}):

@@ -199,7 +199,7 @@ async def test_the_request_is_built_once_and_only_when_asked_for(server: MCPServ
 
 
 async def test_the_user_of_the_request_is_the_principals_not_the_sessions(server: MCPServer):
-    """R11: a browser's session would let any page call with its user's rights."""
+    """A browser's session would let any page call with its user's rights."""
     request = wsgi_request()
 
     @server.tool

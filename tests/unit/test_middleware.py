@@ -104,7 +104,6 @@ async def test_the_first_in_the_list_is_outermost(server: MCPServer):
 
 
 async def test_a_changed_list_is_taken(server: MCPServer):
-    """B25"""
     events.clear()
 
     with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.Inner"]}):
@@ -167,7 +166,6 @@ async def test_handlers_and_texts_are_in_the_callers_language(server: MCPServer)
 
 
 async def test_exchanges_at_the_same_time_keep_their_languages(server: MCPServer):
-    """R07"""
     languages = ["de", "en"] * 10
 
     seen = await asyncio.gather(
@@ -256,7 +254,6 @@ def _in_force(name: str) -> Iterator[None]:
 
 @override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{HERE}.ByHeader"]})
 async def test_a_tenant_is_in_force_while_the_exchange_lasts(server: MCPServer):
-    """R07"""
     names = [f"tenant-{number}" for number in range(10)]
 
     seen = await asyncio.gather(*[call(server, "which_tenant", x_tenant=each) for each in names])

@@ -72,7 +72,6 @@ def test_another_server_shares_the_limits_and_not_the_identity():
 
 
 def test_options_follow_the_settings():
-    """B25"""
     server = MCPServer("staff")
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=9))
     before = server.options

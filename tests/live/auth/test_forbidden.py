@@ -130,7 +130,6 @@ def find_door(site: Running) -> Iterator[Callable[[str, str], Door]]:
 def test_forbidden_looks_like_unknown(
     find_door: Callable[[str, str], Door], door: str, who: str, case: Case
 ) -> None:
-    """AUT-17, TOOL-03, RSC-02, PRM-06, CMP-05"""
     asking = find_door(door, who)
 
     seen = asking.ask(case.method, case.params)
@@ -171,7 +170,7 @@ async def over_the_wire(
     "method", ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
 )
 async def test_lists_are_each_ones_own_over_a_socket(site: Running, method: str) -> None:
-    """CCH-04: one worker answers ann, bob and nobody in turn, again and again."""
+    """One worker answers ann, bob and nobody in turn, again and again."""
     for _ in range(2):
         _, _, anns = await over_the_wire(site, "ann", method, {}, R5)
         _, _, bobs = await over_the_wire(site, "bob", method, {}, R5)
@@ -200,7 +199,6 @@ async def test_a_hidden_completer_is_as_none(site: Running) -> None:
 
 
 async def test_a_missing_scope_is_challenged_and_the_tool_stays_listed(site: Running) -> None:
-    """AUT-09"""
     params = {"name": "scoped", "arguments": {}}
 
     status, headers, body = await over_the_wire(site, "bob", "tools/call", params, R5)

@@ -249,7 +249,6 @@ async def until_status(backends: Backends, task_id: str, status: str) -> None:
 async def test_everything_ends_at_every_process_and_nothing_of_others(
     backends: Backends, cluster: Cluster, people: Mapping[str, Any], how: str
 ) -> None:
-    """AUT-06"""
     end, name, other = ENDS[how], NAMES[how], NAMES["somebody else"]
     assert backends.postgres is not None
     theirs = people[name][end.by]

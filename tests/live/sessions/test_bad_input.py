@@ -53,7 +53,7 @@ async def every_verb(client: Client, session_id: str, *, at: int = 0) -> dict[st
 async def test_a_foreign_session_looks_like_one_that_never_was(
     cluster: Cluster, at: int, thief: str | None
 ) -> None:
-    """SES-04, SES-06, SES-07, SEC-01: on every verb, at either process, and it stays open."""
+    """On every verb, at either process, and it stays open."""
     async with connected(cluster, user="ann") as owner, visitor(cluster, thief) as client:
         assert owner.session_id is not None
         foreign = await every_verb(client, owner.session_id, at=at)
@@ -71,7 +71,7 @@ async def test_a_foreign_session_looks_like_one_that_never_was(
     ["x", "0" * 128, "x" * 4000, "../../etc/passwd", "' OR 1=1 --", "\xe9\xe9", "a\tb"],
 )
 async def test_an_invented_session_is_unknown(cluster: Cluster, invented: str) -> None:
-    """SES-04: whatever is in the header."""
+    """Whatever is in the header."""
     raw = head(
         "DELETE",
         "/mcp",
@@ -86,7 +86,7 @@ async def test_an_invented_session_is_unknown(cluster: Cluster, invented: str) -
 
 
 async def test_an_ended_session_is_unknown_everywhere(cluster: Cluster) -> None:
-    """SES-04, SES-05: at the process that did not see the end, too."""
+    """At the process that did not see the end, too."""
     async with connected(cluster, user="ann") as client:
         assert await client.call("who", at=1)
         session_id = client.session_id or ""
@@ -102,7 +102,7 @@ async def test_an_ended_session_is_unknown_everywhere(cluster: Cluster) -> None:
 
 
 async def test_a_handshake_within_a_session_is_refused(cluster: Cluster) -> None:
-    """SES-09: and the session goes on."""
+    """And the session goes on."""
     async with connected(cluster, user="ann") as client:
         opening = client.request(
             "initialize",
@@ -121,7 +121,6 @@ async def test_a_handshake_within_a_session_is_refused(cluster: Cluster) -> None
 
 
 async def test_a_request_without_a_session_id_says_what_is_missing(cluster: Cluster) -> None:
-    """SES-03"""
     async with visitor(cluster) as client:
         answer = await client.send(PING)
         listening = await client.send(None, verb="GET", accept="text/event-stream")
@@ -132,7 +131,7 @@ async def test_a_request_without_a_session_id_says_what_is_missing(cluster: Clus
 
 
 async def test_requests_before_initialized_get_an_answer(cluster: Cluster) -> None:
-    """VER-06: tolerated unless the site wants the notification."""
+    """Tolerated unless the site wants the notification."""
     async with visitor(cluster) as client:
         await client.open(is_ready=False)
         ping = await client.ask("ping", at=1)
@@ -155,7 +154,6 @@ EVENT_IDS = {
 
 @pytest.mark.parametrize("last_id", EVENT_IDS.values(), ids=EVENT_IDS)
 async def test_an_invented_event_id_replays_nothing(cluster: Cluster, last_id: str) -> None:
-    """RES-06"""
     async with connected(cluster, user="ann") as client:
         async with client.listen(at=1, last_event_id=last_id) as stream:
             status = stream.response.status_code
@@ -175,7 +173,7 @@ async def test_an_invented_event_id_replays_nothing(cluster: Cluster, last_id: s
 
 
 async def test_an_event_id_of_a_megabyte_is_refused(cluster: Cluster) -> None:
-    """RES-06: by the server or by us, and the worker is well."""
+    """By the server or by us, and the worker is well."""
     async with connected(cluster, user="ann") as client:
         worker = cluster.workers[0]
         raw = head(
@@ -204,7 +202,7 @@ async def test_an_event_id_of_a_megabyte_is_refused(cluster: Cluster) -> None:
 async def test_the_events_of_a_stream_are_its_sessions_alone(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """RES-03, RES-05: neither another user nor another session of the same user gets them."""
+    """Neither another user nor another session of the same user gets them."""
     name = request.node.name.replace("[", "-").replace("]", "")
     async with (
         connected(cluster, user="ann") as owner,
@@ -228,7 +226,7 @@ async def test_the_events_of_a_stream_are_its_sessions_alone(
 async def test_an_event_id_from_the_future_gets_no_event_twice(
     cluster: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """RES-03: a stream that ended before that id says so, and replays nothing."""
+    """A stream that ended before that id says so, and replays nothing."""
     name = request.node.name.replace("[", "-").replace("]", "")
     async with connected(cluster, user="ann") as client:
         async with client.begin("hold", name=name) as stream:
@@ -243,7 +241,7 @@ async def test_an_event_id_from_the_future_gets_no_event_twice(
 
 
 async def test_answers_to_questions_that_were_never_asked_are_ignored(cluster: Cluster) -> None:
-    """ELI-06: of any form, and 202 each, as for one that was."""
+    """Of any form, and 202 each, as for one that was."""
     strange = [
         {**ANSWER, "id": "ask-" + "0" * 32},
         {**ANSWER, "id": 7},
@@ -261,7 +259,7 @@ async def test_answers_to_questions_that_were_never_asked_are_ignored(cluster: C
 
 
 async def test_only_whom_it_was_put_to_answers_a_question(cluster: Cluster) -> None:
-    """ELI-06: not another user, not another session; the second answer is late and ignored."""
+    """Not another user, not another session; the second answer is late and ignored."""
     async with (
         connected(cluster, user="ann") as asked,
         connected(cluster, user="ann") as twin,
@@ -281,7 +279,7 @@ async def test_only_whom_it_was_put_to_answers_a_question(cluster: Cluster) -> N
 
 
 async def test_a_cancelled_call_ends_its_stream_without_an_answer(cluster: Cluster) -> None:
-    """AMB-10, CAN-01, CAN-04, CAN-08: from either process; what comes late is ignored."""
+    """From either process; what comes late is ignored."""
     async with connected(cluster, user="ann") as client:
         message = client.request("tools/call", {"name": "ask_dataclass", "arguments": {}})
         cancel = {
@@ -317,7 +315,6 @@ BAD_ANSWERS: dict[str, dict[str, Any]] = {
 async def test_an_answer_that_does_not_fit_is_asked_for_again(
     cluster: Cluster, bad: dict[str, Any]
 ) -> None:
-    """ELI-04"""
     async with connected(cluster) as client, client.begin("ask_dataclass") as stream:
         first = await stream.message()
         await client.respond(first, bad, at=1)
@@ -334,7 +331,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
 async def test_a_forbidden_resource_looks_like_one_that_is_not_there(
     cluster: Cluster, verb: str
 ) -> None:
-    """RSC-07: subscribing tells nothing about what is hidden."""
+    """Subscribing tells nothing about what is hidden."""
     async with connected(cluster, user="bob") as client:
         forbidden = await client.ask(verb, {"uri": "secret://a"})
         unknown = await client.ask(verb, {"uri": "nothing://a"})
@@ -357,7 +354,7 @@ async def test_a_subscription_to_nonsense_is_refused(cluster: Cluster, params: A
 
 
 async def test_a_change_of_a_forbidden_resource_is_not_heard(cluster: Cluster) -> None:
-    """AMB-19: what may not be seen is acknowledged as what is not there, and never heard of."""
+    """What may not be seen is acknowledged as what is not there, and never heard of."""
     listen = {
         "notifications": {"resourceSubscriptions": ["secret://a", "none://a", "counter://a"]},
         "_meta": {
@@ -417,7 +414,7 @@ def crowded(shared: Backends, tmp_path_factory: pytest.TempPathFactory) -> Itera
 async def test_sessions_that_nobody_ends_make_room_for_new_ones(
     crowded: Cluster, rows: Rows
 ) -> None:
-    """SES-08: one user cannot fill the table, and cannot push out anybody else's."""
+    """One user cannot fill the table, and cannot push out anybody else's."""
     async with visitor(crowded, "cid") as greedy, connected(crowded, user="dan") as modest:
         ids = []
         for _ in range(25):
@@ -435,7 +432,7 @@ async def test_sessions_that_nobody_ends_make_room_for_new_ones(
 
 
 async def test_a_site_may_want_the_notification_first(crowded: Cluster) -> None:
-    """VER-06: only pings are answered before it."""
+    """Only pings are answered before it."""
     async with visitor(crowded, "eve") as client:
         await client.open(is_ready=False)
         ping = await client.ask("ping")

@@ -7,7 +7,7 @@ from tests.support.sessions.cluster import Cluster
 
 
 async def test_not_a_byte_reaches_anybody_else(cluster: Cluster) -> None:
-    """SES-07, RES-05, ELI-06: answers, progress, log messages, questions and pushes."""
+    """Answers, progress, log messages, questions and pushes."""
     found = await canary.run(cluster, clients=8, rounds=3)
 
     assert found.strays == []

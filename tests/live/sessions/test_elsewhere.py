@@ -50,7 +50,7 @@ def name_of(request: pytest.FixtureRequest) -> str:
 async def test_a_standing_stream_hears_what_happens_elsewhere(
     pair: Cluster, stream_at: int, post_at: int
 ) -> None:
-    """HTTP-16: once each, whichever process it was told in, in order."""
+    """Once each, whichever process it was told in, in order."""
     async with connected(pair, user="ann", at=post_at) as client:
         await client.ask("resources/subscribe", {"uri": "counter://a"}, at=post_at)
         async with client.listen(at=stream_at) as standing:
@@ -88,7 +88,7 @@ async def hear(client: Client, standing: Stream, uri: str, *, at: int) -> None:
 
 @pytest.mark.parametrize("tool", ["ask_dataclass", "ask_model", "ask_form"])
 async def test_a_question_is_answered_elsewhere(pair: Cluster, tool: str) -> None:
-    """ELI-06: asked at one process, answered at the other; a copy of the answer changes nothing."""
+    """Asked at one process, answered at the other; a copy of the answer changes nothing."""
     fits = {"name": "red", "number": 3, "size": "s"}
     async with connected(pair, user="ann", at=1) as client, client.begin(tool, at=0) as call:
         question = await call.message()
@@ -105,7 +105,7 @@ async def test_a_question_is_answered_elsewhere(pair: Cluster, tool: str) -> Non
 
 
 async def test_a_call_is_cancelled_elsewhere(pair: Cluster, request: pytest.FixtureRequest) -> None:
-    """CAN-01, AMB-10: and one with the same id in another session goes on."""
+    """And one with the same id in another session goes on."""
     name = name_of(request)
     cancel = {
         "jsonrpc": "2.0",
@@ -134,7 +134,7 @@ async def test_a_call_is_cancelled_elsewhere(pair: Cluster, request: pytest.Fixt
 async def test_a_session_that_is_deleted_elsewhere_ends_its_call(
     pair: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """SES-05: what runs for it is cancelled, and its stream is closed."""
+    """What runs for it is cancelled, and its stream is closed."""
     name = name_of(request)
     async with connected(pair, user="ann") as client:
         async with client.begin("hold", name=name, at=0) as call:
@@ -152,7 +152,7 @@ async def test_a_session_that_is_deleted_elsewhere_ends_its_call(
 async def test_a_call_is_resumed_elsewhere_while_it_runs(
     pair: Cluster, request: pytest.FixtureRequest
 ) -> None:
-    """RES-03, RES-04, HTTP-12: its question too, once, and the answer posted at either process."""
+    """Its question too, once, and the answer posted at either process."""
     name = name_of(request)
     async with connected(pair, user="ann") as client:
         async with client.begin("ask_held", name=name, at=0) as call:
@@ -218,7 +218,7 @@ async def legacy(cluster: Cluster, at: int, post_at: int) -> AsyncIterator[Legac
 async def test_an_old_connection_is_served_from_elsewhere(
     pair: Cluster, stream_at: int, post_at: int
 ) -> None:
-    """OSE-01, OSE-03: the handshake too, of which no process but one knows."""
+    """The handshake too, of which no process but one knows."""
     async with legacy(pair, stream_at, post_at) as old:
         listed = await old.ask(2, "tools/list", {}, post_at)
         asked = await old.ask(3, "tools/call", {"name": "sample", "arguments": {}}, post_at)

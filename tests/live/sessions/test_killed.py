@@ -45,7 +45,7 @@ async def ids_and_messages(stream: Stream) -> list[tuple[str | None, str]]:
 
 
 async def test_clients_go_on_at_another_process(pair: Cluster, rows: Rows) -> None:
-    """RES-03, RES-04: no recorded event lost or doubled; what ran there ends as failed."""
+    """No recorded event lost or doubled; what ran there ends as failed."""
     async with (
         connected(pair, user="ann") as asked,
         connected(pair, user="ann") as done,

@@ -82,7 +82,6 @@ async def test_it_is_pinged(cluster: Cluster) -> None:
 
 @pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")
 async def test_it_subscribes_and_hears_what_any_process_says(cluster: Cluster) -> None:
-    """SUB-01, SUB-02"""
     person = Person()
     uris = [f"counter://{number}" for number in range(4)]
     async with official(cluster, person, user="ann") as (session, road):

@@ -1,4 +1,4 @@
-"""D7: chosen ids of our own requests, on two processes that share a database and a Redis."""
+"""Chosen ids of our own requests, on two processes that share a database and a Redis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITTEN = {"role": "assistant", "model": "m", "content": {"type": "text", "text"
 async def test_a_question_is_cancelled_by_its_id_from_any_process(
     cluster: Cluster, at: int
 ) -> None:
-    """CAN-03, CAN-10: that session's alone, though another chose the same id."""
+    """That session's alone, though another chose the same id."""
     async with (
         connected(cluster, user="ann") as asked,
         connected(cluster, user="bob") as other,

@@ -222,7 +222,7 @@ async def test_who_listens_at_a_web_process_hears_of_its_end(site: Site, web: Ru
 
 
 async def test_a_session_is_told_of_the_status_and_waits_for_the_result(site: Site, web: Running):
-    """TSK-05: the other kind of client, whose notices come from the worker."""
+    """The other kind of client, whose notices come from the worker."""
     session = await open_session(web)
     headers = {"mcp-session-id": session}
 
@@ -244,7 +244,7 @@ async def test_a_session_is_told_of_the_status_and_waits_for_the_result(site: Si
 
 
 async def test_a_session_is_asked_while_it_waits_for_the_result(site: Site, web: Running):
-    """TSK-11: the worker asks, and the stream of `tasks/result` at the web process carries it."""
+    """The worker asks, and the stream of `tasks/result` at the web process carries it."""
     own = {"mcp-session-id": await open_session(web, {"elicitation": {"form": {}}})}
     await tell(web, {"method": "notifications/initialized"}, own)
     call = message("tools/call", {"name": "confirm", "task": {"ttl": 60_000}}, revision=R4)

@@ -29,20 +29,17 @@ def test_the_resource_is_the_endpoint_the_request_came_to():
 
 
 def test_headers_that_nobody_configured_change_nothing():
-    """R15"""
     request = RequestFactory().post("/mcp", HTTP_HOST="localhost:8000", **FORGED)
 
     assert resource_of(request) == "http://localhost:8000/mcp"
 
 
 def test_a_host_that_is_not_allowed_is_no_address():
-    """R15"""
     with pytest.raises(DisallowedHost):
         origin_of(RequestFactory().post("/mcp", HTTP_HOST="evil.example"))
 
 
 def test_a_public_url_is_used_whatever_the_request_says(settings):
-    """R15"""
     settings.DJANGO_MCP = {"PUBLIC_URL": "https://Shop.example.com:443"}
     settings.USE_X_FORWARDED_HOST = True
     request = RequestFactory().post("/staff/mcp", HTTP_HOST="localhost", **FORGED)
@@ -72,7 +69,6 @@ def test_below_a_script_prefix_the_metadata_is_where_this_site_is_asked_for_it()
     ],
 )
 def test_forms_of_one_uri_compare_equal(uri: str):
-    """AUT-14, AUT-19"""
     assert canonical_uri(uri) == "https://mcp.example.com/mcp"
 
 
@@ -96,7 +92,6 @@ def test_forms_of_one_uri_compare_equal(uri: str):
     ],
 )
 def test_what_names_no_resource_has_no_canonical_form(uri: str):
-    """R80"""
     assert canonical_uri(uri) is None
 
 
@@ -113,5 +108,4 @@ def test_what_names_no_resource_has_no_canonical_form(uri: str):
     ],
 )
 def test_another_resource_stays_another(other: str):
-    """R80"""
     assert canonical_uri(other) != canonical_uri("https://mcp.example.com/mcp")

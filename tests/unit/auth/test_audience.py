@@ -76,7 +76,6 @@ async def hearing(
 async def test_only_who_could_read_a_resource_hears_of_it(
     server: MCPServer, uri: str, revision: Any
 ) -> None:
-    """R04, AUT-17"""
     async with AsyncExitStack() as stack:
         ann, bob = [
             await stack.enter_async_context(hearing(server, who, revision, uri, "free://1"))

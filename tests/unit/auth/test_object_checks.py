@@ -86,7 +86,6 @@ def asks(how: str) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("revision", REVISIONS, ids=lambda each: each.name)
 @pytest.mark.parametrize("index", range(5), ids=["sync", "hop", "async", "template", "prompt"])
 async def test_every_no_is_the_same(server: MCPServer, revision: Revision, index: int) -> None:
-    """AUT-17"""
     client = WireClient(server, revision, principal=ann)
     method, fine = asks("fine")[index]
     assert "fine" in json.dumps((await client.send(method, fine))[1]["result"])
@@ -105,7 +104,6 @@ async def test_every_no_is_the_same(server: MCPServer, revision: Revision, index
 
 
 async def test_what_is_read_and_forbidden_is_as_what_there_is_not(server: MCPServer) -> None:
-    """RSC-05"""
     client = WireClient(server, R5, principal=ann)
 
     forbidden = await client.send("resources/read", {"uri": "x://refusal"})

@@ -92,7 +92,7 @@ async def tools_of(server: MCPServer, who: Any) -> set[str]:
 
 
 async def test_everybody_has_what_they_have_permission_for(server: MCPServer) -> None:
-    """AUT-17: what is listed is what can be called."""
+    """What is listed is what can be called."""
     nothing, some, all_of_it = await make("n"), await make("s", "view_order"), None
     all_of_it = await make("a", "view_order", "change_order", is_staff=True)
     root = await make("root", is_superuser=True)
@@ -130,7 +130,7 @@ async def test_a_change_counts_at_once_where_it_is_made(server: MCPServer) -> No
 async def test_a_change_made_elsewhere_counts_within_two_seconds(
     server: MCPServer, clock: Clock
 ) -> None:
-    """R05: also for a principal as old as its stream."""
+    """Also for a principal as old as its stream."""
     who = principal(await make("ann", "view_order", is_superuser=True))
     assert "change" in await tools_of(server, who)
 
@@ -205,7 +205,6 @@ async def test_what_many_need_at_once_is_asked_for_once(server: MCPServer, clock
 
 
 async def test_many_at_once_get_each_their_own(server: MCPServer) -> None:
-    """R06, R07"""
     users = [
         await make(f"u{n}", *(["view_order"] if n % 2 else []), is_staff=n % 3 == 0)
         for n in range(12)
@@ -329,7 +328,7 @@ class InTransaction(TestCase):
 
 @pytest.mark.parametrize("page_size", [1000, 3])
 async def test_pages_are_those_of_what_there_is(page_size: int) -> None:
-    """PAG-03: a cursor of somebody who sees more leads nobody to it."""
+    """A cursor of somebody who sees more leads nobody to it."""
     server = MCPServer("paged", public=True, page_size=page_size)
     for n in range(10):
         server.register_tool(

@@ -57,7 +57,6 @@ USES: list[tuple[str, dict[str, Any], list[str]]] = [
 async def test_all_scopes_of_an_operation_are_named(
     server: MCPServer, revision: Any, method: str, params: dict[str, Any], scopes: list[str]
 ) -> None:
-    """AUT-09, AUT-10"""
     for held in ([], ["b"], ["A"]):
         client = WireClient(server, revision, principal=token(*held))
         status, error = await client.error(method, params)
@@ -68,7 +67,7 @@ async def test_all_scopes_of_an_operation_are_named(
 
 @pytest.mark.parametrize("revision", [R4, R5], ids=lambda each: each.name)
 async def test_scopes_are_not_all_it_takes(revision: Any) -> None:
-    """SEC-07: a token that is good for a tool opens no object that its user may not see."""
+    """A token that is good for a tool opens no object that its user may not see."""
     server = MCPServer("objects")
 
     @server.tool(scopes=["a"], check=lambda user, key: key == "own")
@@ -97,7 +96,6 @@ async def test_only_tokens_have_scopes(
 
 
 async def test_a_broad_scope_stands_for_narrow_ones(server: MCPServer) -> None:
-    """AUT-11"""
     implied = {"all": ["most"], "most": ["a", "b", "all"], "a": ["c"]}
 
     async def status(*held: str) -> int:

@@ -179,7 +179,6 @@ def messages_of(server: MCPServer, *, deploy: bool = False, **settings: Any) -> 
 
 
 def test_a_server_that_lets_nobody_in_is_told_with_the_way_to_open_it():
-    """R89"""
     (message,) = messages_of(MCPServer("forgotten"))
 
     assert message.id == "django_mcp.W007"
@@ -271,7 +270,6 @@ POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
 
 @pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
 def test_connections_that_threads_keep_are_counted():
-    """R51"""
     messages = deploy_messages(DATABASES={"default": {**POSTGRESQL, "CONN_MAX_AGE": 60}})
 
     assert "up to 32 threads" in messages["django_mcp.I002"]
@@ -283,7 +281,6 @@ def test_connections_that_threads_keep_are_counted():
     ("options", "is_told"), [({}, True), ({"transaction_mode": "IMMEDIATE"}, False)]
 )
 def test_sqlite_under_several_writers_is_told(options: dict[str, Any], is_told: bool):
-    """R58"""
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3", "OPTIONS": options}
 
     assert ("django_mcp.I003" in deploy_messages(DATABASES={"default": database})) is is_told
@@ -352,7 +349,6 @@ def test_a_wrong_default_permission_is_told_once():
     ],
 )
 def test_a_private_argument_in_a_header_is_told_of(name: str, is_told: bool):
-    """HDR-13"""
     server = MCPServer("headers", public=True)
     field = {"type": "string", "x-mcp-header": "Field"}
     schema = {
@@ -369,7 +365,6 @@ def drop_everything_of(of: dict[str, Any]) -> str:
 
 
 def test_wildcards_among_scopes_are_told_of():
-    """SEC-06"""
     server = MCPServer("wild", public=True, scopes=["shop:*"])
     server.tool(read_only=True)(look)
     server.tool(scopes=["shop:read"], read_only=True)(drop_something)
@@ -385,7 +380,6 @@ def test_wildcards_among_scopes_are_told_of():
 
 
 def test_resources_of_the_web_are_told_of_before_deployment():
-    """RSC-11"""
     server = MCPServer("web", public=True)
     server.resource("https://shop.example/terms")(look)
     server.resource("HTTP://shop.example/{page}")(drop_everything_at)

@@ -66,7 +66,7 @@ async def test_what_was_written_once_outlives_a_failure(client: WireClient):
 
 
 async def test_a_rotated_key_opens_states_sealed_before(client: WireClient):
-    """MRT-09: any worker, and a worker with a newer key, serves the retry."""
+    """Any worker, and a worker with a newer key, serves the retry."""
     with override_settings(SECRET_KEY="old"):
         interim = await client.result("tools/call", call())
     retry = call(

@@ -110,7 +110,6 @@ def test_managers_and_raw_queries_give_rows():
 
 
 def test_more_rows_than_the_bound_are_refused(monkeypatch: pytest.MonkeyPatch):
-    """R57"""
     monkeypatch.setattr(module, "MAX_ROWS", 2)
     for sku in ("a", "b", "c"):
         Product.objects.create(sku=sku, name=sku, category="office", price=1)
@@ -151,7 +150,7 @@ async def result_of(server: MCPServer) -> dict[str, Any]:
 @pytest.mark.usefixtures("lamp")
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_rows_become_what_the_tool_declares(is_async: bool):
-    """R54: an asynchronous tool may return a queryset as well."""
+    """An asynchronous tool may return a queryset as well."""
     server = MCPServer("rows")
 
     if is_async:

@@ -48,7 +48,6 @@ RIGHT = {"email": "a@b.example", "paper": "stars", "count": 2}
 
 
 def test_the_schema_says_what_the_form_says():
-    """ELI-03"""
     schema = make_django_form(Delivery).schema
 
     check_flat(schema)
@@ -140,7 +139,6 @@ def test_a_user_cannot_set_what_was_not_asked():
     ids=lambda field: type(field).__name__,
 )
 def test_secrets_and_files_are_not_asked_for(field: forms.Field):
-    """ELI-02"""
     form = type("Asked", (forms.Form,), {"field": field})
 
     with pytest.raises(FormError, match="'field'"):
@@ -203,7 +201,6 @@ async def again(
 async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_is_wrong(
     server: MCPServer,
 ):
-    """ELI-04"""
     first = await ask(server, "wrap")
     with override("de"):
         second = await again(server, "wrap", first, {**RIGHT, "email": "x", "count": 77})

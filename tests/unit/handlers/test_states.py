@@ -81,7 +81,6 @@ def counts() -> tuple[int, int]:
 
 
 async def test_what_is_large_waits_in_the_database_for_any_worker():
-    """MRT-09, MRT-12"""
     first = await ask(WireClient(make_server(), R5), 100_000)
     assert len(first["requestState"]) < 1000
     assert await run_in_pool(counts) == (1, 0)
@@ -101,7 +100,7 @@ async def test_nothing_travels_where_nothing_may():
 
 
 async def test_what_is_kept_is_one_principals():
-    """MRT-06: even for somebody who could seal a state of their own with the reference in it."""
+    """Even for somebody who could seal a state of their own with the reference in it."""
     server = make_server(state_inline_bytes=0)
     reference = await server.states.keep("user:1", b"secret", server.clock() + 60, QUOTA)
 
@@ -112,7 +111,6 @@ async def test_what_is_kept_is_one_principals():
 
 
 async def test_every_way_in_which_a_state_is_wrong_is_refused_alike():
-    """MRT-05, MRT-06, MRT-07"""
     server = make_server(state_inline_bytes=0, state_single_use=True)
     client = WireClient(server, R5, principal=Principal("user:1"))
     first, second, third = [await ask(client) for _ in range(3)]
@@ -135,7 +133,6 @@ async def test_every_way_in_which_a_state_is_wrong_is_refused_alike():
 
 
 async def test_a_state_is_good_once_however_many_workers_get_it_at_a_time():
-    """MRT-07"""
     first = await ask(WireClient(make_server(state_single_use=True), R5))
     workers = [WireClient(make_server(state_single_use=True), R5) for _ in range(8)]
 
@@ -154,7 +151,7 @@ async def test_a_state_may_come_twice_where_nothing_is_said():
 
 
 async def test_a_hundred_questions_that_nobody_answers_leave_nothing():
-    """MRT-08: not in the database, though their states are good once, and no thread."""
+    """Not in the database, though their states are good once, and no thread."""
     client = WireClient(make_server(state_single_use=True), R5)
     await ask(client)
     before = threading.active_count()

@@ -62,7 +62,6 @@ async def test_twenty_tools_run_at_once(server: MCPServer):
 
 @pytest.mark.usefixtures("few_threads")
 async def test_no_more_run_at_once_than_there_are_threads(server: MCPServer):
-    """R56"""
     running, peak, lock = 0, 0, threading.Lock()
 
     @server.tool
@@ -82,7 +81,6 @@ async def test_no_more_run_at_once_than_there_are_threads(server: MCPServer):
 
 @pytest.mark.usefixtures("few_threads")
 async def test_asynchronous_tools_do_not_wait_for_a_thread(server: MCPServer):
-    """R56"""
     release = threading.Event()
 
     @server.tool
@@ -111,8 +109,6 @@ local = Local()
 
 
 async def test_handlers_see_the_language_and_the_variables_of_their_request(server: MCPServer):
-    """R07"""
-
     @server.tool
     def see() -> list[str | None]:
         return [tenant.get(), translation.get_language(), getattr(local, "name", None)]
@@ -151,7 +147,7 @@ async def test_what_a_handler_changes_stays_in_its_request(server: MCPServer):
 
 
 def test_under_a_synchronous_caller_nothing_waits_for_ever(server: MCPServer):
-    """R55: this is how a view runs under WSGI."""
+    """This is how a view runs under WSGI."""
 
     @server.tool
     def plain() -> str:
@@ -167,7 +163,7 @@ def test_under_a_synchronous_caller_nothing_waits_for_ever(server: MCPServer):
 async def test_handlers_that_call_handlers_do_not_wait_for_each_other(
     server: MCPServer, depth: int
 ):
-    """R55: more of them than there are threads, each deeper than there are threads."""
+    """More of them than there are threads, each deeper than there are threads."""
 
     @server.tool
     def descend(levels: int) -> str:
@@ -183,7 +179,6 @@ async def test_handlers_that_call_handlers_do_not_wait_for_each_other(
 
 
 async def test_a_handler_may_reach_the_event_loop_of_its_request(server: MCPServer):
-    """R55"""
     loops = []
 
     @server.tool
@@ -230,8 +225,6 @@ async def test_a_call_that_never_got_a_thread_is_not_run_after_its_deadline(serv
 
 @pytest.mark.usefixtures("databases")
 async def test_a_tool_that_fails_leaves_nothing_behind(server: MCPServer):
-    """R50"""
-
     @server.tool
     def write_and_fail(sku: str) -> None:
         make_product(sku, "first")
@@ -286,7 +279,6 @@ async def test_what_a_tool_writes_after_its_deadline_is_undone(server: MCPServer
 
 @pytest.mark.usefixtures("databases")
 async def test_no_connection_stays_open_in_the_threads(server: MCPServer):
-    """R51"""
     seen: list[Any] = []
 
     @server.tool
@@ -303,7 +295,6 @@ async def test_no_connection_stays_open_in_the_threads(server: MCPServer):
 @pytest.mark.usefixtures("databases")
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_atomic_requests_makes_no_difference(server: MCPServer, is_on: bool):
-    """R50"""
     connections["first"].settings_dict["ATOMIC_REQUESTS"] = is_on
 
     @server.tool
@@ -318,7 +309,7 @@ async def test_atomic_requests_makes_no_difference(server: MCPServer, is_on: boo
 
 @override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
 class InATestCase(TestCase):
-    """With SYNC_THREADS 0 handlers share the transaction of a test case (B25)."""
+    """With SYNC_THREADS 0 handlers share the transaction of a test case."""
 
     def setUp(self) -> None:
         self.server = MCPServer("test-case")
@@ -373,7 +364,6 @@ def test_the_pool_follows_the_settings(few_threads: int):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own():
-    """R37"""
     run: Callable[[Callable[[], str]], str] = async_to_sync(threads.run_in_pool)
     assert run(lambda: "parent") == "parent"
 

@@ -432,7 +432,6 @@ def test_nothing_stays_on_the_connection():
 
 
 def test_connections_are_closed_after_each_handler():
-    """R51, R53."""
     run(lambda: make_product("a"))
 
     assert connections["first"].connection is None

@@ -149,7 +149,6 @@ def visiting(client: MCPClient, visit: Callable[[str], object]) -> list[str]:
 def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
     server: MCPServer, ann: User, revision: str
 ) -> None:
-    """ELI-06, ELI-07, ELI-08, ELI-09"""
     theirs, client = browser(ann), mcp(server, ann, revision)
 
     def visit(url: str) -> None:
@@ -178,7 +177,6 @@ def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
 def test_anybody_else_who_opens_the_page_finds_nothing(
     server: MCPServer, ann: User, bob: User, revision: str
 ) -> None:
-    """ELI-08"""
     client = mcp(server, ann, revision)
 
     def visit(url: str) -> None:
@@ -212,7 +210,7 @@ def test_anybody_else_who_opens_the_page_finds_nothing(
 def test_a_changed_address_opens_nothing(
     server: MCPServer, ann: User, change: Callable[[str], str]
 ) -> None:
-    """ELI-08: resilient to tampering with the URL."""
+    """Resilient to tampering with the URL."""
     client = mcp(server, ann, R5)
     statuses: list[int] = []
 
@@ -238,7 +236,6 @@ def test_a_page_is_good_once(server: MCPServer, ann: User) -> None:
 
 
 def test_saying_yes_is_not_doing_it_and_is_asked_again(server: MCPServer, ann: User) -> None:
-    """ELI-13"""
     client = mcp(server, ann, R5)
     visits: list[str] = []
 
@@ -273,7 +270,6 @@ def test_saying_yes_and_doing_nothing_is_told_to_the_model(server: MCPServer, an
 def test_the_user_may_say_no(
     server: MCPServer, ann: User, revision: str, answer: Any, action: str
 ) -> None:
-    """ELI-05"""
     client = mcp(server, ann, revision)
     client.answer(answer)
 
@@ -350,7 +346,6 @@ def test_nobody_is_sent_to_a_page(server: MCPServer, revision: str, nobody: Any)
 def test_clients_without_pages_are_not_sent_to_any(
     server: MCPServer, ann: User, revision: str
 ) -> None:
-    """ELI-01"""
     client = mcp(server, ann, revision, capabilities={"elicitation": {"form": {}}})
 
     if revision == R5:
@@ -362,7 +357,6 @@ def test_clients_without_pages_are_not_sent_to_any(
 
 
 def test_users_are_sent_nowhere_without_tls(server: MCPServer, ann: User) -> None:
-    """ELI-07"""
     client = mcp(server, ann, R5)
     with override_settings(DJANGO_MCP={"PUBLIC": True, "PUBLIC_URL": "http://shop.example"}):
         assert client.call("sign").is_error
@@ -413,7 +407,6 @@ def test_more_than_one_batch_of_expired_visits_is_removed(
 
 @pytest.mark.parametrize("listens", ["asking", "other"])
 async def test_the_session_that_asked_is_told_and_no_other(server: MCPServer, listens: str) -> None:
-    """ELI-12"""
     ann = await sync_to_async(get_user_model().objects.create_user)("ann")
     theirs = await sync_to_async(browser)(ann)
     client = AsyncMCPClient(server, user=ann, revision=R4)

@@ -130,7 +130,6 @@ def test_values_are_written_without_the_fields_they_have_not(made: Any, wire):
 
 @given(st.binary())
 def test_bytes_are_written_in_padded_base64(data):
-    """PRM-04, RSC-06."""
     for wire in (Image(data).to_wire()["data"], BlobContents("a:b", data).to_wire()["blob"]):
         assert base64.b64decode(wire, validate=True) == data
 
@@ -206,14 +205,12 @@ def test_what_clients_could_not_read_is_refused_with_the_remedy(make, remedy):
     ],
 )
 def test_an_icon_comes_over_https_or_in_a_data_uri(src, remedy):
-    """ICO-01."""
     with pytest.raises(ValueError, match=remedy):
         Icon(src)
 
 
 @pytest.mark.parametrize("size", ["48", "48X48", "0x48", "48x", "any ", ""])
 def test_the_size_of_an_icon_is_width_by_height_or_any(size):
-    """ICO-01."""
     with pytest.raises(ValueError, match="48x48"):
         Icon(PIXEL, sizes=[size])
 

@@ -31,7 +31,7 @@ def string(name: Any) -> dict[str, Any]:
 
 
 def test_annotated_properties_are_found_in_order_at_any_depth():
-    """AMB-12: nested ones too."""
+    """Nested ones too."""
     found = header_params(
         schema(
             plain={"type": "string"},
@@ -50,7 +50,6 @@ def test_annotated_properties_are_found_in_order_at_any_depth():
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "é", "a\n", 5, None, ["a"], {}, True])
 def test_a_name_that_is_no_header_name_is_refused_with_its_place(name):
-    """HDR-12."""
     with pytest.raises(InvalidHeaderName, match=r"at /region is not a header name\. Use"):
         header_params(schema(region=string(name)))
 
@@ -61,7 +60,6 @@ def test_an_underscore_is_refused_since_servers_drop_such_headers():
 
 
 def test_names_that_differ_by_case_only_are_refused():
-    """HDR-12."""
     with pytest.raises(InvalidHeaderName, match=r"at /b is used at /a already"):
         header_params(schema(a=string("Region"), b=string("REGION")))
 
@@ -70,7 +68,6 @@ def test_names_that_differ_by_case_only_are_refused():
     "kind", ["number", "array", "object", "null", ["string"], ["string", "null"], None]
 )
 def test_only_strings_integers_and_booleans_fit(kind):
-    """HDR-12, AMB-12."""
     with pytest.raises(InvalidHeaderName, match="Only a string, integer or boolean"):
         header_params(schema(a={"type": kind, "x-mcp-header": "A"}))
 
@@ -93,7 +90,6 @@ def test_only_strings_integers_and_booleans_fit(kind):
     ],
 )
 def test_only_properties_may_lead_to_an_annotation(bad):
-    """HDR-12."""
     with pytest.raises(InvalidHeaderName, match="may only be reached through `properties`"):
         header_params(bad)
 
@@ -170,7 +166,6 @@ def published(annotation: Any) -> dict[str, Any]:
     ],
 )
 def test_the_annotation_publishes_one_plain_type(annotation, kind):
-    """HDR-12."""
     found = published(annotation)
 
     assert found["properties"]["a"]["type"] == kind
@@ -224,7 +219,6 @@ def test_the_annotation_works_in_models_and_typed_dicts(kind):
     ],
 )
 def test_what_fits_in_no_header_is_refused_when_the_schema_is_judged(annotation):
-    """HDR-12."""
     with pytest.raises(InvalidHeaderName):
         header_params(published(annotation))
 

@@ -26,7 +26,6 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def test_names_are_found_in_any_case():
-    """HDR-05."""
     headers = Headers([(b"mcp-method", b"a"), (b"MCP-NAME", b"b")])
 
     assert (headers.get("mcp-method"), headers.get("mcp-name")) == ("a", "b")
@@ -35,12 +34,10 @@ def test_names_are_found_in_any_case():
 
 
 def test_blanks_around_a_value_are_trimmed():
-    """HDR-05."""
     assert Headers([(b"mcp-method", b" \t tools/list \t")]).get("mcp-method") == "tools/list"
 
 
 def test_repeated_lines_are_joined_and_remembered():
-    """HDR-14."""
     headers = Headers([(b"accept", b"a/b "), (b"x", b"1"), (b"Accept", b" c/d")])
 
     assert headers.get("accept") == "a/b, c/d"
@@ -88,7 +85,6 @@ TABLE = [
 
 @pytest.mark.parametrize(("value", "encoded"), TABLE)
 def test_a_string_is_plain_where_that_is_safe_and_base64_elsewhere(value, encoded):
-    """HDR-06."""
     assert encode_value(value) == encoded
     assert decode_value(encoded) == value
 
@@ -125,7 +121,6 @@ def test_every_string_survives_the_header(text):
     "literal", ["SGVsbG8=", "=?base64?SGVsbG8=", "SGVsbG8=?=", "=?BASE64?SGVsbG8=?=", "=?base64?="]
 )
 def test_only_both_exact_marks_make_base64(literal):
-    """HDR-06."""
     assert decode_value(literal) == literal
 
 
@@ -147,13 +142,12 @@ def test_only_both_exact_marks_make_base64(literal):
     ],
 )
 def test_broken_base64_is_refused(payload):
-    """HDR-06: alphabet, padding, spare bits, and text that is not UTF-8 (overlong, surrogate)."""
+    """Alphabet, padding, spare bits, and text that is not UTF-8 (overlong, surrogate)."""
     assert isinstance(decode_value(f"=?base64?{payload}?="), InvalidHeader)
 
 
 @pytest.mark.parametrize("raw", ["a\tb", "a\x01", "\x7f", "caf\xe9", "a\r\nb", "\xa0", "世"])
 def test_raw_control_and_non_ascii_characters_are_refused(raw):
-    """HDR-07."""
     assert isinstance(decode_value(raw), InvalidHeader)
 
 
@@ -173,7 +167,6 @@ def test_canonical_base64_of_text_is_all_that_is_decoded(data):
 
 @pytest.mark.parametrize("value", [b"find", b"  find ", b"=?base64?ZmluZA==?="])
 def test_a_name_that_says_what_the_body_says_passes(value):
-    """HDR-04, HDR-05, HDR-06."""
     assert check_name("find", Headers([(b"mcp-name", value)])) is None
 
 
@@ -191,7 +184,6 @@ def test_a_name_that_says_what_the_body_says_passes(value):
     ],
 )
 def test_a_name_that_does_not_is_refused(raw, problem):
-    """HDR-04, HDR-06, HDR-07, HDR-14."""
     text = check_name("find", Headers(raw))
 
     assert text is not None
@@ -221,7 +213,6 @@ def verdict(arguments, *raw, params=(REGION, LIMIT, DRY_RUN)):
     ],
 )
 def test_a_string_argument_equals_its_decoded_header(argument, value):
-    """HDR-06."""
     assert verdict({"region": argument}, ("mcp-param-region", value)) is None
 
 
@@ -230,7 +221,6 @@ def test_a_string_argument_equals_its_decoded_header(argument, value):
 )
 @pytest.mark.parametrize("argument", [42, 42.0])
 def test_whole_numbers_compare_as_numbers(argument, value):
-    """HDR-10."""
     assert verdict({"page": {"limit": argument}}, ("mcp-param-limit", value)) is None
 
 
@@ -255,7 +245,6 @@ def test_whole_numbers_compare_as_numbers(argument, value):
     ],
 )
 def test_other_spellings_of_numbers_are_refused(argument, value):
-    """HDR-10."""
     assert verdict({"page": {"limit": argument}}, ("mcp-param-limit", value)) is not None
 
 
@@ -273,7 +262,6 @@ def test_truth_is_written_in_lower_case():
 
 
 def test_an_argument_without_its_header_is_refused():
-    """HDR-08."""
     text = verdict({"region": "us"})
 
     assert text == "The header Mcp-Param-Region is missing; it repeats the argument /region"
@@ -281,31 +269,26 @@ def test_an_argument_without_its_header_is_refused():
 
 @pytest.mark.parametrize("arguments", [{}, {"region": None}, {"page": None}, {"page": [1]}])
 def test_no_argument_wants_no_header(arguments):
-    """HDR-09."""
     assert verdict(arguments) is None
 
 
 @pytest.mark.parametrize("arguments", [{}, {"region": None}])
 def test_a_header_without_its_argument_is_refused(arguments):
-    """HDR-09."""
     assert verdict(arguments, ("mcp-param-region", b"us")) is not None
 
 
 def test_unknown_parameters_are_ignored():
-    """HDR-11."""
     assert verdict({}, ("mcp-param-other", b"\xff")) is None
 
 
 @pytest.mark.parametrize("value", [b"caf\xc3\xa9", b"a\x01b", b"=?base64?SGVs!!!bG8=?="])
 def test_a_known_parameter_with_invalid_characters_is_refused(value):
-    """HDR-07."""
     text = verdict({"region": value.decode()}, ("mcp-param-region", value))
 
     assert text is not None
 
 
 def test_a_repeated_parameter_is_refused():
-    """HDR-14."""
     line = ("mcp-param-region", b"us")
 
     assert "more than once" in str(verdict({"region": "us"}, line, line))

@@ -77,7 +77,6 @@ def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
     ids=lambda text: repr(text[:12]),
 )
 def test_what_is_not_json_is_refused(text: bytes) -> None:
-    """SEC-09, RPC-01"""
     with pytest.raises(JSONDecodeError):
         decode(text)
 

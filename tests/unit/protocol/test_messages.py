@@ -38,7 +38,6 @@ def test_any_bytes_are_some_message(data: bytes) -> None:
 
 @pytest.mark.parametrize("id_", [0, 7, -1, 2**60, 10**30, "", "a", 1.0])
 def test_a_request_keeps_its_id_in_its_type(id_: Any) -> None:
-    """RPC-03"""
     message = to_message({"jsonrpc": "2.0", "id": id_, "method": "ping"})
 
     assert isinstance(message, Request)
@@ -49,7 +48,6 @@ def test_a_request_keeps_its_id_in_its_type(id_: Any) -> None:
 
 @pytest.mark.parametrize("id_", [None, True, False, 1.5, [], {}])
 def test_what_cannot_be_an_id_is_refused_without_one(id_: Any) -> None:
-    """RPC-02, RPC-05"""
     message = to_message({"jsonrpc": "2.0", "id": id_, "method": "ping"})
 
     assert isinstance(message, Malformed)
@@ -59,7 +57,6 @@ def test_what_cannot_be_an_id_is_refused_without_one(id_: Any) -> None:
 
 
 def test_no_id_makes_a_notification() -> None:
-    """RPC-06"""
     message = to_message({"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": 1}})
 
     assert isinstance(message, Notification)
@@ -77,7 +74,6 @@ def test_no_id_makes_a_notification() -> None:
     ],
 )
 def test_a_malformed_request_is_refused_with_its_id(value: Any) -> None:
-    """RPC-01, HTM-12"""
     message = to_message(value)
 
     assert isinstance(message, Malformed)
@@ -100,7 +96,6 @@ def test_a_malformed_request_is_refused_with_its_id(value: Any) -> None:
     ],
 )
 def test_what_is_no_message_is_refused(value: Any) -> None:
-    """RPC-04"""
     message = to_message(value)
 
     assert isinstance(message, Malformed)
@@ -125,7 +120,6 @@ def test_responses_are_told_from_requests() -> None:
 
 
 def test_a_batch_keeps_its_order_and_its_bad_members() -> None:
-    """RPC-09"""
     batch = decode_message(b'[{"jsonrpc":"2.0","id":1,"method":"ping"},7]', 100)
 
     assert isinstance(batch, Batch)

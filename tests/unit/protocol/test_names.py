@@ -18,13 +18,11 @@ from django_mcp.protocol.names import (
 
 @pytest.mark.parametrize("name", ["a", "find_orders", "v1.find-orders", "A" * 128, "-", "0"])
 def test_a_tool_name_has_up_to_128_plain_characters(name):
-    """TOOL-05."""
     assert is_tool_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "A" * 129, "find orders", "a/b", "é", "a\n", "a,b", "a:b"])
 def test_other_tool_names_are_refused(name):
-    """TOOL-05."""
     assert not is_tool_name(name)
 
 
@@ -75,13 +73,11 @@ def test_other_prefixes_are_free(key):
 
 @pytest.mark.parametrize("identifier", ["io.modelcontextprotocol/ui", "com.example/a-b", "a/b"])
 def test_an_extension_is_called_by_a_prefix_and_a_name(identifier):
-    """EXT-01."""
     assert is_extension_id(identifier)
 
 
 @pytest.mark.parametrize("identifier", ["", "ui", "com.example/", "/ui", "1a/ui", "a/b/c", "a/-"])
 def test_an_extension_without_both_is_refused(identifier):
-    """EXT-01."""
     assert not is_extension_id(identifier)
 
 

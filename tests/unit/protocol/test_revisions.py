@@ -62,7 +62,6 @@ def test_each_revision_says_only_what_is_new() -> None:
 
 
 def test_a_negotiation_never_ends_at_a_stateless_revision() -> None:
-    """VER-02, VER-03, VER-04"""
     spoken = RevisionSet()
 
     for revision in (R1, R2, R3, R4):
@@ -91,7 +90,6 @@ def test_an_unknown_revision_cannot_be_switched_on() -> None:
     ids=reversed(names),
 )
 def test_a_tool_loses_what_its_reader_does_not_know(revision: Revision, kept: set[str]) -> None:
-    """TOOL-12, TOOL-15"""
     before = copy.deepcopy(TOOL)
 
     lowered = lower("tools/list", {"tools": [TOOL]}, revision)["tools"][0]
@@ -110,7 +108,6 @@ def test_boolean_schemas_become_objects_before_the_newest_revision() -> None:
 
 @pytest.mark.parametrize("value", [[1], "x", 5, None, True])
 def test_structured_content_is_an_object_before_the_newest_revision(value: Any) -> None:
-    """TOOL-12"""
     result = {"content": [], "structuredContent": value}
 
     assert lower("tools/call", result, R5)["structuredContent"] == value
@@ -194,12 +191,10 @@ def test_the_completions_capability_came_with_the_second_revision() -> None:
 
 
 def test_a_missing_resource_has_its_own_code_only_before_the_newest() -> None:
-    """RSC-03, RSC-04, RPC-12"""
     codes = [revision.missing_resource_code for revision in REVISIONS]
 
     assert codes == [RESOURCE_NOT_FOUND] * 4 + [-32602]
 
 
 def test_batches_belong_to_one_revision() -> None:
-    """RPC-09, RPC-10"""
     assert [revision.name for revision in REVISIONS if revision.accepts_batches] == [R2.name]

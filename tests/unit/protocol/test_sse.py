@@ -49,7 +49,6 @@ def test_a_priming_event_has_an_id_and_empty_data():
 
 
 def test_the_endpoint_event_says_where_to_post():
-    """OSE-02."""
     assert sse.endpoint("/messages?s=1") == b"event: endpoint\ndata: /messages?s=1\n\n"
 
 

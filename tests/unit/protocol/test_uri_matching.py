@@ -65,7 +65,6 @@ from django_mcp.protocol.uri_template import UriTemplate
     ],
 )
 def test_a_uri_gives_its_variables(template, uri, expected):
-    """RSC-14."""
     assert UriTemplate(template).match(uri) == expected
 
 
@@ -123,7 +122,6 @@ CLIMBING = [
     "template", ["file:///{name}", "file:///{name}.txt", "file:///x{/name}", "file:///x{.name}"]
 )
 def test_a_single_value_cannot_climb_out_of_its_directory(template, payload):
-    """RSC-06."""
     uri = template.replace("{name}", payload)
     uri = uri.replace("{/name}", "/" + payload).replace("{.name}", "." + payload)
 
@@ -136,7 +134,6 @@ def test_a_single_value_cannot_climb_out_of_its_directory(template, payload):
 )
 @pytest.mark.parametrize("around", ["{}", "a%2F{}", "{}%2Fa"])
 def test_a_path_has_no_dot_segments(template, payload, around):
-    """RSC-06."""
     value = around.format(payload)
     uri = template
     for before, after in [("{+path}", ""), ("{?path}", "?path="), ("{;path}", ";path=")]:
@@ -148,13 +145,11 @@ def test_a_path_has_no_dot_segments(template, payload, around):
 
 @pytest.mark.parametrize("payload", CLIMBING)
 def test_no_item_of_a_list_climbs(payload):
-    """RSC-06."""
     assert UriTemplate("file:///x{/path*}").match(f"file:///x/a/{payload}/b") is None
 
 
 @pytest.mark.parametrize("payload", ABSOLUTE)
 def test_a_path_after_a_slash_is_relative(payload):
-    """RSC-06."""
     assert UriTemplate("file:///{+path}").match("file:///" + payload) is None
     assert UriTemplate("docs://x/{+path}.md").match(f"docs://x/{payload}.md") is None
     assert UriTemplate("file://{+path}").match("file:///etc/passwd") == {"path": "/etc/passwd"}
@@ -213,7 +208,6 @@ def test_other_paths_match(path):
 
 
 def test_what_is_encoded_twice_is_decoded_once():
-    """RSC-06."""
     assert UriTemplate("file:///{name}").match("file:///..%252fetc") == {"name": "..%2fetc"}
 
 

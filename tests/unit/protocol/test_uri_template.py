@@ -152,7 +152,6 @@ X{.empty_keys*}  X
 
 @pytest.mark.parametrize("line", EXPANSIONS.strip().splitlines())
 def test_templates_expand_as_in_the_rfc(line):
-    """RSC-14."""
     template, expected = line.split("  ")
 
     assert UriTemplate(template).expand(VALUES) == expected

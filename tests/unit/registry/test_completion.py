@@ -67,8 +67,6 @@ async def test_a_completer_is_found_by_function(prompts: Site, function: str, ar
 
 
 async def test_a_completer_sees_the_other_arguments_and_who_asks(prompts: Site):
-    """CMP-06"""
-
     @prompts.completion("apology", "tone")
     async def tones(arguments: dict[str, str], user: User, value: str) -> list[str]:
         return [user, value, arguments["order"]]
@@ -151,7 +149,6 @@ def test_every_form_becomes_proposals(value: Any, expected: Completion):
 
 
 def test_no_more_than_a_hundred_are_proposed():
-    """CMP-02"""
     found = converted([str(number) for number in range(150)])
 
     assert len(found.values) == 100
@@ -159,7 +156,6 @@ def test_no_more_than_a_hundred_are_proposed():
 
 
 def test_lazy_proposals_are_read_no_further_than_needed():
-    """CMP-02"""
     read = []
 
     def proposals():

@@ -148,7 +148,6 @@ def test_a_decimal_is_a_number_or_its_text():
 
 
 def test_arguments_are_a_closed_object():
-    """SCH-08"""
     published = schema_for(int)
 
     assert published == {
@@ -160,8 +159,6 @@ def test_arguments_are_a_closed_object():
 
 
 def test_no_arguments_are_the_recommended_schema(site: Site):
-    """SCH-08"""
-
     @site.tool
     def ping() -> str:
         return "pong"
@@ -364,7 +361,6 @@ def test_docstrings_describe_parameters_unless_the_hint_does(site: Site):
 
 
 def test_problems_beyond_the_schema_are_told_with_pointers():
-    """TOOL-08"""
     site = Site()
 
     @site.tool

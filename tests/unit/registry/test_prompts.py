@@ -64,7 +64,6 @@ PICTURE = Image(b"png")
     ],
 )
 def test_every_form_becomes_messages(value: Any, expected: Any):
-    """PRM-04"""
     assert messages(value) == expected
 
 
@@ -160,8 +159,6 @@ def test_strings_are_converted_by_the_hints(site: Site, annotation: Any, text: s
     ],
 )
 def test_wrong_arguments_are_told(site: Site, arguments: Any, problems: Any):
-    """PRM-02, PRM-03"""
-
     @site.prompt
     def apology(order: str, limit: int = 1) -> str:
         return order
@@ -185,7 +182,6 @@ def test_json_that_does_not_fit_is_told(site: Site, text: str):
 
 
 def test_arguments_may_be_listed_by_hand(site: Site):
-    """A6"""
     entry = site.register_prompt(
         raw,
         name="raw",

@@ -51,7 +51,6 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def test_entries_keep_the_order_of_registration(site: Site, kind: str):
-    """TOOL-04"""
     add, _, attribute, _ = KINDS[kind]
 
     for key in ("c", "a", "b"):
@@ -76,7 +75,6 @@ def test_a_duplicate_is_refused_naming_both(site: Site, kind: str):
 
 
 def test_removing_tells_whether_there_was_one(site: Site, kind: str):
-    """A6"""
     add, remove, attribute, _ = KINDS[kind]
     add(site, "one")
 

@@ -101,7 +101,6 @@ def test_text_and_data_are_text_at_the_uri(value: Any, text: str, mime_type: str
     ],
 )
 def test_bytes_are_a_blob_at_the_uri(value: Any, blob: bytes, mime_type: str):
-    """RSC-06"""
     assert contents(value) == [BlobContents(URI, blob, mime_type=mime_type)]
 
 
@@ -115,7 +114,6 @@ def test_the_resources_own_mime_type_wins(value: Any):
 
 
 def test_contents_say_their_own_uri():
-    """RSC-13"""
     one, other = TextContents("thing://2", "a"), BlobContents("thing://3", b"b")
 
     assert contents(one) == [one]
@@ -262,8 +260,6 @@ def test_a_template_is_listed_by_its_template(site: Site):
 def test_variables_are_converted_by_the_hints(
     site: Site, annotation: Any, text: str, expected: Any
 ):
-    """RSC-14"""
-
     def handle(value):
         return value
 
@@ -306,8 +302,6 @@ def test_structured_parameters_are_read_from_json(site: Site):
     "uri", ["file://..%2f..%2fetc%2fpasswd", "file://..", "file://a%00b", "file://a/../b"]
 )
 def test_paths_that_climb_match_nothing(site: Site, uri: str):
-    """RSC-06"""
-
     @site.resource("file://{+path}")
     def file(path: str) -> str:
         return path
@@ -332,7 +326,6 @@ def test_paths_that_climb_match_nothing(site: Site, uri: str):
     ],
 )
 def test_what_does_not_fit_together_is_refused(site: Site, uri: str, function: Any, message: str):
-    """RSC-12"""
     with pytest.raises(RegistrationError, match=message) as refusal:
         site.resource(uri, name="x")(function)
 
@@ -361,7 +354,6 @@ def test_a_list_of_variables_is_no_number(site: Site):
     ],
 )
 def test_what_was_said_is_checked(site: Site, options: Any, message: str):
-    """ICO-01"""
     with pytest.raises(RegistrationError, match=message):
         site.register_resource(URI, lambda: "", name="x", **options)
 

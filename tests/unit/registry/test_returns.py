@@ -177,7 +177,6 @@ def test_a_file_becomes_the_block_of_its_type(file: File, kind: type):
     ],
 )
 def test_data_is_structured_and_has_a_text_of_the_same(value: Any, data: Any):
-    """TOOL-11"""
     found = result(value)
 
     assert found.structured == data
@@ -192,7 +191,6 @@ def test_a_whole_result_goes_through():
 
 
 def test_a_whole_result_with_data_gets_its_text():
-    """TOOL-11"""
     found = result(ToolResult(structured=Point(1, 2), meta={"a": 1}))
 
     assert found.structured == {"x": 1, "y": 2}
@@ -243,7 +241,6 @@ def test_what_promises_no_data_has_no_schema(annotation: Any):
     ids=str,
 )
 def test_a_return_type_is_published_as(annotation: Any, schema: Any):
-    """TOOL-10"""
     assert output_schema(annotation) == schema
 
 
@@ -289,7 +286,6 @@ def test_a_declared_type_that_cannot_be_written_is_refused():
     ],
 )
 def test_what_is_declared_is_structured(annotation: Any, value: Any, data: Any):
-    """TOOL-10, TOOL-11"""
     found = result(value, annotation)
 
     assert found.structured == data
@@ -417,13 +413,11 @@ def test_an_explicit_schema_that_is_none_is_refused():
 
 
 def test_an_explicit_schema_is_checked_as_others_are():
-    """SCH-06"""
     with pytest.raises(RegistrationError, match="the output schema refers to"):
         result(1, output_schema={"$ref": "http://example.com/schema"})
 
 
 def test_results_are_valid_by_their_own_schema():
-    """TOOL-10"""
     site = Site()
 
     @site.tool

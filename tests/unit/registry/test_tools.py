@@ -90,8 +90,6 @@ def test_a_tool_is_listed_with_what_was_said_of_it(site: Site):
 
 
 def test_what_was_not_said_is_not_listed(site: Site):
-    """TOOL-15"""
-
     @site.tool
     def find() -> str:
         return ""
@@ -118,19 +116,16 @@ def test_what_was_not_said_is_not_listed(site: Site):
     ],
 )
 def test_hints_are_those_that_were_said(site: Site, said: Any, hints: Any):
-    """TOOL-15"""
     assert site.register_tool(lambda: "", name="x", **said).annotations == hints
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "x" * 128])
 def test_names_of_tools_are_these(site: Site, name: str):
-    """TOOL-05"""
     assert site.register_tool(lambda: "", name=name).name == name
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "x" * 129, "a\n", 5])
 def test_other_names_are_refused(site: Site, name: Any):
-    """TOOL-05"""
     with pytest.raises(RegistrationError, match=r"test_tools\.py"):
         site.register_tool(lambda: "", name=name)
 
@@ -198,7 +193,6 @@ def test_a_function_may_judge_permission(site: Site):
 
 
 def test_a_schema_by_hand_is_published_unchanged(site: Site):
-    """SCH-09"""
     site.register_tool(name="raw", input_schema=SCHEMA, handler=lambda arguments: "")
 
     published = site.registry.tools["raw"].to_wire()["inputSchema"]

@@ -53,7 +53,6 @@ def test_a_valid_value_has_no_problems():
 
 
 def test_all_problems_are_told_at_once_by_pointer():
-    """TOOL-08"""
     value = {"query": "a", "limit": "ten", "lines": [{"sku": "1"}, {}, 3], "lmit": 1}
 
     assert problems(SCHEMA, value) == [

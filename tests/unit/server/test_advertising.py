@@ -25,7 +25,6 @@ async def capabilities_at(server: MCPServer, revision: Any) -> dict[str, Any]:
 async def test_what_is_advertised_is_told_where_the_revision_has_it(
     server: MCPServer, revision: Any
 ):
-    """EXT-01, AMB-22"""
     server.advertise_extension("com.example/receipts", {"kinds": ["pdf"]})
     server.advertise_extension("com.example/plain")
     server.advertise_experimental("haste", {"level": 3})
@@ -39,7 +38,6 @@ async def test_what_is_advertised_is_told_where_the_revision_has_it(
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, R5], ids=lambda revision: revision.name)
 async def test_nothing_is_advertised_unasked(server: MCPServer, revision: Any):
-    """EXT-03"""
     assert not {"extensions", "experimental"} & set(await capabilities_at(server, revision))
 
 
@@ -47,7 +45,6 @@ async def test_nothing_is_advertised_unasked(server: MCPServer, revision: Any):
     "identifier", ["receipts", "/receipts", "com.example/", "-x/y", "com..example/x", "a b/c", ""]
 )
 def test_an_extension_is_called_as_the_grammar_says(server: MCPServer, identifier: str):
-    """EXT-01"""
     with pytest.raises(ValueError, match="com"):
         server.advertise_extension(identifier)
 
@@ -81,8 +78,6 @@ async def test_what_was_given_is_not_what_is_kept(server: MCPServer):
 async def test_a_handler_sees_the_clients_extensions(
     server: MCPServer, declared: dict[str, Any], seen: dict[str, Any]
 ):
-    """EXT-04, VER-35"""
-
     @server.tool
     async def look(ctx: Context[Any]) -> str:
         supports = ctx.client_supports("extensions", "com.example/x")

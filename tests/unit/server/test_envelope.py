@@ -47,7 +47,7 @@ def client(server: MCPServer, request: pytest.FixtureRequest) -> StreamClient:
 
 
 async def test_members_that_nobody_knows_are_passed_over(client: StreamClient) -> None:
-    """RPC-14: in the params, in `_meta`, beside them and in what is declared."""
+    """In the params, in `_meta`, beside them and in what is declared."""
     unknown: dict[str, Any] = {"x": [1, {"y": None}], "z": "é"}
     meta = {**unknown, "com.example/k": 1}
     params = {"name": "greet", "arguments": {"name": "Bo"}, **unknown, "_meta": meta}
@@ -65,7 +65,6 @@ async def test_members_that_nobody_knows_are_passed_over(client: StreamClient) -
 
 
 async def test_who_a_client_says_it_is_changes_nothing(server: MCPServer) -> None:
-    """VER-28"""
     said: list[Any] = [
         None,
         {"name": "admin", "version": "1"},
@@ -91,7 +90,7 @@ async def test_who_a_client_says_it_is_changes_nothing(server: MCPServer) -> Non
 
 @pytest.mark.http_only("an id in flight is used once on a pipe")
 async def test_ids_are_the_senders_business(server: MCPServer) -> None:
-    """RPC-08: of two clients at a time, and of one that uses the same again."""
+    """Of two clients at a time, and of one that uses the same again."""
     begun = asyncio.Semaphore(0)
     may_go = asyncio.Event()
 
@@ -121,7 +120,7 @@ async def test_ids_are_the_senders_business(server: MCPServer) -> None:
 async def test_log_messages_are_those_of_handlers(
     client: StreamClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """LOG-08: of a failure the client hears nothing there, whatever our own log says."""
+    """Of a failure the client hears nothing there, whatever our own log says."""
     meta = {META + "logLevel": "debug"}
     if client.revision is not R5:
         await client.result("logging/setLevel", {"level": "debug"})
@@ -136,7 +135,6 @@ async def test_log_messages_are_those_of_handlers(
 async def test_traces_and_arguments_are_in_no_log(
     client: StreamClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SEC-08"""
     caplog.set_level(logging.DEBUG)
     meta = {"traceparent": PARENT, "tracestate": "a=canary", "baggage": "user=canary"}
     for name in ("greet", "fail", "unknown"):
@@ -153,7 +151,7 @@ async def test_traces_and_arguments_are_in_no_log(
 @pytest.mark.http_only("on a pipe changes can be told whatever the mode")
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 async def test_nobody_subscribes_where_nothing_is_told(revision: Revision) -> None:
-    """RSC-09: `subscribe` is not declared, and the methods are unknown."""
+    """`subscribe` is not declared, and the methods are unknown."""
     server = MCPServer("tests", mode=Mode.STATELESS)
     server.resource("stock://{sku}", name="stock")(lambda sku: sku)
     client = WireClient(server, revision)
@@ -167,7 +165,7 @@ async def test_nobody_subscribes_where_nothing_is_told(revision: Revision) -> No
 
 
 async def test_results_are_of_a_kind_that_the_client_knows(server: MCPServer) -> None:
-    """VER-32: whatever a tool could be, who declared nothing gets complete results."""
+    """Whatever a tool could be, who declared nothing gets complete results."""
 
     @server.tool(task="allowed")
     async def long(ctx: Context[Any]) -> str:
@@ -190,7 +188,7 @@ async def test_results_are_of_a_kind_that_the_client_knows(server: MCPServer) ->
 async def test_a_tool_works_without_the_extension_or_says_what_is_missing(
     server: MCPServer,
 ) -> None:
-    """EXT-02, UIX-01: a text for everybody; a client of the extension finds the page as well."""
+    """A text for everybody; a client of the extension finds the page as well."""
     page = "ui://shop/page"
 
     @server.tool(meta={"ui": {"resourceUri": page}})
@@ -221,7 +219,7 @@ async def test_a_tool_works_without_the_extension_or_says_what_is_missing(
 
 
 async def test_nothing_deprecated_is_used_unasked(server: MCPServer) -> None:
-    """VER-36: no log message, no root, no sampling, no context of other servers, no HTTP+SSE."""
+    """No log message, no root, no sampling, no context of other servers, no HTTP+SSE."""
     client = StreamClient(server, R5)
     meta: dict[str, Any] = {META + "clientCapabilities": {"roots": {}, "sampling": {"context": {}}}}
     await client.result("tools/call", {"name": "greet", "arguments": {}, "_meta": meta})
@@ -231,7 +229,7 @@ async def test_nothing_deprecated_is_used_unasked(server: MCPServer) -> None:
 
 
 async def test_nothing_is_asked_but_for_a_request_that_runs(server: MCPServer) -> None:
-    """CLI-02: what is left of a call has no way to the client any more."""
+    """What is left of a call has no way to the client any more."""
     client, left = await leave(server)
     with pytest.raises((Asked, CannotAsk)):
         await left.alist_roots()
@@ -244,7 +242,6 @@ async def test_nothing_is_asked_but_for_a_request_that_runs(server: MCPServer) -
 
 @pytest.mark.http_only("a pipe has no standing stream")
 async def test_a_standing_stream_carries_no_questions(server: MCPServer) -> None:
-    """CLI-02, HTTP-15"""
     client, left = await leave(server)
     async with client.standing() as stream:
         with pytest.raises((Asked, CannotAsk)):

@@ -97,7 +97,6 @@ def elsewhere(client: WireClient, server: MCPServer) -> WireClient:
 
 
 async def test_what_is_remembered_at_one_worker_is_known_at_the_other():
-    """SES-05"""
     here = WireClient(make_server(), R4)
     there = elsewhere(here, make_server())
     await here.open()
@@ -109,7 +108,6 @@ async def test_what_is_remembered_at_one_worker_is_known_at_the_other():
 
 
 async def test_that_a_client_is_ready_may_be_said_at_either_worker():
-    """VER-06"""
     here = WireClient(make_server(require_initialized=True), R4)
     await here.open(is_ready=False)
     there = elsewhere(here, make_server(require_initialized=True))
@@ -146,7 +144,6 @@ async def test_without_a_session_nothing_is_asked_of_the_database():
 
 
 async def test_a_session_that_is_deleted_is_over_and_leaves_nothing():
-    """SES-08"""
     server = make_server()
     client = WireClient(server, R4)
     await words(client, "remember", word="a")

@@ -45,7 +45,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterat
 
 
 async def test_a_client_gets_in_with_nothing_but_its_address(alone: Running):
-    """AUT-01, AUT-02"""
     client = SDKClient(alone.url, Browser())
 
     result = await client.call("find_orders")

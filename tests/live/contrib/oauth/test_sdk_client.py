@@ -29,7 +29,6 @@ def scopes_asked_for(client: SDKClient) -> list[set[str]]:
 
 
 async def test_by_registration_from_nothing_to_a_call(shop: Running):
-    """AUT-01, AUT-02, AUT-03"""
     client = SDKClient(shop.url, Browser())
 
     result = await client.call("find_orders")
@@ -56,7 +55,6 @@ async def test_by_metadata_document_from_nothing_to_a_call(shop: Running, certif
 
 
 async def test_a_scope_is_stepped_up_to_when_a_tool_needs_it(shop: Running):
-    """AUT-09, AUT-10"""
     client = SDKClient(shop.url, Browser())
 
     async with client.session() as session:
@@ -87,7 +85,6 @@ async def test_an_expired_token_is_refreshed_without_asking_anybody(shop: Runnin
 
 
 async def test_after_revocation_neither_token_is_taken(shop: Running):
-    """AUT-06"""
     client = SDKClient(shop.url, Browser())
     await client.call("find_orders")
     tokens, registered = client.storage.tokens, client.storage.client

@@ -50,7 +50,6 @@ def run_races(backends: Backends) -> dict[str, Any]:
 
 
 def test_the_losers_of_a_race_get_invalid_grant_and_the_winners_tokens_live(backends: Backends):
-    """R83"""
     found = run_races(backends)
 
     assert found["codes"].count(WON) == found["refreshes"].count(WON) == 1

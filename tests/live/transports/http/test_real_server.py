@@ -49,7 +49,6 @@ async def test_a_call_is_answered_at_each_revision(
 async def test_progress_is_streamed_ahead_of_the_answer(
     site: Running, path: str, revision: Revision, tool: str
 ):
-    """HTM-02, HTM-04, HTM-05, HTM-06"""
     answer = await ask(site, call(path, tool, {"to": 5}, revision, progressToken="t"))
 
     assert answer.headers["content-type"] == "text/event-stream"
@@ -65,7 +64,6 @@ async def test_progress_is_streamed_ahead_of_the_answer(
 async def test_a_client_that_leaves_cancels_its_call_where_the_revision_says_so(
     site: Running, path: str, revision: Revision
 ):
-    """HTM-09, HTTP-12"""
     name = f"{path} {revision.name}"
     async with connect(site.host, site.port) as client:
         await client.send(call(path, "hold", {"name": name}, revision))
@@ -105,7 +103,7 @@ async def test_a_shielded_call_is_cancelled_at_the_end_of_its_shield(site: Runni
 async def test_a_synchronous_call_sees_its_client_leave_and_writes_nothing(
     site: Running, path: str
 ):
-    """HTM-09. What it wrote is rolled back though it returned."""
+    """What it wrote is rolled back though it returned."""
     name = f"written {path}"
     await ask(site, call(path, "make_notes", {}))
     async with connect(site.host, site.port) as client:
@@ -120,7 +118,6 @@ async def test_a_synchronous_call_sees_its_client_leave_and_writes_nothing(
 
 @PATHS
 async def test_an_unknown_method_is_not_found_though_events_are_accepted(site: Running, path: str):
-    """HTM-11, HTM-12"""
     request = message("no/such", revision=R5, id="a")
     raw = post(path, json.dumps(request).encode(), headers_for(request, R5))
     answer = await ask(site, raw)
@@ -187,7 +184,7 @@ async def test_a_number_of_5000_digits_is_answered(site: Running, path: str):
 
 @PATHS
 async def test_a_call_that_asks_ends_with_its_questions(site: Running, path: str):
-    """MRT-13, RPC-16: whether something was streamed before or not."""
+    """Whether something was streamed before or not."""
     takes_forms: dict[str, Any] = {
         META + "clientCapabilities": {"elicitation": {}},
     }
@@ -204,7 +201,7 @@ async def test_a_call_that_asks_ends_with_its_questions(site: Running, path: str
 
 @pytest.mark.parametrize("path", ["/brisk", "/brisk-view"])
 async def test_a_listener_has_a_stream_that_is_kept_alive(site: Running, path: str):
-    """HTM-14, SUB-08, AMB-14: a stream or nothing; comments while there is no news."""
+    """A stream or nothing; comments while there is no news."""
     request = message(
         "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, revision=R5
     )

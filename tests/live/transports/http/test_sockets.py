@@ -66,7 +66,7 @@ async def test_an_event_is_there_before_the_next_is_made(site: Running, path: st
 
 @pytest.mark.parametrize("path", ["/hasty", "/hasty-view"])
 async def test_a_silent_call_is_kept_alive(site: Running, path: str):
-    """HTM-08: comments of themselves, then the answer."""
+    """Comments of themselves, then the answer."""
     event = f"heard{path}"
     async with connect(site.host, site.port) as client:
         await client.send(post(path, script(["wait", event], ["reply", 200, "x"])))
@@ -87,7 +87,6 @@ async def test_a_body_in_chunks_is_read(site: Running):
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 async def test_many_at_once_get_their_own_answers(site: Running, path: str):
-    """HTTP-21"""
     answers = await asyncio.gather(
         *(do(site, ["send", n], ["reply", 200, n], path=path) for n in range(50))
     )
@@ -125,7 +124,7 @@ async def test_many_at_once_get_their_own_answers(site: Running, path: str):
 async def test_bad_headers_are_refused(
     site: Running, path: str, headers: dict[str, str], status: int
 ):
-    """HTTP-02, HTTP-03: in JSON, whatever is wrong."""
+    """In JSON, whatever is wrong."""
     refused = await ask(site, post(path, script(["reply", 200, 1]), headers))
 
     assert refused.status == status
@@ -180,7 +179,7 @@ async def test_headers_that_are_missing_or_there_twice_are_refused(
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 async def test_a_header_of_64_kb_is_refused(uvicorn: Running, path: str):
-    """HDR-15: 431. Daphne hangs up on it before anybody is asked."""
+    """431. Daphne hangs up on it before anybody is asked."""
     refused = await ask(uvicorn, post(path, b"[]", {"X-Long": "x" * 64 * 1024}))
 
     assert refused.status == 431
@@ -189,7 +188,7 @@ async def test_a_header_of_64_kb_is_refused(uvicorn: Running, path: str):
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "HEAD"])
 async def test_other_verbs_are_not_allowed(site: Running, path: str, method: str):
-    """HTTP-13, HTM-10: `Allow` says which are."""
+    """`Allow` says which are."""
     async with connect(site.host, site.port) as client:
         await client.send(head(method, path, GOOD))
         refused = await client.read(method)
@@ -307,7 +306,6 @@ async def test_a_body_is_not_waited_for_past_its_deadline(uvicorn: Running, stal
 async def test_a_client_that_leaves_cancels_its_call(
     site: Running, path: str, streams: bool, how: str
 ):
-    """HTM-09"""
     name = f"gone{path}{streams}{how}"
     steps = [["call", name], ["cancels", True], *([["send", 1]] if streams else [])]
     async with connect(site.host, site.port) as client:
@@ -321,7 +319,6 @@ async def test_a_client_that_leaves_cancels_its_call(
 
 @pytest.mark.parametrize("path", ["/mcp", "/view"])
 async def test_a_call_that_is_to_outlive_its_client_does(site: Running, path: str):
-    """HTTP-12"""
     name = f"stays{path}"
     async with connect(site.host, site.port) as client:
         await client.send(

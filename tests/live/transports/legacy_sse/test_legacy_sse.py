@@ -60,7 +60,6 @@ async def accept(context: Any, params: Any) -> ElicitResult:
 
 @pytest.mark.parametrize(("path", "tool"), [("/sse", "echo"), ("/old/sse", "whisper")])
 async def test_the_official_client_is_served(site: Running, path: str, tool: str) -> None:
-    """OSE-01, OSE-02, OSE-03"""
     async with (
         sse_client(address(site, path)) as (reading, writing),
         ClientSession(reading, writing) as session,
@@ -102,7 +101,6 @@ async def rows_of(site: Running, question: str) -> list[Any]:
 
 
 async def test_a_question_is_asked_on_the_stream(site: Running) -> None:
-    """OSE-07"""
     async with (
         sse_client(address(site, "/sse")) as (reading, writing),
         ClientSession(reading, writing, elicitation_callback=accept) as session,
@@ -132,7 +130,6 @@ async def test_a_query_is_kept(site: Running) -> None:
 
 
 async def test_answers_come_on_the_stream_only(site: Running) -> None:
-    """OSE-05"""
     async with stream(site) as (client, where, lines):
         posted = await client.post(where, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
         found = ""
@@ -159,7 +156,7 @@ async def answer_on(lines: Any) -> dict[str, Any]:
 
 
 async def test_hands_are_shaken_once_and_on_this_transport_alone(site: Running) -> None:
-    """OSE-06: what the client can do is settled; its token is no session id of the endpoint."""
+    """What the client can do is settled; its token is no session id of the endpoint."""
     async with stream(site) as (client, where, lines):
         answers = []
         for id in (1, 2):
@@ -276,7 +273,7 @@ async def test_a_connection_whose_client_stops_reading_ends(site: Running) -> No
 
 
 async def test_what_is_wrong_is_told_at_once(site: Running) -> None:
-    """OSE-04, OSE-05, OSE-06: junk is 400, an unknown or ended stream 404, a strange page 403."""
+    """Junk is 400, an unknown or ended stream 404, a strange page 403."""
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with stream(site) as (client, where, _lines):
         junk = await client.post(where, content=b"{", headers={"content-type": "application/json"})
@@ -312,7 +309,6 @@ async def test_a_connection_keeps_no_more_than_8_kib_of_client_details(site: Run
 
 
 async def test_a_connection_ends_with_its_stream(site: Running) -> None:
-    """OSE-06"""
     async with stream(site) as (_, where, _lines):
         pass
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -328,7 +324,6 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
 
 
 def test_it_is_there_only_where_a_site_wants_it() -> None:
-    """OSE-08, VER-36"""
     from django_mcp.conf import SETTINGS
     from django_mcp.servers import MCPServer
 

@@ -49,7 +49,6 @@ def memory_kb(client: Process) -> int:
     ids=lambda value: repr(value)[:30],
 )
 def test_junk_is_refused_and_reading_goes_on(client: Process, line: bytes, code: int) -> None:
-    """STD-11, RPC-01"""
     client.write(line + b"\n")
     error = client.read()
     assert error["error"]["code"] == code
@@ -152,7 +151,6 @@ def test_an_id_that_is_in_flight_is_refused(client: Process) -> None:
     ids=["result", "error", "no id"],
 )
 def test_answers_nobody_waits_for_are_ignored(client: Process, answer: dict[str, Any]) -> None:
-    """RPC-15"""
     client.send({"jsonrpc": "2.0", **answer})
     assert client.ask("ping")["result"] == {}
 

@@ -35,7 +35,6 @@ def client() -> Iterator[Process]:
 
 @by_handshake
 def test_each_revision_shakes_hands_calls_and_ends(revision: Revision) -> None:
-    """STD-01, STD-05"""
     with Process() as client:
         assert client.shake_hands(revision)["protocolVersion"] == revision.name
         assert client.call("echo", text="two\nlines\u2028") == "two\nlines\u2028"
@@ -46,7 +45,7 @@ def test_each_revision_shakes_hands_calls_and_ends(revision: Revision) -> None:
 
 
 def test_messages_without_a_handshake_speak_for_themselves(client: Process) -> None:
-    """VER-21, STD-08: both eras on one pipe, and no state between messages of the newer."""
+    """Both eras on one pipe, and no state between messages of the newer."""
     found = client.ask("server/discover", revision=R5)["result"]
     assert R5.name in found["supportedVersions"]
     params: dict[str, Any] = {"name": "confirm", "arguments": {}}
@@ -55,13 +54,12 @@ def test_messages_without_a_handshake_speak_for_themselves(client: Process) -> N
     }
     asked = client.ask("tools/call", {**params, "_meta": asks}, revision=R5)["result"]
     assert asked["resultType"] == "input_required"
-    # STD-06: it is the result that asks, and the next request has declared nothing.
+    # It is the result that asks, and the next request has declared nothing.
     assert client.ask("tools/call", params, revision=R5)["error"]["code"] == -32021
     assert client.call("aecho", text="still the other era") == "still the other era"
 
 
 def test_a_request_before_the_handshake_is_refused_but_a_ping_is_not() -> None:
-    """VER-06"""
     with Process() as client:
         assert client.ask("ping")["result"] == {}
         assert "error" in client.ask("tools/list")
@@ -70,7 +68,7 @@ def test_a_request_before_the_handshake_is_refused_but_a_ping_is_not() -> None:
 
 
 def test_a_handshake_is_not_cancelled_and_may_be_repeated() -> None:
-    """CAN-09, AMB-25: another on the same pipe settles anew."""
+    """Another on the same pipe settles anew."""
     with Process() as client:
         for number, revision in enumerate((R4, R1)):
             params = {
@@ -106,7 +104,6 @@ def test_lines_behind_a_handshake_wait_for_it() -> None:
 
 
 def test_batches_of_the_revision_that_has_them() -> None:
-    """STD-04"""
     with Process() as client:
         client.shake_hands(R2)
         client.send([{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (7, 8)])
@@ -118,7 +115,7 @@ def test_batches_of_the_revision_that_has_them() -> None:
 
 
 def test_nothing_but_messages_reaches_the_output(client: Process) -> None:
-    """STD-02, STD-03: whatever prints, logs or runs."""
+    """Whatever prints, logs or runs."""
     assert client.call("noise") == "quiet"
     client.close_input()
     assert client.read_rest() == []
@@ -147,7 +144,6 @@ def test_handlers_find_nothing_in_the_input(client: Process) -> None:
 
 
 def test_a_slow_call_keeps_nobody_waiting(client: Process) -> None:
-    """STD-10"""
     slow = client.begin_call("look_for_cancellation")
     client.wait_for_noise("working")
     assert client.ask("ping")["result"] == {}
@@ -160,7 +156,6 @@ def test_a_slow_call_keeps_nobody_waiting(client: Process) -> None:
 def test_a_cancelled_call_is_interrupted_and_not_answered(
     client: Process, revision: Revision
 ) -> None:
-    """STD-07, CAN-01, CAN-02, CAN-06"""
     params = {"name": "wait_for_ever", "arguments": {}}
     client.begin("tools/call", params, revision=revision, id="slow")
     client.wait_for_noise("waiting")
@@ -175,7 +170,6 @@ def test_a_cancelled_call_is_interrupted_and_not_answered(
 
 
 def test_progress_comes_before_its_answer(client: Process) -> None:
-    """PRG-01, PRG-02"""
     params = {"name": "count", "arguments": {"to": 3}, "_meta": {"progressToken": "t"}}
     seen: list[dict[str, Any]] = []
     client.answer_to(client.begin("tools/call", params), seen.append)
@@ -184,7 +178,6 @@ def test_progress_comes_before_its_answer(client: Process) -> None:
 
 
 def test_a_question_is_answered_while_its_call_runs(client: Process) -> None:
-    """CLI-01, ELI-01"""
     asked = []
 
     def answer(request: dict[str, Any]) -> None:
@@ -214,7 +207,7 @@ def test_a_session_lasts_as_long_as_the_process(client: Process) -> None:
 
 
 def test_subscriptions_and_changed_lists_are_told(client: Process) -> None:
-    """RSC-08, TOOL-02: a URI that was subscribed to, and no other."""
+    """A URI that was subscribed to, and no other."""
     client.ask("resources/subscribe", {"uri": "stock://a"})
     assert client.call("change", uri="stock://b") == "told"
     call = client.begin_call("change", uri="stock://a")
@@ -236,7 +229,6 @@ def test_subscriptions_and_changed_lists_are_told(client: Process) -> None:
 
 
 def test_listening_streams_are_independent_and_end_silently() -> None:
-    """SUB-01, SUB-02, SUB-03, SUB-04, SUB-05"""
     key = "io.modelcontextprotocol/subscriptionId"
     with Process() as client:
         for number, uri in (("one", "stock://1"), (2, "stock://2")):
@@ -262,7 +254,7 @@ def test_listening_streams_are_independent_and_end_silently() -> None:
 
 
 def test_nothing_is_left_of_a_listener_in_the_next_process() -> None:
-    """SUB-12: whoever comes back listens again, or hears nothing."""
+    """Whoever comes back listens again, or hears nothing."""
     uri = "stock://1"
     call = {"name": "change", "arguments": {"uri": uri}}
     with Process() as client:
@@ -277,7 +269,6 @@ def test_nothing_is_left_of_a_listener_in_the_next_process() -> None:
 
 
 def test_listening_streams_get_their_result_when_the_process_is_told_to_end() -> None:
-    """SUB-06"""
     with Process() as client:
         wanted = {"notifications": {"toolsListChanged": True}}
         client.begin("subscriptions/listen", wanted, revision=R5, id="l")
@@ -304,7 +295,6 @@ def test_listening_streams_get_their_result_when_the_process_is_told_to_end() ->
 def test_a_signal_ends_it_whatever_runs(
     client: Process, number: signal.Signals, tool: str, begun: str
 ) -> None:
-    """STD-05"""
     client.begin_call(tool)
     client.wait_for_noise(begun)
     client.process.send_signal(number)
@@ -335,7 +325,6 @@ def test_without_its_pipes_it_says_so_in_a_line(closed: str) -> None:
 
 @pytest.mark.parametrize("tool", ["wait_for_ever", "never_look"])
 def test_the_end_of_input_ends_it_whatever_runs(client: Process, tool: str) -> None:
-    """STD-05"""
     client.begin_call(tool)
     client.close_input()
     assert client.read_rest() == []

@@ -62,7 +62,7 @@ def names(client: Process, revision: object = R4) -> set[str]:
 
 
 def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]) -> None:
-    """AUT-16, STD-09: no token is asked for, and forbidden looks like unknown."""
+    """No token is asked for, and forbidden looks like unknown."""
     answers: dict[Any, Any] = {}
     for user in ("ada", "bob", None):
         options = () if user is None else ("--user", user)
@@ -82,7 +82,6 @@ def test_permissions_apply_as_over_http(django: Django, database: dict[str, str]
 def test_only_those_who_may_see_a_resource_hear_of_it(
     django: Django, database: dict[str, str]
 ) -> None:
-    """SUB-11"""
     for user in ("ada", "bob"):
         with Process("--user", user, extra=database) as client:
             client.shake_hands()
@@ -203,7 +202,6 @@ def test_a_server_that_is_not_public_needs_somebody(database: dict[str, str]) ->
 def test_a_superuser_is_served_only_if_that_is_meant(
     django: Django, database: dict[str, str]
 ) -> None:
-    """R88"""
     with Process("--user", "boss", extra=database) as client:
         assert client.wait() == 1
         assert "--superuser" in client.noise

@@ -40,7 +40,6 @@ def issue(user: Any, **fields: Any) -> tuple[APIKey, str]:
 
 
 def test_a_key_is_long_random_and_stored_as_a_digest(user: Any):
-    """R90"""
     key, text = issue(user)
 
     secret = text.split("_", 2)[2]
@@ -189,7 +188,6 @@ def test_use_is_recorded_once_a_minute(server: MCPServer, user: Any):
 
 
 def test_rechecking_finds_what_ended_in_one_query(server: MCPServer, user: Any):
-    """R05"""
     users = [get_user_model().objects.create_user(name) for name in ("b", "c", "d", "e")]
     keys = [issue(each) for each in users]
     principals = [admit(server, bearer(text)) for _, text in keys]

@@ -91,7 +91,6 @@ def test_it_is_asked_as_rfc_7662_says(issuer: Issuer):
     ids=str,
 )
 def test_what_is_not_for_here_and_now_is_refused(issuer: Issuer, answer: Any):
-    """AUT-05, AUT-06"""
     issuer.tokens["opaque"] = answer
 
     reply = refuse(server_for(issuer), bearer("opaque"))

@@ -94,7 +94,6 @@ def test_a_page_of_the_site_acts_for_who_is_signed_in(
 def test_what_other_pages_make_a_browser_send_is_refused(
     server: MCPServer, cookie: str, changes: dict[str, str | None], method: str
 ):
-    """R11"""
     assert refuse(server, headers(cookie, **changes), method=method).status == 403
 
 
@@ -124,7 +123,6 @@ def test_a_stream_can_be_opened_without_a_token(server: MCPServer, user: Any, co
 
 @pytest.mark.parametrize("where", ["cross-site", "same-site"])
 def test_other_pages_open_no_stream(server: MCPServer, cookie: str, where: str):
-    """R11"""
     lines = headers(cookie, **{"origin": None, "sec-fetch-site": where})
 
     assert refuse(server, lines, method="GET").status == 403
@@ -182,7 +180,6 @@ def test_a_remembered_session_costs_no_query(user: Any, cookie: str):
 
 
 def test_rechecking_finds_what_ended(server: MCPServer):
-    """R05"""
     users = [get_user_model().objects.create_user(name) for name in "abcd"]
     cookies = [sign_in(user) for user in users]
     principals = [admit(server, headers(cookie)) for cookie in cookies]
@@ -198,7 +195,6 @@ def test_rechecking_finds_what_ended(server: MCPServer):
 
 
 def test_a_principal_does_not_carry_the_cookie(server: MCPServer, cookie: str):
-    """R90"""
     principal = admit(server, headers(cookie))
 
     assert cookie not in repr([getattr(principal, slot) for slot in ("key", "handle", "auth")])

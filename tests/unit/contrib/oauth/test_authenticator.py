@@ -103,7 +103,6 @@ def call(token: str, path: str = "/orders/mcp", *, name: str = "whoami", **heade
     ],
 )
 def test_a_token_is_taken_at_the_endpoint_it_names(user: Any, resource: list[str]):
-    """AUT-05, AUT-14, AUT-19"""
     response = call(token_for(user, resource=resource))
 
     assert response.status_code == 200, response.content
@@ -132,7 +131,6 @@ def test_a_token_is_taken_at_the_endpoint_it_names(user: Any, resource: list[str
     ],
 )
 def test_a_token_for_anything_else_is_refused(user: Any, resource: list[str]):
-    """AUT-05, R80"""
     response = call(token_for(user, resource=resource))
 
     assert response.status_code == 401
@@ -140,12 +138,10 @@ def test_a_token_for_anything_else_is_refused(user: Any, resource: list[str]):
 
 
 def test_a_token_for_an_endpoint_is_not_one_for_those_below_it(user: Any):
-    """R80"""
     assert call(token_for(user), "/orders/mcp/stock/mcp").status_code == 401
 
 
 def test_a_forged_host_makes_no_other_audience(user: Any):
-    """R15, R80"""
     token = token_for(user, resource=["http://evil.example/orders/mcp"])
 
     assert call(token, **{"X-Forwarded-Host": "evil.example"}).status_code == 401
@@ -155,7 +151,6 @@ def test_a_forged_host_makes_no_other_audience(user: Any):
 def test_a_token_without_a_scope_is_told_all_scopes_of_the_operation_and_where_to_get_them(
     user: Any,
 ):
-    """AUT-09, AUT-10"""
     response = call(token_for(user, scope="orders:read"), name="cancel")
 
     challenge = response["www-authenticate"]
@@ -168,19 +163,16 @@ def test_a_token_without_a_scope_is_told_all_scopes_of_the_operation_and_where_t
 
 
 def test_a_token_with_all_scopes_of_an_operation_may(user: Any):
-    """AUT-11"""
     implied = {"SYNC_THREADS": 0, "SCOPE_IMPLIES": {"orders": ["orders:read", "orders:write"]}}
     with override_settings(DJANGO_MCP=implied):
         assert call(token_for(user, scope="orders"), name="cancel").status_code == 200
 
 
 def test_an_expired_token_is_refused(user: Any):
-    """AUT-03"""
     assert call(token_for(user, expires=timezone.now())).status_code == 401
 
 
 def test_a_token_that_was_revoked_is_refused(user: Any):
-    """AUT-06"""
     token = token_for(user)
     assert call(token).status_code == 200
 
@@ -208,7 +200,6 @@ def test_the_token_that_manages_a_registration_opens_nothing(user: Any):
 
 @pytest.mark.parametrize("token", ["unknown", "a-token=", "A-TOKEN", "x" * 4000])
 def test_an_unknown_token_is_refused_in_the_same_words_as_an_expired_one(user: Any, token: str):
-    """AUT-03"""
     expired = call(token_for(user, expires=timezone.now()))
     unknown = call(token)
 
@@ -218,7 +209,6 @@ def test_an_unknown_token_is_refused_in_the_same_words_as_an_expired_one(user: A
 
 
 def test_a_token_in_the_query_string_is_none(user: Any):
-    """AUT-08"""
     token = token_for(user)
     body = message("tools/list", revision=R5)
     response = Client().post(

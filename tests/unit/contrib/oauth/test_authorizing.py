@@ -110,7 +110,6 @@ def tokens_for(application: Any, browser: Client) -> dict[str, Any]:
 def test_a_code_is_changed_for_a_token_of_the_resource_and_its_answer_names_the_issuer(
     application: Any, browser: Client
 ):
-    """R87"""
     answer = allow(browser, address(application))
     response = exchange(application, answer["code"], resource=RESOURCE)
 
@@ -136,7 +135,6 @@ def test_a_client_that_names_no_resource_gets_a_token_for_the_default_server_if_
 
 
 def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: Client):
-    """R90"""
     tokens = tokens_for(application, browser)
 
     rows = [
@@ -170,7 +168,6 @@ def test_no_token_lies_in_the_database_as_it_is_used(application: Any, browser: 
 def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
     application: Any, browser: Client, changes: dict[str, str | None], error: str
 ):
-    """R83, R86, AUT-05"""
     response = browser.get(address(application, **changes))
 
     answer = answer_of(response)
@@ -196,7 +193,6 @@ def test_what_breaks_the_rules_goes_back_as_an_error_and_without_a_page(
 def test_a_resource_that_takes_no_tokens_is_no_target(
     application: Any, browser: Client, resource: str
 ):
-    """R80, AUT-05"""
     second = f"{address(application)}&{urlencode({'resource': resource})}"
     for url in (address(application, resource=resource), second):
         assert answer_of(browser.get(url))["error"] == "invalid_target"
@@ -206,7 +202,6 @@ def test_a_resource_that_takes_no_tokens_is_no_target(
 def test_an_endpoint_may_be_written_in_another_form(
     application: Any, browser: Client, resource: str
 ):
-    """AUT-19"""
     assert "code" in allow(browser, address(application, resource=resource))
 
 
@@ -240,7 +235,6 @@ def test_a_server_that_asks_for_no_tokens_is_no_target(
 def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
     application: Any, browser: Client, redirect: str
 ):
-    """R82"""
     response = browser.get(address(application, redirect_uri=redirect))
 
     if redirect:
@@ -256,7 +250,6 @@ def test_nobody_is_sent_to_a_redirect_that_was_not_registered(
 def test_a_redirect_that_answers_by_itself_is_not_used(
     application: Any, browser: Client, query: str
 ):
-    """R82, R87"""
     redirect = f"{REDIRECT}?{query}"
     application.redirect_uris = redirect
     application.save()
@@ -274,7 +267,6 @@ def test_a_redirect_that_answers_by_itself_is_not_used(
 def test_an_error_names_the_issuer_whatever_else_is_in_the_address(
     application: Any, browser: Client, query: str, changes: dict[str, str]
 ):
-    """R87"""
     redirect = f"{REDIRECT}?{query}"
     application.redirect_uris = redirect
     application.save()
@@ -292,7 +284,6 @@ def test_an_error_names_the_issuer_whatever_else_is_in_the_address(
 def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
     application: Any, browser: Client
 ):
-    """R82"""
     application.redirect_uris = "http://client.example/callback"
     application.save()
 
@@ -304,7 +295,6 @@ def test_a_registered_redirect_to_another_machine_over_http_is_not_used(
 def test_a_loopback_redirect_may_come_to_another_port_and_nothing_else(
     application: Any, browser: Client
 ):
-    """R82"""
     application.redirect_uris = "http://127.0.0.1/callback"
     application.save()
 
@@ -317,7 +307,6 @@ def test_a_loopback_redirect_may_come_to_another_port_and_nothing_else(
 
 
 def test_the_answer_is_nobody_elses_to_give(application: Any, browser: Client):
-    """R81"""
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
     form.pop("csrfmiddlewaretoken")
@@ -329,7 +318,6 @@ def test_the_answer_is_nobody_elses_to_give(application: Any, browser: Client):
 
 
 def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Client):
-    """R81"""
     tokens_for(application, browser)
 
     response = browser.get(address(application) + "&approval_prompt=auto")
@@ -345,7 +333,6 @@ def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Clien
 
 
 def test_a_form_with_another_redirect_gets_no_code_there(application: Any, browser: Client):
-    """R82"""
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
 
@@ -384,7 +371,6 @@ def test_a_form_with_another_redirect_gets_no_code_there(application: Any, brows
 def test_a_form_that_was_changed_since_it_was_checked_leads_nowhere(
     application: Any, browser: Client, changes: dict[str, str]
 ):
-    """R80, R82, R83"""
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
 
@@ -441,7 +427,6 @@ def test_a_form_for_another_client_is_refused(application: Any, browser: Client)
 
 
 def test_whoever_refuses_is_told_to_the_client_with_the_issuer(application: Any, browser: Client):
-    """R87"""
     url = address(application)
     form = hidden_fields(browser.get(url).content.decode())
 
@@ -474,7 +459,6 @@ def test_whoever_refuses_is_told_to_the_client_with_the_issuer(application: Any,
 def test_a_code_is_worth_nothing_to_whoever_lacks_a_part(
     application: Any, browser: Client, changes: dict[str, str | None]
 ):
-    """R82, R83"""
     code = allow(browser, address(application))["code"]
 
     response = exchange(application, code, **changes)
@@ -517,7 +501,6 @@ def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser:
 
 
 def test_a_code_of_one_client_is_worth_nothing_to_another(application: Any, browser: Client):
-    """R83"""
     other = get_application_model().objects.create(
         client_type="public",
         authorization_grant_type="authorization-code",
@@ -529,7 +512,6 @@ def test_a_code_of_one_client_is_worth_nothing_to_another(application: Any, brow
 
 
 def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any, browser: Client):
-    """R83"""
     code = allow(browser, address(application))["code"]
     first = exchange(application, code).json()
 
@@ -543,7 +525,7 @@ def test_a_code_that_is_used_twice_ends_what_it_was_changed_for(application: Any
 def test_a_code_that_comes_again_to_another_process_ends_what_was_refreshed_since(
     application: Any, browser: Client
 ):
-    """R83: what one process has in its cache, another has not."""
+    """What one process has in its cache, another has not."""
     code = allow(browser, address(application))["code"]
     first = exchange(application, code).json()
     second = refresh(application, first["refresh_token"]).json()
@@ -573,7 +555,6 @@ def test_a_code_of_one_session_ends_no_other(application: Any, browser: Client):
 
 
 def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Client):
-    """R83"""
     first = tokens_for(application, browser)
     second = refresh(application, first["refresh_token"]).json()
     tokens = get_refresh_token_model().objects
@@ -587,7 +568,6 @@ def test_a_stolen_refresh_token_ends_the_family(application: Any, browser: Clien
 
 
 def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser: Client):
-    """R83"""
     first = tokens_for(application, browser)
     second = refresh(application, first["refresh_token"]).json()
 
@@ -598,7 +578,6 @@ def test_two_refreshes_at_once_do_not_sign_anybody_out(application: Any, browser
 
 
 def test_a_refresh_that_another_one_overtakes_ends_nothing(application: Any, browser: Client):
-    """R83"""
     first = tokens_for(application, browser)
     has_looked = False
     winner: list[Any] = []
@@ -648,7 +627,6 @@ def test_a_refresh_token_of_one_client_is_worth_nothing_to_another(
 
 
 def test_a_refreshed_token_stays_with_its_resource(application: Any, browser: Client):
-    """R80"""
     first = tokens_for(application, browser)
 
     refresh(application, first["refresh_token"])

@@ -142,7 +142,6 @@ def test_what_is_around_the_toolkit_is_told_as_well(changes: dict[str, Any], id:
 def test_a_site_without_an_authorization_server_does_not_start(
     patterns: list[Any], monkeypatch: pytest.MonkeyPatch
 ):
-    """B11"""
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
     authenticators = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
     with override_settings(ROOT_URLCONF=__name__, DJANGO_MCP={"AUTHENTICATORS": authenticators}):
@@ -155,7 +154,6 @@ def test_a_site_without_an_authorization_server_does_not_start(
 def test_a_view_that_is_served_without_the_wrapper_says_what_is_missing(
     patterns: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """B11"""
     found = [path("", default_server.urls)]
     if patterns == "without resources":
         found.append(path("", include("django_mcp.contrib.oauth.urls")))
@@ -194,7 +192,6 @@ def check_ids() -> set[str | None]:
 def test_a_site_whose_tokens_have_no_authorization_server_does_not_start(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """B11"""
     server = MCPServer("tokens-of-nobody", authenticators=[TokensOfNobody()])
     patterns = [path("tokens/", server.urls), path("", include("django_mcp.urls"))]
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
@@ -214,7 +211,6 @@ def test_a_site_whose_tokens_have_no_authorization_server_does_not_start(
 def test_tokens_whose_origin_is_known_start(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
 ):
-    """B11"""
     server = MCPServer("tokens-of-somebody", authenticators=[authenticator])
     patterns = [path("tokens/", server.urls), path("", include("django_mcp.urls"))]
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)

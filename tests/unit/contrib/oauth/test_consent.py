@@ -143,7 +143,6 @@ def test_a_program_on_the_persons_own_computer_is_told():
     ],
 )
 def test_a_name_is_text_and_nothing_else(name: str):
-    """R84"""
     page = page_for(application(name=name))
 
     assert name not in page or "<" not in name
@@ -153,12 +152,10 @@ def test_a_name_is_text_and_nothing_else(name: str):
 
 
 def test_what_a_person_may_not_see_is_not_named_as_needing_a_scope():
-    """B13"""
     assert "Burn the depot" not in page_for(application())
 
 
 def test_a_broad_scope_is_shown_with_what_the_narrow_ones_are_needed_for():
-    """AUT-11"""
     with override_settings(DJANGO_MCP={"SCOPE_IMPLIES": {"stock": ["stock:read", "stock:write"]}}):
         page = page_for(application(), scope="stock")
 

@@ -94,7 +94,6 @@ def test_a_document_is_read_when_a_person_is_asked(browser: Client, web: list[st
 def test_a_stranger_makes_nobody_read_a_document(
     web: list[str], page: str, form: dict[str, str], by_header: bool, secret: str
 ):
-    """R84, R85"""
     client_id, headers = name(1), {}
     if by_header:
         # Form-encoded first, as RFC 6749 section 2.3.1 has it: the colon of the address too.
@@ -125,7 +124,6 @@ def test_a_client_that_is_known_is_not_looked_up_by_strangers_either(
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 2})
 def test_an_address_brings_only_so_many_documents(browser: Client, web: list[str]):
-    """R84"""
     statuses = [arrive(browser, name(number)).status_code for number in range(4)]
 
     assert statuses == [200, 200, 429, 429]
@@ -154,7 +152,6 @@ def test_whoever_has_registered_clients_brings_fewer_documents(browser: Client):
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
 def test_clients_with_a_document_count_and_make_room(browser: Client, web: list[str]):
-    """R84"""
     arrive(browser, name(1))
     arrive(browser, name(2))
     refused = arrive(browser, name(3))

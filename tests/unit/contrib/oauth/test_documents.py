@@ -77,7 +77,6 @@ def test_a_document_is_fetched_over_tls(certificate: Path):
     ],
 )
 def test_what_is_no_document_is_refused(certificate: Path, answer: bytes):
-    """R85"""
     with pytest.raises(CIMDError):
         fetch(certificate, lambda connection: connection.sendall(answer))
 
@@ -108,13 +107,11 @@ def say_nothing(connection: socket.socket) -> None:
 
 @pytest.mark.parametrize("answer", [drip_body, drip_headers, send_without_end, say_nothing])
 def test_a_server_that_takes_its_time_does_not_get_ours(certificate: Path, answer: Any):
-    """R85"""
     with pytest.raises(CIMDError):
         fetch(certificate, answer)
 
 
 def test_a_name_server_that_never_answers_does_not_get_our_time(monkeypatch: pytest.MonkeyPatch):
-    """R85"""
     may_answer, has_answered = threading.Event(), threading.Event()
 
     def look_up(*_args: Any, **_options: Any) -> Any:
@@ -132,7 +129,6 @@ def test_a_name_server_that_never_answers_does_not_get_our_time(monkeypatch: pyt
 
 
 def test_a_server_that_never_shakes_hands_does_not_get_our_time():
-    """R85"""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(CIMDError):
@@ -140,7 +136,6 @@ def test_a_server_that_never_shakes_hands_does_not_get_our_time():
 
 
 def test_a_certificate_of_another_host_is_not_believed(tmp_path: Path):
-    """R85"""
     with pytest.raises(CIMDError):
         fetch(make_certificate(tmp_path, "other.test"), publish({}))
 
@@ -159,7 +154,6 @@ def test_a_certificate_of_another_host_is_not_believed(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_an_address_that_is_not_of_the_public_internet_is_refused(address: str):
-    """R85"""
     assert not is_public(address)
 
 
@@ -174,7 +168,6 @@ def test_public_addresses_are_fetched_from(address: str):
      "[::ffff:127.0.0.1]", "localhost.", "no-such-host.invalid"],
 )  # fmt: skip
 def test_however_this_machine_is_spelled_nothing_is_fetched_from_it(host: str, certificate: Path):
-    """R85"""
     asked: list[bytes] = []
     with (
         serving(certificate, lambda connection: asked.append(b"asked")) as port,
@@ -188,7 +181,6 @@ def test_however_this_machine_is_spelled_nothing_is_fetched_from_it(host: str, c
 def test_a_host_with_one_private_address_among_public_ones_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """R85"""
     found = [(socket.AF_INET, 1, 6, "", (ip, 443)) for ip in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: found)
 
@@ -197,7 +189,7 @@ def test_a_host_with_one_private_address_among_public_ones_is_refused(
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypatch: pytest.MonkeyPatch):
-    """R85: a name server that gives another address the second time gains nothing."""
+    """A name server that gives another address the second time gains nothing."""
     told = iter(["8.8.8.8", "127.0.0.1", "127.0.0.1"])
     dialled: list[tuple[str, int]] = []
 
@@ -246,7 +238,6 @@ def test_the_address_that_was_checked_is_the_one_that_is_dialled(monkeypatch: py
     ],
 )
 def test_a_url_that_two_parsers_could_read_differently_is_no_id(url: str):
-    """R85"""
     with pytest.raises(CIMDError):
         read_url(url)
 
@@ -289,14 +280,12 @@ def test_a_document_makes_a_client_without_a_secret(certificate: Path):
     ],
 )
 def test_a_document_that_is_not_right_makes_no_client(certificate: Path, changes: dict[str, Any]):
-    """R85"""
     assert resolve(certificate, **changes) is None
     assert not get_application_model().objects.exists()
 
 
 @pytest.mark.django_db
 def test_a_document_is_fetched_once_and_a_failure_is_remembered(certificate: Path):
-    """R85"""
     asked: list[str] = []
     lock = threading.Lock()
 

@@ -64,7 +64,6 @@ def get(url: str, **headers: str) -> Any:
 
 @pytest.mark.parametrize("url", [RESOURCE, f"{RESOURCE}/mcp", f"{RESOURCE}/mcp/"])
 def test_the_resource_metadata_is_at_both_forms(url: str):
-    """AUT-01, AUT-02, AUT-18"""
     response = get(url)
 
     assert response.status_code == 200
@@ -79,7 +78,6 @@ def test_the_resource_metadata_is_at_both_forms(url: str):
 
 
 def test_each_server_has_metadata_of_its_own_with_the_scopes_that_its_tools_name():
-    """AUT-01, AUT-12"""
     found = get(f"{RESOURCE}/staff/mcp").json()
 
     assert found["resource"] == "http://testserver/staff/mcp"
@@ -91,7 +89,6 @@ def test_a_server_below_a_captured_path_has_metadata_of_each():
 
 
 def test_clients_are_told_to_ask_for_the_base_scopes_when_there_are_some():
-    """AUT-12, AUT-13"""
     with override_settings(
         DJANGO_MCP={**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
     ):
@@ -116,7 +113,6 @@ def test_without_the_default_server_the_root_form_is_about_nothing_if_there_are_
 
 @pytest.mark.parametrize("url", [SERVER, f"{SERVER}/mcp", f"{SERVER}/staff/mcp"])
 def test_the_authorization_server_has_one_issuer_wherever_it_is_looked_for(url: str):
-    """R87"""
     response = get(url)
     found = response.json()
 
@@ -146,13 +142,11 @@ DOCUMENTS = [RESOURCE, f"{RESOURCE}/mcp", f"{RESOURCE}/staff/mcp", SERVER, f"{SE
 
 @pytest.mark.parametrize("url", DOCUMENTS)
 def test_forged_headers_change_no_document(url: str):
-    """R15"""
     assert get(url, **FORGED).json() == get(url).json()
 
 
 @pytest.mark.parametrize("url", [*DOCUMENTS, "/oauth/authorize/", "/oauth/register/"])
 def test_a_host_that_is_not_allowed_is_answered_with_nothing(url: str):
-    """R15"""
     response = get(url, Host="evil.example")
 
     assert response.status_code in (400, 405)
@@ -162,7 +156,6 @@ def test_a_host_that_is_not_allowed_is_answered_with_nothing(url: str):
 @pytest.mark.parametrize("url", DOCUMENTS)
 @override_settings(ALLOWED_HOSTS=["*"], USE_X_FORWARDED_HOST=True)
 def test_the_public_url_is_in_every_document_whatever_is_forged(url: str):
-    """R15"""
     with override_settings(DJANGO_MCP={**PROTECTED, "PUBLIC_URL": "https://shop.example.com"}):
         text = get(url, Host="evil.example", **FORGED).content.decode()
 
@@ -174,7 +167,6 @@ def test_the_public_url_is_in_every_document_whatever_is_forged(url: str):
 @pytest.mark.django_db
 @override_settings(ALLOWED_HOSTS=["*"])
 def test_the_public_url_is_in_a_registration_whatever_is_forged():
-    """R15"""
     with override_settings(DJANGO_MCP={**PROTECTED, "PUBLIC_URL": "https://shop.example.com"}):
         response = Client().post(
             "/oauth/register/",
@@ -188,8 +180,6 @@ def test_the_public_url_is_in_a_registration_whatever_is_forged():
 
 
 async def test_a_refusal_names_the_metadata_of_the_endpoint_and_nothing_forged():
-    """AUT-02, AUT-04, R15"""
-
     for endpoint, where in (
         ("/mcp", "/mcp"),
         ("/staff/mcp/", "/staff/mcp"),
@@ -207,7 +197,6 @@ async def test_a_refusal_names_the_metadata_of_the_endpoint_and_nothing_forged()
 
 
 async def test_a_refusal_names_the_base_scopes_when_there_are_some():
-    """AUT-04, AUT-12"""
     base = {**PROTECTED, "OAUTH_BASE_SCOPES": ["mcp", "offline_access"]}
     with override_settings(DJANGO_MCP=base):
         response, without = [
@@ -229,13 +218,11 @@ async def test_a_refusal_names_the_base_scopes_when_there_are_some():
 )
 @pytest.mark.parametrize("url", DOCUMENTS)
 def test_a_site_that_asks_everybody_to_sign_in_does_not_ask_clients(url: str):
-    """AUT-18"""
     assert get(url).status_code == 200
 
 
 @pytest.mark.parametrize("url", DOCUMENTS)
 def test_pages_of_every_origin_may_read_the_documents(url: str):
-    """AUT-18"""
     response = Client().options(url, headers={"Origin": "https://inspector.example"})
 
     assert response.status_code == 204
@@ -245,7 +232,6 @@ def test_pages_of_every_origin_may_read_the_documents(url: str):
 
 
 def test_below_a_script_prefix_every_address_is_below_it():
-    """AUT-01"""
     client = Client(SCRIPT_NAME="/shop")
     # The test client leaves to us what the WSGI and ASGI handlers do.
     set_script_prefix("/shop/")

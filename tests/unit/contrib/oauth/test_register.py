@@ -97,7 +97,6 @@ def test_programs_with_a_scheme_of_their_own_are_a_setting():
     ],
 )
 def test_a_redirect_that_is_not_safe_is_refused(redirect: Any):
-    """R82"""
     response = register({**METADATA, "redirect_uris": ["https://client.example/", redirect]})
 
     assert response.status_code == 400
@@ -130,7 +129,6 @@ def test_a_redirect_that_is_not_safe_is_refused(redirect: Any):
     ],
 )
 def test_metadata_that_is_wrong_or_hides_something_is_refused(changes: dict[str, Any]):
-    """R84"""
     response = register({**METADATA, **changes})
 
     assert response.status_code == 400
@@ -150,13 +148,11 @@ def test_metadata_that_is_wrong_or_hides_something_is_refused(changes: dict[str,
     ],
 )
 def test_what_is_no_metadata_is_refused(body: bytes, status: int):
-    """R84"""
     assert register(body).status_code == status
 
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 3})
 def test_an_address_can_register_only_so_many_clients():
-    """R84"""
     statuses = [register().status_code for _ in range(5)]
     over = register()
 
@@ -168,7 +164,6 @@ def test_an_address_can_register_only_so_many_clients():
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
 def test_addresses_of_one_network_count_as_one():
-    """R84"""
     assert register(address="2001:db8:1:2::1").status_code == 201
     assert register(address="2001:db8:1:2:ffff::1").status_code == 429
     assert register(address="2001:db8:1:3::1").status_code == 201
@@ -176,7 +171,6 @@ def test_addresses_of_one_network_count_as_one():
 
 @override_settings(DJANGO_MCP={"OAUTH_REGISTRATIONS_PER_HOUR": 1})
 def test_an_address_that_is_told_of_by_a_header_is_not_believed():
-    """R84"""
     register()
     response = Client().post(
         "/oauth/register/",
@@ -221,7 +215,6 @@ def grow_older(*client_ids: str, minutes: int) -> None:
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 3})
 def test_clients_that_nobody_authorized_make_room_after_minutes_oldest_first():
-    """R84"""
     oldest, older, new = (register().json()["client_id"] for _ in range(3))
     grow_older(oldest, minutes=8)
     grow_older(older, minutes=6)
@@ -236,7 +229,6 @@ def test_clients_that_nobody_authorized_make_room_after_minutes_oldest_first():
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
 def test_a_full_server_says_when_there_is_room():
-    """R84"""
     first = register().json()["client_id"]
     register()
     full = register()
@@ -259,7 +251,6 @@ def test_a_full_server_takes_no_registration_from_an_address():
 
 @override_settings(DJANGO_MCP={"OAUTH_MAX_REGISTERED": 2})
 def test_clients_that_somebody_authorized_make_no_room(django_user_model: Any):
-    """R84"""
     used = register().json()["client_id"]
     unused = register().json()["client_id"]
     get_access_token_model().objects.create(
@@ -285,7 +276,6 @@ def test_registrations_leave_room_for_clients_known_by_documents():
 
 @override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(DCR_ENABLED=False))
 def test_registration_can_be_turned_off():
-    """R84"""
     assert register().status_code == 404
     found = Client().get("/.well-known/oauth-authorization-server").json()
     assert "registration_endpoint" not in found

@@ -37,7 +37,6 @@ def objects() -> int:
 
 @pytest.mark.http_only("a pipe has tasks and objects of its own, which are counted here")
 async def test_a_thousand_questions_asked_by_a_result_leave_no_object(server: MCPServer):
-    """MRT-08"""
     client = WireClient(server, R5, streams=False)
     meta = {META + "clientCapabilities": FORMS}
     for _ in range(20):
@@ -75,7 +74,6 @@ async def test_questions_on_streams_whose_clients_have_gone_end_in_time(server: 
 
 
 async def test_a_question_by_a_result_is_the_last_message_of_its_stream(server: MCPServer):
-    """MRT-13"""
     client = StreamClient(server, R5)
     meta = {META + "clientCapabilities": FORMS, "progressToken": "p"}
     call = client.call_tool("ask", _meta=meta)

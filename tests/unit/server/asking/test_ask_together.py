@@ -85,7 +85,6 @@ def accept(**content: Any) -> dict[str, Any]:
 
 
 async def test_several_things_are_asked_at_once_and_only_what_is_missing_again(server: MCPServer):
-    """MRT-03, MRT-10, MRT-12"""
     first = await ask(server)
     assert set(first["inputRequests"]) == {"guest", "roots", "poem", "page"}
     fields = first["inputRequests"]["guest"]["params"]["requestedSchema"]["properties"]
@@ -105,7 +104,6 @@ async def test_several_things_are_asked_at_once_and_only_what_is_missing_again(s
 
 
 async def test_a_question_asked_again_says_what_was_wrong(server: MCPServer):
-    """ELI-04"""
     first = await ask(server)
     for content, message in (
         ({"name": "Ada", "age": "old"}, "Who comes?\n\n- age: must be an integer"),

@@ -76,7 +76,7 @@ async def connect(server: MCPServer, revision: Revision, **capabilities: Any) ->
 async def test_nothing_is_asked_before_the_handshake_is_over(
     server: MCPServer, revision: Revision
 ) -> None:
-    """VER-05: pings and log messages may be sent; a question waits for `initialized`."""
+    """Pings and log messages may be sent; a question waits for `initialized`."""
     client = StreamClient(server, revision)
     await client.open(ALL, is_ready=False)
     early = client.call_tool("pinged")
@@ -102,7 +102,6 @@ async def test_nothing_is_asked_before_the_handshake_is_over(
 async def test_who_never_says_that_it_is_ready_is_not_asked(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """VER-05"""
     monkeypatch.setattr("django_mcp.server.asking.readiness.WITHIN_S", 0.05)
     client = StreamClient(server, R4)
     await client.open(ALL, is_ready=False)
@@ -116,7 +115,7 @@ async def test_who_never_says_that_it_is_ready_is_not_asked(
 
 @pytest.mark.http_only("on a pipe it can be asked")
 async def test_pages_are_told_of_in_an_error_where_nothing_can_be_asked(server: MCPServer) -> None:
-    """ELI-11, AMB-24: all of them pages, each with its id; who takes no pages hears of none."""
+    """All of them pages, each with its id; who takes no pages hears of none."""
     error = await refusal_of(server, R4, "both_pages", ALL)
     shown = error["data"]["elicitations"]
 
@@ -157,7 +156,6 @@ async def refusal_of(
 async def test_a_model_uses_tools_only_where_that_is_declared(
     server: MCPServer, options: dict[str, Any], capabilities: dict[str, Any], is_asked: bool
 ) -> None:
-    """SMP-01"""
     client = await connect(server, R4, **capabilities)
     call = client.call_tool("talk", {"options": options})
     if not is_asked:
@@ -170,7 +168,7 @@ async def test_a_model_uses_tools_only_where_that_is_declared(
     await client.respond(asked, result=reply)
 
     assert asked["params"]["tools"] == []
-    # SMP-05: what comes back is one block or several.
+    # What comes back is one block or several.
     assert (await call.answer())["result"]["content"][0]["text"] == str(blocks)
 
 
@@ -181,7 +179,7 @@ async def test_a_model_uses_tools_only_where_that_is_declared(
 async def test_the_context_of_other_servers_is_asked_for_where_that_is_declared(
     server: MCPServer, revision: Revision, capability: dict[str, Any], is_sent: bool
 ) -> None:
-    """SMP-02: left out, since the model can do without; older revisions have nothing to declare."""
+    """Left out, since the model can do without; older revisions have nothing to declare."""
     client = await connect(server, revision, sampling=capability)
     call = client.call_tool("talk", {"options": {"includeContext": "allServers"}})
     asked = await call.sink.message()
@@ -219,13 +217,11 @@ def said(*blocks: Any, role: str = "user") -> dict[str, Any]:
     ],
 )
 def test_each_use_of_a_tool_has_its_result_right_behind_it(messages: Any) -> None:
-    """SMP-03"""
     with pytest.raises(ValueError, match=r"messages\[|have no results"):
         ask_sampling_raw({"messages": messages, "maxTokens": 1})
 
 
 def test_uses_of_tools_with_their_results_are_asked_with() -> None:
-    """SMP-03"""
     single = {"role": "user", "content": RESULT}
     messages = [said(TEXT), USE, single, said(TEXT, role="assistant"), USE, said(RESULT)]
 
@@ -247,7 +243,6 @@ def test_uses_of_tools_with_their_results_are_asked_with() -> None:
 async def test_an_address_in_a_form_is_told_of(
     server: MCPServer, caplog: pytest.LogCaptureFixture, arguments: dict[str, str], is_told: bool
 ) -> None:
-    """ELI-10"""
     client = await connect(server, R4)
     call = client.call_tool("guided", arguments)
     await client.respond(await call.sink.message(), result={"action": "cancel"})

@@ -83,7 +83,7 @@ async def connect(server: MCPServer, revision: Revision, **capabilities: Any) ->
 
 @pytest.mark.parametrize("revision", [R3, R4], ids=lambda revision: revision.name)
 async def test_a_form_is_asked_and_its_answer_read(server: MCPServer, revision: Revision) -> None:
-    """CLI-01, ELI-05: the handler runs again with the answer; what it did once stays done."""
+    """The handler runs again with the answer; what it did once stays done."""
     client = await connect(server, revision)
     call = client.call_tool("order", {"item": "mug"})
     asked = await call.sink.message()
@@ -99,7 +99,6 @@ async def test_a_form_is_asked_and_its_answer_read(server: MCPServer, revision: 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_user_may_say_no(server: MCPServer, action: str) -> None:
-    """ELI-05"""
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     await client.respond(await call.sink.message(), result={"action": action})
@@ -121,7 +120,6 @@ async def test_a_user_may_say_no(server: MCPServer, action: str) -> None:
 async def test_an_answer_that_does_not_fit_is_asked_for_again(
     server: MCPServer, unfit: Any
 ) -> None:
-    """ELI-04"""
     client = await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     await client.respond(await call.sink.message(), result=unfit)
@@ -181,7 +179,6 @@ async def test_what_no_person_answers_is_asked_once_more(
 async def test_a_client_is_told_what_it_would_have_to_declare(
     server: MCPServer, tool: str, declared: dict[str, Any], missing: str
 ) -> None:
-    """C4"""
     client = await connect(server, R4, **declared)
 
     arguments = {"item": "mug"} if tool == "order" else {}
@@ -195,7 +192,6 @@ async def test_a_client_is_told_what_it_would_have_to_declare(
 
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 async def test_the_clients_model_is_asked(server: MCPServer, revision: Revision) -> None:
-    """SMP-04"""
     client = await connect(server, revision)
     call = client.call_tool("write")
     asked = await call.sink.message()
@@ -210,7 +206,6 @@ async def test_the_clients_model_is_asked(server: MCPServer, revision: Revision)
 
 
 async def test_roots_are_asked_for(server: MCPServer) -> None:
-    """ROO-01"""
     client = await connect(server, R2)
     call = client.call_tool("where")
     asked = await call.sink.message()
@@ -221,7 +216,6 @@ async def test_roots_are_asked_for(server: MCPServer) -> None:
 
 
 async def test_a_page_is_visited_where_the_revision_has_that(server: MCPServer) -> None:
-    """ELI-01"""
     client = await connect(server, R4)
     call = client.call_tool("visit")
     asked = await call.sink.message()
@@ -262,7 +256,7 @@ async def test_a_handler_that_steers_the_rounds_is_served_alike(server: MCPServe
 async def test_a_client_is_asked_only_what_it_declared(
     server: MCPServer, revision: Revision, capabilities: dict[str, Any], tool: str
 ) -> None:
-    """CLI-01: nothing is sent, and the error says what is missing."""
+    """Nothing is sent, and the error says what is missing."""
     client = await connect(server, revision, **capabilities)
     call = client.call_tool(tool, {"item": "mug"} if tool == "order" else {})
     result = (await call.answer())["result"]
@@ -273,7 +267,6 @@ async def test_a_client_is_asked_only_what_it_declared(
 
 
 async def test_a_clients_error_reaches_the_handler(server: MCPServer) -> None:
-    """SMP-06"""
     client = await connect(server, R4)
     caught = client.call_tool("careful")
     await client.respond(await caught.sink.message(), error={"code": -1, "message": "No"})
@@ -304,7 +297,7 @@ async def test_an_answer_larger_than_1_mib_is_refused_and_fails_the_question(
 
 
 async def test_a_client_that_does_not_answer_is_waited_for_no_longer() -> None:
-    """VER-10, CAN-03: it is told which request was given up."""
+    """It is told which request was given up."""
     server = MCPServer("tests", ask_timeout_s=0.05)
 
     @server.tool
@@ -323,7 +316,7 @@ async def test_a_client_that_does_not_answer_is_waited_for_no_longer() -> None:
 
 
 async def test_answers_of_others_are_ignored(server: MCPServer) -> None:
-    """ELI-06: another session, a request never made, an answer twice, an id of another type."""
+    """Another session, a request never made, an answer twice, an id of another type."""
     client, other = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("order", {"item": "mug"})
     asked = await call.sink.message()
@@ -359,7 +352,6 @@ async def test_cancelling_the_call_gives_the_question_up(server: MCPServer) -> N
 
 @pytest.mark.http_only("several calls on one pipe cannot be told apart by where a question comes")
 async def test_ids_of_our_requests_are_never_used_again(server: MCPServer) -> None:
-    """RPC-07"""
     client = await connect(server, R4)
     calls = [
         client.begin("tools/call", {"name": "where", "arguments": {}}, id=f"c{n}")

@@ -1,4 +1,4 @@
-"""D7: a sampling request goes out under an id that the site chooses, and can be cancelled by it."""
+"""A sampling request goes out under an id that the site chooses, and can be cancelled by it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ WRITTEN = {"role": "assistant", "model": "m", "content": {"type": "text", "text"
 async def test_a_sampling_request_has_the_id_that_was_chosen(
     server: MCPServer, revision: Revision
 ) -> None:
-    """D7: two sessions may choose the same."""
+    """Two sessions may choose the same."""
     one, other = await connect(server, revision), await connect(server, revision)
     calls = [each.call_tool("write_as", {"name": "poem/1"}) for each in (one, other)]
     asked = [await each.sink.message() for each in calls]
@@ -80,7 +80,7 @@ async def test_a_sampling_request_has_the_id_that_was_chosen(
     ],
 )
 async def test_a_sampling_request_can_be_cancelled_by_its_id(server: MCPServer, by: str) -> None:
-    """D7, CAN-03: its client is told, and an answer that comes nevertheless is ignored."""
+    """Its client is told, and an answer that comes nevertheless is ignored."""
     client, other = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("write_as", {"name": "poem"})
     asked = await call.sink.message()

@@ -110,7 +110,6 @@ def accept(**content: Any) -> dict[str, Any]:
 async def test_a_handler_asks_round_by_round(
     newest: WireClient, server: MCPServer, tools: list[str]
 ) -> None:
-    """MRT-02, MRT-03, MRT-08, MRT-09, MRT-12, TOOL-17, CLI-03, RPC-16"""
     first = await newest.result("tools/call", call())
 
     assert first["resultType"] == "input_required"
@@ -141,7 +140,6 @@ async def test_a_handler_asks_round_by_round(
 
 
 async def test_no_is_an_answer(newest: WireClient) -> None:
-    """ELI-05"""
     for action in ("decline", "cancel"):
         first = await newest.result("tools/call", call())
         last = await again(newest, first, {"question-1": {"action": action}})
@@ -163,7 +161,6 @@ async def test_no_is_an_answer(newest: WireClient) -> None:
 async def test_what_is_no_answer_is_asked_again(
     newest: WireClient, answers: dict[str, Any]
 ) -> None:
-    """MRT-10, ELI-04"""
     first = await newest.result("tools/call", call())
 
     second = await again(newest, first, answers)
@@ -178,7 +175,6 @@ async def test_what_is_no_answer_is_asked_again(
 
 @pytest.mark.parametrize("answer", [None, [], "a", 12345])
 async def test_what_cannot_be_an_answer_is_refused(newest: WireClient, answer: Any) -> None:
-    """MRT-10"""
     first = await newest.result("tools/call", call())
     params = call(requestState=first["requestState"], inputResponses={"question-1": answer})
 
@@ -191,14 +187,12 @@ async def test_what_cannot_be_an_answer_is_refused(newest: WireClient, answer: A
 
 
 async def test_a_result_asks_for_something() -> None:
-    """MRT-02"""
     with pytest.raises(ValueError, match="questions, a state, or both"):
         InputRequired({})
 
 
 @pytest.mark.parametrize("responses", [[], None, "x", 5])
 async def test_malformed_answers_are_refused(newest: WireClient, responses: Any) -> None:
-    """MRT-10"""
     status, error = await newest.error("tools/call", call(inputResponses=responses))
 
     assert (status, error["code"]) == (200, -32602)
@@ -207,7 +201,6 @@ async def test_malformed_answers_are_refused(newest: WireClient, responses: Any)
 async def test_a_state_that_is_not_as_we_made_it_is_refused_in_one_way(
     newest: WireClient, server: MCPServer
 ) -> None:
-    """MRT-05, MRT-06, AMB-20"""
     state = (await newest.result("tools/call", call()))["requestState"]
     refusals = []
 
@@ -233,7 +226,6 @@ async def test_a_state_that_is_not_as_we_made_it_is_refused_in_one_way(
 
 
 async def test_all_kinds_of_questions_are_asked(newest: WireClient, tools: list[str]) -> None:
-    """MRT-03, SMP-04, ELI-13"""
     first = await newest.result("tools/call", call("aorder"))
     assert first["inputRequests"]["question-1"]["params"] == {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Write."}}],
@@ -259,7 +251,6 @@ async def test_a_handler_may_steer_the_rounds_itself(newest: WireClient) -> None
 
 
 async def test_prompts_and_resources_ask_as_tools_do(newest: WireClient) -> None:
-    """PRM-06, RSC-15, MRT-11, CCH-02"""
     for method, params in (
         ("prompts/get", {"name": "letter"}),
         ("resources/read", {"uri": "ask://me"}),
@@ -277,7 +268,6 @@ async def test_prompts_and_resources_ask_as_tools_do(newest: WireClient) -> None
 
 
 async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> None:
-    """MRT-04, ELI-01, CLI-01, VER-26, CLI-03"""
     for name, wanted in (("order", {"elicitation": {"form": {}}}), ("aorder", {"sampling": {}})):
         status, error = await newest.error("tools/call", {**call(name), "_meta": {}})
         assert (status, error["code"]) == (400, -32021)
@@ -291,7 +281,6 @@ async def test_a_client_is_asked_only_what_it_declared(newest: WireClient) -> No
 async def test_without_a_session_older_clients_cannot_be_asked(
     server: MCPServer, revision: Any
 ) -> None:
-    """SES-10"""
     result = await WireClient(server, revision).call("order", {"item": "mug"})
 
     assert result["isError"] is True
@@ -299,7 +288,6 @@ async def test_without_a_session_older_clients_cannot_be_asked(
 
 
 async def test_other_methods_take_no_notice_of_answers(newest: WireClient) -> None:
-    """MRT-01, AMB-26"""
     assert "tools" in await newest.result("tools/list", {"inputResponses": [], "requestState": 5})
 
 
@@ -312,7 +300,6 @@ async def test_older_revisions_take_no_notice_of_answers(server: MCPServer) -> N
 
 
 def test_only_flat_forms_are_asked() -> None:
-    """ELI-03, ELI-07"""
     nested = {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}
     for schema in (nested, {"type": "array"}, {}, {"type": "object", "properties": []}):
         with pytest.raises(FormError):

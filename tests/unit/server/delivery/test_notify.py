@@ -82,7 +82,6 @@ def server() -> MCPServer:
 
 
 async def test_each_list_can_be_told_to_have_changed(server: MCPServer) -> None:
-    """TOOL-02, RSC-10, PRM-05"""
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("tools", "prompts", "resources"):
@@ -130,7 +129,6 @@ async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
 
 @pytest.mark.http_only("a client on a pipe is no session that the site knows")
 async def test_one_session_can_be_told_alone(server: MCPServer) -> None:
-    """SEC-04"""
     one, other = await connect(server), await connect(server)
     async with one.standing() as stream:
         (handle,) = await server.aconnected_sessions()
@@ -200,7 +198,7 @@ async def test_log_messages_go_to_who_wants_their_level(server: MCPServer) -> No
 async def test_only_who_may_see_a_resource_now_hears_of_it(
     server: MCPServer, is_slow: bool
 ) -> None:
-    """AUT-17: permissions are asked when there is something to tell, not when it is subscribed to."""
+    """Permissions are asked when there is something to tell, not when it is subscribed to."""
     server.access = access = Granting()
     access.granted = {"ann", "bob"}
     ann, bob = await connect(server, "ann"), await connect(server, "bob")
@@ -218,7 +216,6 @@ async def test_only_who_may_see_a_resource_now_hears_of_it(
 
 
 async def test_what_is_registered_meanwhile_is_told_once(server: MCPServer) -> None:
-    """TOOL-02"""
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("a", "b", "c"):
@@ -254,7 +251,6 @@ async def test_a_handler_pings_its_client(server: MCPServer) -> None:
 
 @pytest.mark.http_only("no pings are sent on a pipe: its end is noticed")
 async def test_a_client_that_leaves_pings_unanswered_loses_its_stream() -> None:
-    """PNG-02"""
     server = make_server(ping_interval_s=3600, ping_failures=2)
     client = await connect(server)
     stream = client.listen()
@@ -455,7 +451,6 @@ async def test_notifications_outside_of_a_session_reach_the_observer(server: MCP
 
 
 async def test_log_messages_are_limited() -> None:
-    """LOG-09"""
     server = make_server(log_rate=3)
     client = await connect(server)
     running = client.call_tool("chatter", {"count": 50})

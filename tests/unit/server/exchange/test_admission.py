@@ -61,7 +61,6 @@ def served(outcome: ConnectionState | Refusal) -> Any:
 
 
 def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
-    """VER-21, VER-25"""
     info = {"name": "c", "version": "1"}
     said: dict[str, Any] = {
         "io.modelcontextprotocol/clientInfo": info,
@@ -91,7 +90,6 @@ def test_a_stateless_request_carries_all_that_is_known_of_the_client() -> None:
     ],
 )
 def test_what_meta_must_hold_is_asked_for_first(params: Any) -> None:
-    """VER-24, AMB-21"""
     assert refused(climb(Request(1, "no/such", params), sent(mcp_protocol_version=R5.name))) == (
         400,
         INVALID_PARAMS,
@@ -111,19 +109,16 @@ def test_what_meta_must_hold_is_asked_for_first(params: Any) -> None:
     ],
 )
 def test_the_version_header_must_repeat_the_body(headers: Headers) -> None:
-    """HDR-01, HDR-02, HDR-14"""
     assert refused(climb(stateless(), headers)) == (400, HEADER_MISMATCH)
 
 
 def test_a_header_that_disagrees_wins_over_a_version_that_is_not_spoken() -> None:
-    """HDR-02"""
     request = stateless(**{VERSION: "v999.0.0"})
 
     assert refused(climb(request, GOOD)) == (400, HEADER_MISMATCH)
 
 
 def test_a_version_not_spoken_is_told_those_that_are() -> None:
-    """VER-22, VER-23"""
     outcome = climb(stateless(**{VERSION: "v999.0.0"}), sent(mcp_protocol_version="v999.0.0"))
 
     assert refused(outcome) == (400, UNSUPPORTED_PROTOCOL_VERSION)
@@ -133,7 +128,6 @@ def test_a_version_not_spoken_is_told_those_that_are() -> None:
 
 @pytest.mark.parametrize("method", ["TOOLS/LIST", "tools/call", None])
 def test_the_method_header_must_repeat_the_method_to_the_letter(method: str | None) -> None:
-    """HDR-03"""
     extra = {} if method is None else {"mcp_method": method}
 
     outcome = climb(stateless(), sent(mcp_protocol_version=R5.name, **extra))
@@ -149,7 +143,6 @@ def test_the_method_header_must_repeat_the_method_to_the_letter(method: str | No
 def test_the_name_header_must_repeat_the_parameter(
     method: str, param: str, name: str | None
 ) -> None:
-    """HDR-04"""
     request = stateless(method)
     request.params[param] = "a"
     right = sent(mcp_protocol_version=R5.name, mcp_method=method, mcp_name="a")
@@ -175,14 +168,12 @@ def test_the_name_header_must_repeat_the_parameter(
     ],
 )
 def test_methods_that_the_stateless_revision_has_not_are_not_found(method: str) -> None:
-    """VER-33, PNG-03"""
     headers = sent(mcp_protocol_version=R5.name, mcp_method=method)
 
     assert refused(climb(stateless(method), headers)) == (404, METHOD_NOT_FOUND)
 
 
 def test_a_method_whose_feature_is_not_offered_is_not_found() -> None:
-    """VER-08, VER-33"""
     headers = sent(mcp_protocol_version=R5.name, mcp_method="tools/list")
 
     assert refused(admit(stateless(), headers, None, ALL, set())) == (404, METHOD_NOT_FOUND)
@@ -191,7 +182,6 @@ def test_a_method_whose_feature_is_not_offered_is_not_found() -> None:
 
 
 def test_an_unknown_log_level_is_an_invalid_parameter() -> None:
-    """LOG-07"""
     outcome = climb(stateless(**{"io.modelcontextprotocol/logLevel": "verbose"}), GOOD)
 
     assert isinstance(outcome, Refusal)
@@ -199,7 +189,7 @@ def test_an_unknown_log_level_is_an_invalid_parameter() -> None:
 
 
 def test_the_first_rung_that_fails_answers() -> None:
-    """AMB-11: of a request that is wrong in every way, each fault in its turn."""
+    """Of a request that is wrong in every way, each fault in its turn."""
     request = stateless("no/such", **{CAPABILITIES: 5, VERSION: "v999"})
     headers = {"mcp_protocol_version": R4.name, "mcp_method": "tools/list"}
     meta = request.params["_meta"]
@@ -216,13 +206,11 @@ def test_the_first_rung_that_fails_answers() -> None:
 
 
 def test_headers_are_not_asked_for_where_there_are_none() -> None:
-    """HDR-16"""
     assert served(climb(stateless())) is R5
 
 
 @pytest.mark.parametrize("header", [None, R1.name, R4.name, R5.name, "v999"])
 def test_a_bare_initialize_is_a_handshake_whatever_the_header_says(header: str | None) -> None:
-    """VER-01, VER-02"""
     headers = sent() if header is None else sent(mcp_protocol_version=header)
 
     outcome = climb(Request(1, "initialize", {"protocolVersion": R3.name}), headers)
@@ -245,14 +233,12 @@ def test_without_a_session_the_header_names_the_revision(revision: Any) -> None:
 
 
 def test_without_a_header_the_second_revision_is_assumed() -> None:
-    """HTTP-18, AMB-21"""
     assert served(climb(Request(1, "tools/list", {}), sent())) is R2
     without = RevisionSet([R3.name, R4.name, R5.name])
     assert served(climb(Request(1, "tools/list", {}), sent(), revisions=without)) is R4
 
 
 def test_an_unknown_version_header_is_refused() -> None:
-    """HTTP-17"""
     for params in ({}, {"_meta": {"progressToken": 1}}, {"_meta": None}):
         outcome = climb(Request(1, "tools/list", params), sent(mcp_protocol_version="9999-01-01"))
         assert refused(outcome) == (400, -32022)
@@ -283,7 +269,6 @@ def test_meta_naming_an_older_revision_is_served_as_such() -> None:
 
 
 def test_a_server_without_handshake_names_its_versions() -> None:
-    """VER-34"""
     modern = RevisionSet([R5.name])
     bare = Request(1, "initialize", {"protocolVersion": R4.name})
 
@@ -306,7 +291,6 @@ def test_a_server_with_handshake_only_answers_a_probe_with_no_code_of_the_newest
 
 
 def test_a_connection_must_shake_hands_before_it_asks() -> None:
-    """VER-06"""
     fresh = ConnectionState()
 
     assert served(climb(Request(1, "ping", {}), None, fresh)) is R4
@@ -314,14 +298,12 @@ def test_a_connection_must_shake_hands_before_it_asks() -> None:
 
 
 def test_a_connection_keeps_what_it_negotiated() -> None:
-    """VER-07"""
     settled = ConnectionState(R1)
 
     assert climb(Request(1, "tools/list", {}), None, settled) is settled
 
 
 def test_batches_are_for_the_revision_that_has_them() -> None:
-    """RPC-09, RPC-10, VER-11"""
     one = Batch([Request(1, "ping", {})])
 
     def batch(headers: Headers | None, connection: Any = None, members: Any = one) -> Any:

@@ -318,7 +318,6 @@ async def test_what_a_task_asks_is_held_against_the_rules(caplog: pytest.LogCapt
     ],
 )
 def test_codes_that_a_revision_does_not_have_are_found(code: int, is_sound: bool):
-    """RPC-12"""
     validator = compile_schema(find_error_schema(R5), "error", is_input=False)
 
     assert (validator.problems({"code": code, "message": "No"}) == []) is is_sound

@@ -20,7 +20,6 @@ by_name = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: re
 async def test_initialize_answers_with_the_three_things(
     server: MCPServer, revision: Revision
 ) -> None:
-    """VER-01, VER-02, VER-09"""
     result = await WireClient(server, revision).result(
         "initialize",
         {
@@ -41,7 +40,6 @@ async def test_initialize_answers_with_the_three_things(
 async def test_an_unknown_version_is_answered_with_the_newest_that_shakes_hands(
     server: MCPServer, asked: str
 ) -> None:
-    """VER-03, VER-04"""
     result = await WireClient(server, R4).result(
         "initialize",
         {
@@ -67,7 +65,6 @@ async def test_the_server_names_itself_as_the_reader_knows_it(server: MCPServer)
 
 
 async def test_discover_tells_versions_capabilities_and_identity(newest: WireClient) -> None:
-    """VER-20, VER-27, VER-31, CCH-01, AMB-15"""
     result = await newest.result("server/discover")
 
     assert result["supportedVersions"] == [R5.name]
@@ -83,7 +80,6 @@ async def test_discover_tells_versions_capabilities_and_identity(newest: WireCli
 
 
 async def test_the_identity_can_be_kept_out_of_results() -> None:
-    """VER-27"""
     quiet = MCPServer("tests", has_server_info=False)
 
     assert "_meta" not in await WireClient(quiet, R5).result("server/discover")
@@ -92,7 +88,6 @@ async def test_the_identity_can_be_kept_out_of_results() -> None:
 async def test_capabilities_follow_what_is_registered(
     server: MCPServer, client: WireClient
 ) -> None:
-    """VER-08, TOOL-01, RSC-01, PRM-01, CMP-01, LOG-01"""
     assert (await client.error("tools/list"))[1]["code"] == -32601
     assert (await client.error("prompts/list"))[1]["code"] == -32601
     assert (await client.error("resources/list"))[1]["code"] == -32601
@@ -106,7 +101,6 @@ async def test_capabilities_follow_what_is_registered(
 
 @pytest.mark.http_only("a pipe can")
 async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -> None:
-    """LOG-01"""
     silent = WireClient(server, R5, streams=False)
 
     assert (await silent.result("server/discover"))["capabilities"] == {}
@@ -117,12 +111,10 @@ async def test_a_transport_that_cannot_stream_offers_no_log(server: MCPServer) -
 
 @by_name
 async def test_ping_is_answered_with_nothing(server: MCPServer, revision: Revision) -> None:
-    """PNG-01"""
     assert await WireClient(server, revision).result("ping") == {}
 
 
 async def test_a_kept_connection_goes_through_its_life(server: MCPServer) -> None:
-    """VER-06, VER-07"""
     connection = ConnectionState()
 
     async def say(method: str, params: dict | None = None) -> dict:
@@ -145,7 +137,6 @@ async def test_a_kept_connection_goes_through_its_life(server: MCPServer) -> Non
 
 
 async def test_two_requests_share_nothing_on_one_pipe(server: MCPServer) -> None:
-    """VER-21, VER-29, AMB-6"""
     connection = ConnectionState()
     text = encode(message("server/discover", revision=R5)).decode()
 
@@ -168,7 +159,6 @@ async def test_a_server_may_speak_some_revisions_only() -> None:
 
 
 async def test_streams_and_sessions_are_refused_in_stateless_mode(server: MCPServer) -> None:
-    """HTTP-13, SES-05, SES-10, HTM-10"""
     for reply in (await server.open_stream(Exchange()), await server.end_session(Exchange())):
         assert reply.status == 405
         assert dict(reply.headers)[b"allow"] == b"POST, OPTIONS"
@@ -176,7 +166,7 @@ async def test_streams_and_sessions_are_refused_in_stateless_mode(server: MCPSer
 
 @pytest.mark.http_only("a pipe has no verbs")
 async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> None:
-    """HTTP-13: with none of the revisions that open with `initialize`, only POST is served."""
+    """With none of the revisions that open with `initialize`, only POST is served."""
     modern = MCPServer("tests", revisions=[R5.name])
 
     for entry in (modern.open_stream, modern.end_session):
@@ -197,7 +187,6 @@ async def test_a_server_without_a_handshake_has_no_streams_and_no_sessions() -> 
 async def test_allow_names_only_the_verbs_that_are_served_there(
     version: str, is_buffered: bool, allowed: bytes
 ) -> None:
-    """HTTP-13"""
     headers = Headers([(b"mcp-protocol-version", version.encode())])
     exchange = Exchange(headers=headers, is_buffered=is_buffered)
 
@@ -208,7 +197,6 @@ async def test_allow_names_only_the_verbs_that_are_served_there(
 
 
 async def test_notifications_are_taken_in_silence(client: WireClient) -> None:
-    """RPC-06, HTTP-05, HTM-03, CAN-02, AMB-12"""
     for method in ("notifications/cancelled", "notifications/unknown", "tools/list"):
         body = encode({"jsonrpc": "2.0", "method": method, "params": {}})
         reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
@@ -216,7 +204,6 @@ async def test_notifications_are_taken_in_silence(client: WireClient) -> None:
 
 
 async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
-    """HTTP-05, RPC-15"""
     body = encode({"jsonrpc": "2.0", "id": 9, "result": {}})
 
     reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
@@ -236,7 +223,6 @@ async def test_a_response_is_dropped_or_refused(client: WireClient) -> None:
     ],
 )
 async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, body: bytes) -> None:
-    """RPC-01, RPC-02, RPC-05"""
     reply = await client.post(body, {"mcp-protocol-version": client.revision.name})
 
     assert reply.status == 400
@@ -248,7 +234,6 @@ async def test_what_is_no_message_is_refused_without_an_id(client: WireClient, b
 
 @pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
 async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None:
-    """RPC-09, RPC-10, HTM-01, AMB-17"""
     batch = [
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -273,7 +258,6 @@ async def test_batches_are_answered_where_they_belong(server: MCPServer) -> None
 
 @pytest.mark.http_only("the header chooses the revision here: test_process of stdio")
 async def test_members_of_a_batch_run_together_and_are_cancelled_one_by_one() -> None:
-    """RPC-10"""
     server = MCPServer("tests")
     meeting = asyncio.Barrier(2)
 

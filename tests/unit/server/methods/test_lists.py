@@ -39,7 +39,6 @@ def fill(server: MCPServer, count: int = 5) -> MCPServer:
 async def test_a_list_is_whole_and_in_the_order_of_registration(
     server: MCPServer, client: WireClient, method: str, key: str
 ) -> None:
-    """TOOL-04, PAG-03"""
     fill(server)
 
     result = await client.result(method)
@@ -51,7 +50,6 @@ async def test_a_list_is_whole_and_in_the_order_of_registration(
 
 @every_list
 async def test_pages_are_walked_by_cursor(method: str, key: str) -> None:
-    """PAG-01, PAG-03, PAG-04"""
     server = fill(MCPServer("paged", page_size=2))
     names: list[str] = []
     params: dict[str, Any] = {}
@@ -67,7 +65,6 @@ async def test_pages_are_walked_by_cursor(method: str, key: str) -> None:
 
 @every_list
 async def test_a_cursor_that_is_not_ours_is_refused(method: str, key: str) -> None:
-    """PAG-02, PAG-05"""
     server = fill(MCPServer("paged", page_size=2))
     client = WireClient(server, R5)
     good = (await client.result(method))["nextCursor"]
@@ -82,7 +79,6 @@ async def test_a_cursor_that_is_not_ours_is_refused(method: str, key: str) -> No
 
 
 async def test_a_cursor_whose_entry_is_gone_starts_over() -> None:
-    """PAG-02"""
     server = fill(MCPServer("paged", page_size=2))
     client = WireClient(server, R5)
     cursor = (await client.result("tools/list"))["nextCursor"]
@@ -108,7 +104,6 @@ async def test_a_list_follows_registration_at_once(server: MCPServer, newest: Wi
 async def test_freshness_is_told_where_the_revision_has_it(
     server: MCPServer, client: WireClient, method: str, key: str
 ) -> None:
-    """CCH-01, CCH-06"""
     fill(server)
 
     result = await client.result(method)
@@ -118,7 +113,6 @@ async def test_freshness_is_told_where_the_revision_has_it(
 
 
 async def test_hints_can_be_set_and_are_the_same_on_all_pages() -> None:
-    """CCH-03"""
     server = fill(MCPServer("paged", page_size=2))
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5000, scope="public"))
     client = WireClient(server, R5)
@@ -140,7 +134,6 @@ class Partial(OpenAccess):
 
 
 async def test_what_is_not_visible_does_not_exist(server: MCPServer) -> None:
-    """CCH-04, CCH-05, TOOL-03, RSC-02, RSC-07, PRM-06, CMP-05, AUT-17"""
     fill(server)
     server.access = Partial()
     server.set_list_cache_hint("tools/list", CacheHint(ttl_ms=5, scope="public"))

@@ -76,7 +76,6 @@ def prompts(server: MCPServer, entries: None) -> None:
 
 
 async def test_text_and_bytes_are_read(client: WireClient) -> None:
-    """RSC-01, RSC-06"""
     (text,) = (await client.result("resources/read", {"uri": "shop://motd"}))["contents"]
     (blob,) = (await client.result("resources/read", {"uri": "shop://logo"}))["contents"]
 
@@ -86,7 +85,6 @@ async def test_text_and_bytes_are_read(client: WireClient) -> None:
 
 
 async def test_a_template_is_read_by_its_variables(client: WireClient) -> None:
-    """RSC-14"""
     (found,) = (await client.result("resources/read", {"uri": "order://12"}))["contents"]
 
     assert (found["uri"], found["text"], found["mimeType"]) == (
@@ -97,7 +95,6 @@ async def test_a_template_is_read_by_its_variables(client: WireClient) -> None:
 
 
 async def test_one_reading_may_hold_several(client: WireClient) -> None:
-    """RSC-13"""
     result = await client.result("resources/read", {"uri": "dir://all"})
 
     assert [each["uri"] for each in result["contents"]] == ["dir://a", "dir://b"]
@@ -107,7 +104,6 @@ async def test_one_reading_may_hold_several(client: WireClient) -> None:
     "uri", ["shop://nope", "order://abc", "order://", "order://a/b", "dir://none", "", "not a uri"]
 )
 async def test_what_is_not_there_is_missing(client: WireClient, uri: str) -> None:
-    """RSC-03, RSC-04"""
     status, error = await client.error("resources/read", {"uri": uri})
 
     assert status == 200
@@ -119,13 +115,10 @@ async def test_what_is_not_there_is_missing(client: WireClient, uri: str) -> Non
     "uri", ["order://..%2F1", "order://%2e%2e", "order://1%00", "order://1%5C2", "order://%252e"]
 )
 async def test_paths_are_not_climbed(client: WireClient, uri: str) -> None:
-    """RSC-06"""
     assert (await client.error("resources/read", {"uri": uri}))[1]["data"] == {"uri": uri}
 
 
 async def test_failures_of_a_reader_are_told_apart(server: MCPServer, client: WireClient) -> None:
-    """RSC-05"""
-
     class Mapper(NoKnownExceptions):
         def map(self, error: Exception) -> Failure | None:
             if type(error) is LookupError:
@@ -152,7 +145,6 @@ async def test_the_uri_must_be_text(client: WireClient) -> None:
 
 
 async def test_a_reading_tells_how_long_it_is_good(server: MCPServer, newest: WireClient) -> None:
-    """CCH-01"""
     result = await newest.result("resources/read", {"uri": "order://1"})
     other = await newest.result("resources/read", {"uri": "shop://motd"})
 
@@ -161,7 +153,6 @@ async def test_a_reading_tells_how_long_it_is_good(server: MCPServer, newest: Wi
 
 
 async def test_a_prompt_is_filled_in(client: WireClient) -> None:
-    """PRM-01, PRM-04"""
     result = await client.result("prompts/get", {"name": "greet", "arguments": {"name": "Ada"}})
     rich = await client.result("prompts/get", {"name": "picture"})
 
@@ -189,7 +180,6 @@ async def test_a_prompt_is_filled_in(client: WireClient) -> None:
 async def test_a_prompt_that_cannot_be_filled_in_is_refused(
     client: WireClient, params: Any
 ) -> None:
-    """PRM-02, PRM-03"""
     status, error = await client.error("prompts/get", params)
 
     assert (status, error["code"]) == (200, -32602)
@@ -204,7 +194,6 @@ def ref(argument: str, value: str = "", **more: Any) -> dict[str, Any]:
 
 
 async def test_values_are_proposed_a_hundred_at_most(client: WireClient) -> None:
-    """CMP-02, CMP-06"""
     many = (await client.result("completion/complete", ref("name", "A")))["completion"]
     one = (
         await client.result(
@@ -218,7 +207,6 @@ async def test_values_are_proposed_a_hundred_at_most(client: WireClient) -> None
 
 
 async def test_choices_complete_by_themselves(client: WireClient) -> None:
-    """CMP-04"""
     found = await client.result("completion/complete", ref("tone", "w"))
 
     assert found["completion"]["values"] == ["warm"]
@@ -261,7 +249,6 @@ async def test_variables_of_a_template_are_completed(client: WireClient) -> None
     ],
 )
 async def test_what_cannot_be_completed_is_refused(client: WireClient, params: Any) -> None:
-    """CMP-03"""
     status, error = await client.error("completion/complete", params)
 
     assert (status, error["code"]) == (200, -32602)

@@ -60,7 +60,6 @@ def text(result: dict[str, Any]) -> str:
 
 
 async def test_a_tool_is_called_with_converted_arguments(client: WireClient) -> None:
-    """TOOL-19"""
     result = await client.call("aadd", {"a": 2, "b": 3})
 
     assert text(result) == '{"sum":5}'
@@ -68,7 +67,6 @@ async def test_a_tool_is_called_with_converted_arguments(client: WireClient) -> 
 
 
 async def test_structured_content_is_there_for_who_knows_it(client: WireClient) -> None:
-    """TOOL-10, TOOL-11, TOOL-12"""
     whole = await client.call("aadd", {"a": 1})
     scalar = await client.call("add", {"a": 1})
 
@@ -78,7 +76,6 @@ async def test_structured_content_is_there_for_who_knows_it(client: WireClient) 
 
 
 async def test_an_unknown_tool_is_a_protocol_error(client: WireClient) -> None:
-    """TOOL-06"""
     status, error = await client.error("tools/call", {"name": "nope", "arguments": {}})
 
     assert (status, error["code"]) == (200, -32602)
@@ -89,14 +86,12 @@ async def test_an_unknown_tool_is_a_protocol_error(client: WireClient) -> None:
     [{}, {"name": 5}, {"name": "add", "arguments": []}, {"name": "add", "arguments": None}],
 )
 async def test_a_malformed_call_is_a_protocol_error(client: WireClient, params: Any) -> None:
-    """TOOL-07"""
     status, error = await client.error("tools/call", params)
 
     assert (status, error["code"]) == (200, -32602)
 
 
 async def test_wrong_arguments_are_all_told_at_once_in_band(client: WireClient) -> None:
-    """TOOL-08, TOOL-14"""
     result = await client.call("narrow", {"count": 9, "word": "long", "extra": 1})
 
     assert result["isError"] is True
@@ -105,7 +100,6 @@ async def test_wrong_arguments_are_all_told_at_once_in_band(client: WireClient) 
 
 
 async def test_missing_arguments_are_told_in_band(client: WireClient) -> None:
-    """TOOL-08"""
     result = await client.result("tools/call", {"name": "add"})
 
     assert result["isError"] is True
@@ -127,7 +121,6 @@ async def test_the_check_can_be_left_to_the_handler() -> None:
 
 
 async def test_a_tool_error_reaches_the_model(client: WireClient) -> None:
-    """TOOL-09"""
     result = await client.call("fail", {"how": "tool"})
 
     assert result["isError"] is True
@@ -135,7 +128,6 @@ async def test_a_tool_error_reaches_the_model(client: WireClient) -> None:
 
 
 async def test_a_protocol_error_of_the_tool_is_sent_as_one(client: WireClient) -> None:
-    """RPC-13"""
     status, error = await client.error(
         "tools/call", {"name": "fail", "arguments": {"how": "protocol"}}
     )
@@ -150,7 +142,6 @@ async def test_a_protocol_error_of_the_tool_is_sent_as_one(client: WireClient) -
 async def test_a_fault_is_logged_and_told_by_reference_only(
     client: WireClient, caplog: pytest.LogCaptureFixture, tool: str, how: str
 ) -> None:
-    """TOOL-09, RPC-11"""
     result = await client.call(tool, {"how": how})
 
     reference = text(result).split()[-1].strip(")")
@@ -242,7 +233,6 @@ async def test_newer_blocks_are_written_for_older_readers(
 
 
 async def test_output_is_checked_when_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    """TOOL-10"""
     strict = MCPServer("strict", validate_output=True)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -267,8 +257,6 @@ async def test_output_is_checked_when_asked_for(caplog: pytest.LogCaptureFixture
 
 
 async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -> None:
-    """VER-26"""
-
     @server.tool(required_client_capabilities={"sampling": {}})
     def needs() -> str:
         """Need."""
@@ -288,7 +276,6 @@ async def test_capabilities_that_a_tool_needs_are_asked_for(server: MCPServer) -
 
 @pytest.mark.http_only("a pipe has no headers")
 async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
-    """HDR-08, HDR-09, HDR-10, HDR-11, HDR-12"""
     calls = []
 
     @server.tool
@@ -320,8 +307,6 @@ async def test_mirrored_parameters_must_agree(server: MCPServer) -> None:
 async def test_progress_goes_only_up_and_only_to_who_asked(
     server: MCPServer, client: WireClient
 ) -> None:
-    """PRG-01, PRG-02, PRG-03, PRG-06"""
-
     @server.tool
     async def work(ctx: Context) -> str:
         """Work."""
@@ -344,7 +329,7 @@ async def test_progress_goes_only_up_and_only_to_who_asked(
 
 @pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
 async def test_a_flood_of_progress_is_thinned_out_to_its_end(revision: Revision) -> None:
-    """PRG-05: what is left out is made up for by the next; the last is always sent."""
+    """What is left out is made up for by the next; the last is always sent."""
     server = MCPServer("tests", progress_rate=10)
     client = WireClient(server, revision)
 
@@ -365,7 +350,6 @@ async def test_a_flood_of_progress_is_thinned_out_to_its_end(revision: Revision)
 
 
 async def test_nothing_is_sent_after_the_answer(server: MCPServer, newest: WireClient) -> None:
-    """PRG-04"""
     kept: list[Context[Any]] = []
 
     @server.tool
@@ -418,8 +402,6 @@ async def test_the_plain_form_on_the_event_loop_says_what_to_write(
 async def test_logs_follow_the_level_of_request_or_server(
     server: MCPServer, client: WireClient
 ) -> None:
-    """LOG-02, LOG-03, LOG-05, LOG-06"""
-
     @server.tool
     async def chatty(ctx: Context) -> str:
         """Log."""
@@ -447,8 +429,6 @@ async def test_logs_follow_the_level_of_request_or_server(
 
 
 async def test_each_level_has_a_method_of_its_own(server: MCPServer, client: WireClient) -> None:
-    """LOG-02"""
-
     @server.tool
     def shout(ctx: Context) -> str:
         """Log."""
@@ -481,7 +461,6 @@ async def test_each_level_has_a_method_of_its_own(server: MCPServer, client: Wir
 
 
 async def test_a_request_of_a_kept_connection_is_cancelled_by_its_id(server: MCPServer) -> None:
-    """CAN-01, CAN-02, CAN-03, CAN-10, STD-07"""
     from django_mcp.server.exchange.connection import ConnectionState
 
     started, ended = asyncio.Event(), asyncio.Event()

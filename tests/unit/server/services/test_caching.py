@@ -65,13 +65,10 @@ def server() -> MCPServer:
 async def test_a_reading_is_shared_only_when_it_is_the_same_for_all(
     server: MCPServer, uri: str, scope: str
 ):
-    """CCH-04, CCH-06"""
     assert await scope_of(server, uri) == (5, scope)
 
 
 async def test_nothing_is_shared_by_a_server_that_not_everybody_may_call():
-    """CCH-04"""
-
     class Closed(MCPServer):
         is_public = False
 
@@ -87,8 +84,6 @@ async def test_nothing_is_shared_by_a_server_that_not_everybody_may_call():
 
 
 async def test_what_was_answered_by_the_user_is_not_kept(server: MCPServer):
-    """MRT-11"""
-
     @server.resource("x://asks")
     def asks(ctx: Context[Any]) -> ReadResult:
         answer = ctx.elicit("?", {"type": "object"})
@@ -112,7 +107,7 @@ async def test_what_was_answered_by_the_user_is_not_kept(server: MCPServer):
 
 
 async def test_lists_with_translated_texts_are_not_shared(server: MCPServer):
-    """CCH-04: they are in the language of who asks."""
+    """They are in the language of who asks."""
     for method in (*LIST_METHODS, "server/discover"):
         server.set_list_cache_hint(method, SHARED)
     client = WireClient(server, R5)

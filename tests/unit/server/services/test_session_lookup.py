@@ -64,7 +64,7 @@ def exchange_of(client: WireClient, **headers: str) -> Exchange:
 
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_a_handshake_opens_a_session(client: WireClient) -> None:
-    """SES-01, SES-02, SEC-02: an id of visible ASCII, 128 random bits or more, another each time."""
+    """An id of visible ASCII, 128 random bits or more, another each time."""
     await client.open()
     other = WireClient(client.server, client.revision)
     await other.open()
@@ -78,7 +78,7 @@ async def test_a_handshake_opens_a_session(client: WireClient) -> None:
 
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_a_refused_handshake_opens_none(server: MCPServer) -> None:
-    """SES-01: minted with a successful result only."""
+    """Minted with a successful result only."""
     request = message("initialize", {"protocolVersion": 7}, revision=R4)
     reply = await WireClient(server, R4).post(encode(request), headers_for(request, R4))
 
@@ -88,7 +88,6 @@ async def test_a_refused_handshake_opens_none(server: MCPServer) -> None:
 
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_without_its_id_there_is_no_way_in(client: WireClient) -> None:
-    """SES-03"""
     status, error = await client.error("tools/list", drop="mcp-session-id")
 
     assert status == 400
@@ -98,7 +97,6 @@ async def test_without_its_id_there_is_no_way_in(client: WireClient) -> None:
 @pytest.mark.parametrize("token", ["x" * 43, "", "é", "y" * 5000, "../..", "0"])
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_an_invented_id_is_unknown(client: WireClient, token: str) -> None:
-    """SES-04"""
     await client.open()
     status, _ = await client.error("tools/list", mcp_session_id=token)
 
@@ -107,7 +105,7 @@ async def test_an_invented_id_is_unknown(client: WireClient, token: str) -> None
 
 @pytest.mark.http_only("a pipe has no session ids")
 async def test_what_is_foreign_is_unknown(server: MCPServer) -> None:
-    """SES-07, SEC-04: the same answer to all who did not open it, whoever they are."""
+    """The same answer to all who did not open it, whoever they are."""
     owner = WireClient(server, R4, principal=Person("ann"))
     await owner.open()
     replies = []
@@ -137,7 +135,6 @@ async def test_a_session_of_one_server_is_unknown_to_another() -> None:
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_a_client_ends_its_session(client: WireClient) -> None:
-    """SES-04, SES-05"""
     await client.open()
     ended = await client.server.end_session(exchange_of(client))
     status, _ = await client.error("tools/list")
@@ -172,7 +169,7 @@ async def test_ending_a_session_stops_its_calls(server: MCPServer) -> None:
 
 @pytest.mark.http_only("it is told by headers")
 async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
-    """SES-09, AMB-25: refused with a live id; with one that is over, a new session opens."""
+    """Refused with a live id; with one that is over, a new session opens."""
     await client.open()
     params = {
         "protocolVersion": client.revision.name,
@@ -190,7 +187,7 @@ async def test_an_open_session_is_not_opened_again(client: WireClient) -> None:
 
 @pytest.mark.http_only("it is told by headers")
 async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
-    """VER-07, HTTP-19: another supported version in the header changes nothing; a wrong one is 400."""
+    """Another supported version in the header changes nothing; a wrong one is 400."""
     client = WireClient(server, R2)
     await client.open()
     _, body = await client.send("tools/list", mcp_protocol_version=R4.name)
@@ -202,7 +199,7 @@ async def test_the_negotiated_revision_stays(server: MCPServer) -> None:
 
 @pytest.mark.http_only("it is told by headers")
 async def test_the_stateless_revision_has_none(server: MCPServer) -> None:
-    """HTM-10, VER-30: its messages are served beside sessions, whatever id they name."""
+    """Its messages are served beside sessions, whatever id they name."""
     newest = WireClient(server, R5)
     result = await newest.call("forget")
     status, _ = await newest.send("tools/list", mcp_session_id="anything")
@@ -225,7 +222,6 @@ async def test_data_belongs_to_its_session(server: MCPServer) -> None:
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")
 async def test_idle_sessions_end(server: MCPServer) -> None:
-    """SES-08"""
     now = [0.0]
     server.sessions = MemorySessions(server.hub, lambda: server.options, lambda: now[0])
     client = WireClient(server, R4)
@@ -251,7 +247,7 @@ async def test_sessions_are_bounded() -> None:
 
 
 async def test_a_server_may_insist_on_initialized() -> None:
-    """VER-06: requests before `notifications/initialized` are refused, pings are not."""
+    """Requests before `notifications/initialized` are refused, pings are not."""
     server = MCPServer("strict", require_initialized=True)
     server.tool(name="t")(lambda: "x")
     client = WireClient(server, R4)
@@ -288,8 +284,6 @@ async def test_a_stateful_server_refuses_notifications_of_a_stateless_revision_l
 
 
 async def test_levels_are_of_the_session(server: MCPServer) -> None:
-    """LOG-02, LOG-04"""
-
     @server.tool
     async def speak(ctx: Context[Any]) -> None:
         await ctx.ainfo("quiet")
@@ -307,7 +301,7 @@ async def test_levels_are_of_the_session(server: MCPServer) -> None:
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 @pytest.mark.http_only("on a pipe what is cancelled is not answered: test_process of stdio")
 async def test_cancelling_reaches_own_calls_only(server: MCPServer, revision: Revision) -> None:
-    """CAN-01, CAN-10: ids are of one session; another's are out of reach."""
+    """Ids are of one session; another's are out of reach."""
     begun = asyncio.Event()
     done = asyncio.Event()
 

@@ -39,7 +39,7 @@ async def listen(client: StreamClient, wanted: dict[str, Any], id: str = "listen
 
 
 async def test_only_what_there_is_is_acknowledged(server: MCPServer):
-    """SUB-01: of kinds that a server does not have, nothing changes."""
+    """Of kinds that a server does not have, nothing changes."""
     client = StreamClient(server, R5)
     stream, honoured = await listen(client, EVERYTHING)
     assert honoured == {"toolsListChanged": True}
@@ -59,7 +59,7 @@ async def test_only_what_there_is_is_acknowledged(server: MCPServer):
 
 
 async def test_what_belongs_to_a_call_is_not_on_a_stream_of_changes(server: MCPServer):
-    """SUB-07, PRG-08, HTM-04: and what belongs to the stream is not on a call's."""
+    """And what belongs to the stream is not on a call's."""
     client = StreamClient(server, R5)
     stream, _ = await listen(client, EVERYTHING)
     meta = {"progressToken": "p", META + "logLevel": "debug"}
@@ -78,7 +78,6 @@ async def test_what_belongs_to_a_call_is_not_on_a_stream_of_changes(server: MCPS
 async def test_a_change_during_the_acknowledgement_is_not_lost(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """SUB-10"""
     sent = LiveSink.send
 
     async def send(self: LiveSink, message: bytes, event_id: str | None = None) -> None:

@@ -79,7 +79,6 @@ def tools_changed(server: MCPServer) -> Change:
 
 @RESUMABLE
 async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision: Revision) -> None:
-    """HTTP-13, HTTP-15"""
     client = await connect(server, revision)
     async with client.standing() as stream:
         reached = server.hub.announce(tools_changed(server))
@@ -91,7 +90,7 @@ async def test_a_change_reaches_the_standing_stream(server: MCPServer, revision:
 
 @pytest.mark.http_only("a pipe is one stream, and no other is opened")
 async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> None:
-    """HTTP-16: the newest; when it ends, the one before."""
+    """The newest; when it ends, the one before."""
     client = await connect(server, R4)
     async with client.standing() as older:
         async with client.standing() as newer:
@@ -103,7 +102,6 @@ async def test_one_of_several_streams_gets_each_message(server: MCPServer) -> No
 
 
 async def test_updates_go_to_subscribers_only(server: MCPServer) -> None:
-    """RSC-08"""
     client, other = await connect(server, R4), await connect(server, R4)
     change = Change(server=server.name, uri="stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
@@ -148,7 +146,6 @@ async def test_ending_a_session_ends_its_stream(server: MCPServer) -> None:
 
 @pytest.mark.http_only("a pipe that is closed is not come back to")
 async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPServer) -> None:
-    """HTTP-09"""
     client = await connect(server, R4)
     stream = client.listen()
     primed = await stream.sink.next()
@@ -161,7 +158,7 @@ async def test_a_stream_that_is_closed_by_us_says_when_to_come_back(server: MCPS
 
 @pytest.mark.http_only("who does not read from a pipe is waited for: test_bad_input of stdio")
 async def test_a_reader_that_stops_is_cut_off(server: MCPServer) -> None:
-    """SUB-13: it costs nobody else."""
+    """It costs nobody else."""
     client, other = await connect(server, R4), await connect(server, R4)
     stuck = asyncio.Event()
     async with other.standing() as healthy:
@@ -334,7 +331,7 @@ async def listen(client: StreamClient, wanted: Any, id: Any = "listen-1") -> Any
 
 @pytest.mark.parametrize("id", ["listen-1", 7])
 async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) -> None:
-    """CAN-07, SUB-01, SUB-02, SUB-03, AMB-19: of what there is not, nothing is ever heard."""
+    """Of what there is not, nothing is ever heard."""
     client = StreamClient(server, R5)
     wanted = {
         "toolsListChanged": True,
@@ -368,12 +365,12 @@ async def test_a_listener_hears_what_it_asked_for(server: MCPServer, id: Any) ->
     assert updated["params"] == {"uri": "stock://mug", "_meta": marked}
     assert body["result"]["resultType"] == "complete"
     assert body["result"]["_meta"].items() >= marked.items()
-    # CAN-07: the result is all there is to its end.
+    # The result is all there is to its end.
     assert stream.sink.items.empty()
 
 
 async def test_a_change_right_behind_the_acknowledgement_is_heard_of(server: MCPServer) -> None:
-    """SUB-10: whatever happens once the client knows that it is listening."""
+    """Whatever happens once the client knows that it is listening."""
     client = StreamClient(server, R5)
     stream = client.begin("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     send = stream.sink.send
@@ -396,7 +393,7 @@ async def test_a_change_right_behind_the_acknowledgement_is_heard_of(server: MCP
 async def test_progress_stays_on_the_stream_of_its_request(
     server: MCPServer, go: asyncio.Event
 ) -> None:
-    """PRG-08, SUB-07: a listener hears of nothing that concerns a call."""
+    """A listener hears of nothing that concerns a call."""
     client = StreamClient(server, R5)
     listening, _ = await listen(client, {"toolsListChanged": True})
     meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
@@ -417,7 +414,6 @@ async def test_progress_stays_on_the_stream_of_its_request(
 async def test_calls_at_the_same_time_keep_their_progress_apart(
     server: MCPServer, go: asyncio.Event, revision: Revision
 ) -> None:
-    """PRG-07"""
     client = await connect(server, revision)
     calls = {
         token: client.begin(
@@ -443,7 +439,7 @@ async def test_calls_at_the_same_time_keep_their_progress_apart(
 async def test_an_events_id_says_which_stream_it_is_of(
     server: MCPServer, go: asyncio.Event
 ) -> None:
-    """RES-02, RES-01, SEC-02: by 122 random bits, so that no two in a session are alike."""
+    """By 122 random bits, so that no two in a session are alike."""
     client = await connect(server, R4)
     calls = [
         client.begin("tools/call", {"name": "work", "_meta": {"progressToken": n}}, id=f"c{n}")
@@ -461,7 +457,7 @@ async def test_an_events_id_says_which_stream_it_is_of(
 
 
 async def test_where_nothing_can_be_heard_of_a_listener_is_told_so() -> None:
-    """SUB-01, AMB-18: the method is there all the same."""
+    """The method is there all the same."""
     server = MCPServer("bare")
     wanted = {"toolsListChanged": True, "resourceSubscriptions": ["stock://mug"]}
     stream, acknowledged = await listen(StreamClient(server, R5), wanted)
@@ -471,7 +467,6 @@ async def test_where_nothing_can_be_heard_of_a_listener_is_told_so() -> None:
 
 
 async def test_listeners_are_independent(server: MCPServer) -> None:
-    """SUB-04"""
     client = StreamClient(server, R5)
     one, _ = await listen(client, {"toolsListChanged": True}, "one")
     two, _ = await listen(client, {}, "two")
@@ -496,7 +491,6 @@ async def test_listeners_are_independent(server: MCPServer) -> None:
     ],
 )
 async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> None:
-    """SUB-09"""
     status, error = await StreamClient(server, R5).error("subscriptions/listen", params)
 
     assert (status, error["code"]) == (200, -32602)
@@ -510,7 +504,6 @@ async def test_a_malformed_filter_is_refused(server: MCPServer, params: Any) -> 
 async def test_a_call_goes_on_without_its_client_and_is_resumed(
     server: MCPServer, go: asyncio.Event, revision: Revision
 ) -> None:
-    """HTTP-12, RES-01, RES-03, RES-04"""
     client = await connect(server, revision)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
@@ -563,7 +556,6 @@ async def test_a_call_whose_client_has_gone_ends_with_its_session(server: MCPSer
 async def test_a_handler_closes_its_stream_and_the_client_polls(
     server: MCPServer, go: asyncio.Event
 ) -> None:
-    """HTTP-09, HTTP-10"""
     client = await connect(server, R4)
     call = client.call_tool("polled")
     primed, closed = await call.sink.next(), await call.sink.next()
@@ -576,7 +568,7 @@ async def test_a_handler_closes_its_stream_and_the_client_polls(
 
 
 async def test_older_clients_wait_at_the_stream(server: MCPServer, go: asyncio.Event) -> None:
-    """HTTP-08: it is not closed before the answer."""
+    """It is not closed before the answer."""
     client = await connect(server, R3)
     call = client.call_tool("polled")
     go.set()
@@ -605,7 +597,7 @@ async def test_a_quiet_call_opens_its_stream(
 async def test_a_stream_is_resumed_by_its_owner_only(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RES-05, SEC-04: another session gets no events, whatever it knows."""
+    """Another session gets no events, whatever it knows."""
     monkeypatch.setattr(replay, "GRACE_S", 0.0)
     client, thief = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
@@ -621,7 +613,6 @@ async def test_a_stream_is_resumed_by_its_owner_only(
 @pytest.mark.parametrize("last_id", ["x", "-1", "0" * 32, "0" * 32 + "-1" * 300, "\x00", "é"])
 @pytest.mark.http_only(NOT_RESUMED)
 async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -> None:
-    """RES-06"""
     client = await connect(server, R4)
     reply = await client.listen(last_id).reply()
 
@@ -632,7 +623,7 @@ async def test_an_unknown_event_id_is_refused(server: MCPServer, last_id: str) -
 async def test_behind_the_answer_of_a_call_there_is_nothing(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RES-06: an event that never was is unknown, and no answered call is called lost."""
+    """An event that never was is unknown, and no answered call is called lost."""
     monkeypatch.setattr(replay, "GRACE_S", 0.0)
     client = await connect(server, R4)
     go.set()

@@ -1,4 +1,4 @@
-"""Tasks that clients ask for themselves: TSK-01 to TSK-12, TOOL-16, CAN-05."""
+"""Tasks that clients of the revision 2025-11-25 ask for themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of the extension, which the server decides on: TSX-01 to TSX-18."""
+"""Tasks of the extension, which the server decides on."""
 
 from __future__ import annotations
 
@@ -80,12 +80,11 @@ async def test_how_far_it_is_stands_in_its_status(client: Modern, gate: Gate):
 
 
 async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, gate: Gate):
-    """VER-32, TSX-02"""
     client = Modern(server, declares=False)
     gate.may_go_on.set()
 
     assert (await client.call("wait"))["content"][0]["text"] == "done"
-    # What legacy clients send is ignored: TSX-11, TSX-16.
+    # What legacy clients send is ignored.
     assert (await client.call("quick", task={"ttl": 5}))["content"][0]["text"] == "at once"
 
 
@@ -102,7 +101,6 @@ async def test_a_client_that_did_not_declare_it_gets_no_task(server: MCPServer, 
 async def test_without_the_declaration_tasks_are_refused(
     server: MCPServer, method: str, params: dict[str, Any]
 ):
-    """AMB-13, TSX-10"""
     client = Modern(server, declares=False)
     name = params.get("taskId") or params.get("name") or "x"
 
@@ -221,7 +219,6 @@ async def test_cancelling_stops_the_handler_and_is_acknowledged_again(client: Mo
 
 
 async def test_a_foreign_task_is_as_unknown_as_a_forged_one(server: MCPServer):
-    """SEC-02, TSX-12, TSX-09"""
     own, other = Modern(server, principal=Person("a")), Modern(server, principal=Person("b"))
     task_id = await own.create("fail")
     legacy = Legacy(server, principal=Person("a"))
@@ -324,7 +321,7 @@ async def test_a_task_that_nobody_works_on_any_more_fails(
     assert task["status"] == "failed"
     assert task["error"]["code"] == -32603
 
-    # The late end of the run changes nothing: TSK-07.
+    # The late end of the run changes nothing.
     gate.may_go_on.set()
     await asyncio.sleep(0)
     assert (await client.get(task_id))["status"] == "failed"

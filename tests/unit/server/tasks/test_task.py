@@ -53,7 +53,7 @@ def take(task: Task, name: str, run: Any, now_s: float) -> Task | None:
 def test_a_task_moves_forward_and_what_has_ended_stays(
     taken: list[tuple[tuple[str, Any], float]],
 ):
-    """TSK-03: from working and input_required to an end, and from there nowhere."""
+    """From working and input_required to an end, and from there nowhere."""
     now_s = 1000.0
     task = Task(
         id="x",
@@ -80,7 +80,7 @@ def test_a_task_moves_forward_and_what_has_ended_stays(
         if name in ("complete", "renew", "park"):
             assert task.run == run, "a run that was given up still writes"
         if name == "park" and changed.status == INPUT_REQUIRED:
-            # TSX-07: no key is ever used twice.
+            # No key is ever used twice.
             assert not set(changed.due) & set(asked)
             asked += changed.due
         assert (changed.error is not None) is (changed.status == FAILED)

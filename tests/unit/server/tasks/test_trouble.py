@@ -138,7 +138,7 @@ async def test_answers_for_which_there_is_no_run_can_be_given_again(server: Serv
 
 
 async def test_a_large_result_reaches_who_listens(client: Modern):
-    """TSX-13: whatever its size, it tells nothing of how fast it is read."""
+    """Whatever its size, it tells nothing of how fast it is read."""
     task_id = await client.create("shout")
     stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
     await stream.sink.message()
@@ -187,7 +187,6 @@ async def test_a_listener_hears_on_when_the_store_is_back(
 
 @pytest.mark.parametrize("task_id", ["a\0b", "é", "a b", "", "x" * 65])
 async def test_what_cannot_be_an_id_is_unknown(client: Modern, task_id: str):
-    """TSX-09"""
     for method in ("tasks/get", "tasks/cancel", "tasks/update"):
         params = {"taskId": task_id, "inputResponses": {}}
         _, error = await client.error(method, params, mcp_name=f"=?base64?{_base64(task_id)}?=")
@@ -199,7 +198,6 @@ def _base64(text: str) -> str:
 
 
 async def test_a_crash_is_an_error_and_no_result(client: Modern):
-    """TSX-08"""
     task = await client.until(await client.create("crash"), "failed", "completed")
 
     assert task["status"] == "failed"
@@ -244,7 +242,6 @@ async def test_too_large_an_answer_is_refused_and_the_task_asks_on(client: Moder
 
 @pytest.mark.parametrize("answer", [None, [], "a", 5])
 async def test_what_is_no_answer_to_a_task_is_refused(client: Modern, answer: Any):
-    """MRT-10"""
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     params = {"taskId": task_id, "inputResponses": {"question-1": answer, "other": answer}}

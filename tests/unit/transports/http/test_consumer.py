@@ -35,7 +35,6 @@ async def post(*steps: Any, headers: dict[str, str] | None = None, **scope: Any)
 
 @EVERY_SERVER
 async def test_an_answer_alone_is_json(asgi: dict[str, str] | None):
-    """HTM-02, CCH-07"""
     talked = await post(["reply", 200, {"x": 1}], asgi=asgi)
 
     assert talked.status == 200
@@ -50,7 +49,7 @@ async def test_an_answer_alone_is_json(asgi: dict[str, str] | None):
 
 @EVERY_SERVER
 async def test_messages_ahead_of_the_answer_make_it_a_stream(asgi: dict[str, str] | None):
-    """HTM-02, HTM-06: the answer is its last event."""
+    """The answer is its last event."""
     talked = await post(["send", 1], ["send", 2], ["reply", 200, "answer"], asgi=asgi)
 
     assert talked.status == 200
@@ -61,7 +60,6 @@ async def test_messages_ahead_of_the_answer_make_it_a_stream(asgi: dict[str, str
 
 @pytest.mark.parametrize("status", [400, 404])
 async def test_a_status_is_free_until_something_is_streamed(status: int):
-    """HTM-11"""
     talked = await post(["reply", status, "no"])
 
     assert talked.status == status
@@ -69,7 +67,6 @@ async def test_a_status_is_free_until_something_is_streamed(status: int):
 
 
 async def test_an_accepted_notification_has_no_body():
-    """HTM-03, HTTP-05"""
     talked = await post(["reply", 202, None])
 
     assert talked.status == 202
@@ -117,7 +114,6 @@ async def test_a_request_that_the_guard_refuses_is_not_read():
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_go_to_the_server_without_a_body(method: str):
-    """HTTP-13, HTM-10"""
     talked = await talk(consumer(), http_scope(method, {"content-type": ""}))
 
     assert talked.status == 405
@@ -216,7 +212,7 @@ class GuardedServer(ScriptedServer):
 
 
 async def test_a_client_that_is_not_authenticated_is_not_listened_to():
-    """HTM-13: on each request, and before its body is read."""
+    """On each request, and before its body is read."""
     talked = await talk(consumer(GuardedServer()), http_scope())
 
     assert talked.status == 401
@@ -292,7 +288,7 @@ async def test_a_server_that_says_the_client_has_gone_is_no_fault(
 @EVERY_SERVER
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
 async def test_a_client_that_leaves_cancels_its_call(asgi: dict[str, str] | None, begun: list[Any]):
-    """HTM-09, AMB-16: at once, and nothing more is sent."""
+    """At once, and nothing more is sent."""
     server = ScriptedServer()
     steps = script(["cancels", True], *begun, ["set", "running"], ["wait", "never"])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))
@@ -312,7 +308,7 @@ async def test_a_client_that_leaves_cancels_its_call(asgi: dict[str, str] | None
 async def test_a_call_that_is_to_outlive_its_client_does(
     asgi: dict[str, str] | None, caplog: pytest.LogCaptureFixture
 ):
-    """HTTP-12: its answer goes nowhere."""
+    """Its answer goes nowhere."""
     server = ScriptedServer()
     steps = script(["set", "running"], ["wait", "later"], ["send", 1], ["reply", 200, 1])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))
@@ -403,7 +399,7 @@ async def test_a_disconnect_that_comes_with_the_body_does_not_stop_a_call_that_d
 
 @EVERY_SERVER
 async def test_a_silent_call_is_kept_alive(asgi: dict[str, str] | None):
-    """HTM-08: comments open the stream, and come again."""
+    """Comments open the stream, and come again."""
     server = ScriptedServer(keepalive_s=0.01)
     steps = script(["wait", "later"], ["reply", 200, "answer"])
     talk = Conversation(consumer(server), http_scope(asgi=asgi), part(steps))

@@ -75,7 +75,7 @@ def test_hosts_of_the_site_pass_in_any_writing(host: str):
     ],
 )
 def test_a_foreign_host_is_refused(host: str):
-    """HTTP-03: a rebound name does not reach the server."""
+    """A rebound name does not reach the server."""
     refused = examine(headers={"host": host})
 
     assert status(refused) == 403
@@ -98,7 +98,7 @@ def test_a_second_host_is_a_bad_request():
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "OPTIONS", "PUT"])
 def test_a_foreign_origin_is_refused_whatever_the_verb(method: str):
-    """HTTP-02: 403, with an error that has no id."""
+    """403, with an error that has no id."""
     refused = examine(method, {"origin": "http://evil.example"})
 
     assert status(refused) == 403
@@ -261,14 +261,13 @@ def test_a_body_that_says_it_is_not_compressed_is_read():
     ],
 )
 def test_accept_decides_which_answers_there_are(accept: str, may_stream: bool, must_stream: bool):
-    """AMB-14"""
     assert examine(headers={"accept": accept}) == Clearance(
         may_stream=may_stream, must_stream=must_stream
     )
 
 
 def test_a_get_asks_for_a_stream_whatever_else_is_accepted():
-    """HTTP-13: what it gets is event-stream or no success at all."""
+    """What it gets is event-stream or no success at all."""
     found = examine("GET", headers={"accept": "application/json, text/event-stream"})
 
     assert found.must_stream
@@ -276,7 +275,6 @@ def test_a_get_asks_for_a_stream_whatever_else_is_accepted():
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/json;q=0"])
 def test_a_client_that_takes_no_answer_of_ours_is_told_so(accept: str):
-    """AMB-14"""
     assert status(examine(headers={"accept": accept})) == 406
 
 
@@ -321,7 +319,6 @@ def test_headers_of_ordinary_size_pass_in_ordinary_number():
     ],
 )
 def test_headers_too_long_or_too_many_are_refused(more: dict[str, str]):
-    """HDR-15: 431."""
     assert status(examine(headers=more)) == 431
 
 

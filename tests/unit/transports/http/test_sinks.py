@@ -40,7 +40,7 @@ async def test_nothing_is_sent_before_the_first_message():
 
 
 async def test_the_first_message_opens_the_stream():
-    """HTM-07: with the header that keeps a proxy from holding events back."""
+    """With the header that keeps a proxy from holding events back."""
     wire = Wire()
     sink = StreamSink(wire.send, EXTRA)
     await sink.send(b'{"a":1}')
@@ -58,7 +58,6 @@ async def test_the_first_message_opens_the_stream():
 
 
 async def test_nothing_follows_the_last_message():
-    """HTM-06"""
     wire = Wire()
     sink = StreamSink(wire.send, ())
     await sink.send(b"1")

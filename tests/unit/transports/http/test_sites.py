@@ -62,7 +62,7 @@ def test_a_page_of_the_site_of_this_machine_or_of_the_list_may_call(origin: str,
     ],
 )
 def test_any_other_page_may_not_call(origin: str, host: str):
-    """HTTP-02: an invalid origin is refused."""
+    """An invalid origin is refused."""
     assert not RULES.is_origin(origin, host, "http")
 
 

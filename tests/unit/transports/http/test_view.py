@@ -108,7 +108,6 @@ def ask_wsgi(*steps: Any, method: str = "POST", **headers: str) -> Any:
 
 
 async def test_an_answer_alone_is_json(server: ScriptedServer):
-    """HTM-02"""
     talked = await ask(["reply", 200, {"x": 1}])
 
     assert talked.status == 200
@@ -118,7 +117,6 @@ async def test_an_answer_alone_is_json(server: ScriptedServer):
 
 
 async def test_messages_ahead_of_the_answer_make_it_a_stream(server: ScriptedServer):
-    """HTM-02, HTM-06, HTM-07"""
     talked = await ask(["send", 1], ["send", 2], ["reply", 200, "answer"])
 
     assert talked.headers["Content-Type"] == "text/event-stream"
@@ -140,12 +138,10 @@ async def test_the_first_message_does_not_wait_for_the_second(server: ScriptedSe
 
 @pytest.mark.parametrize("status", [400, 404])
 async def test_a_status_is_free_until_something_is_streamed(server: ScriptedServer, status: int):
-    """HTM-11"""
     assert (await ask(["reply", status, "no"])).status == status
 
 
 async def test_an_accepted_notification_has_no_body(server: ScriptedServer):
-    """HTM-03, HTTP-05"""
     talked = await ask(["reply", 202, None])
 
     assert (talked.status, talked.body) == (202, b"")
@@ -183,7 +179,6 @@ async def test_the_exchange_holds_what_the_request_says(server: ScriptedServer):
 
 
 async def test_a_silent_call_is_kept_alive():
-    """HTM-08"""
     server = ScriptedServer(keepalive_s=0.01)
     with site(server):
         steps = script(["wait", "later"], ["reply", 200, "answer"])
@@ -198,7 +193,6 @@ async def test_a_silent_call_is_kept_alive():
 
 @pytest.mark.parametrize("begun", [[], [["send", 1]]], ids=["before a stream", "in a stream"])
 async def test_a_client_that_leaves_cancels_its_call(server: ScriptedServer, begun: list[Any]):
-    """HTM-09"""
     steps = script(["cancels", True], *begun, ["set", "running"], ["wait", "never"])
     talk = Conversation(ASGIHandler(), http_scope(), part(steps))
     async with asyncio.timeout(LIMIT_S):
@@ -214,7 +208,7 @@ async def test_a_client_that_leaves_cancels_its_call(server: ScriptedServer, beg
 async def test_a_client_that_leaves_before_its_stream_is_read_cancels_its_call(
     server: ScriptedServer,
 ):
-    """HTM-09: Django gives up at the headers, and then nothing has asked for the first event."""
+    """Django gives up at the headers, and then nothing has asked for the first event."""
     heads = asyncio.Event()
 
     async def send(message: Any) -> None:
@@ -237,7 +231,6 @@ async def test_a_client_that_leaves_before_its_stream_is_read_cancels_its_call(
 async def test_a_client_that_leaves_while_middleware_is_busy_cancels_its_call(
     server: ScriptedServer,
 ):
-    """HTM-09"""
     with site(server, ["tests.unit.transports.http.test_view.stall"]):
         steps = script(["cancels", True], ["send", 1], ["wait", "never"])
         talk = Conversation(ASGIHandler(), http_scope(), part(steps))
@@ -267,7 +260,6 @@ async def test_a_stream_that_middleware_throws_away_cancels_its_call(server: Scr
 async def test_a_call_that_is_to_outlive_its_client_does(
     server: ScriptedServer, begun: list[Any], accept: str
 ):
-    """HTTP-12"""
     ahead = [["send", number] for number in range(50)]
     steps = script(*begun, ["set", "running"], ["wait", "later"], *ahead, ["reply", 200, 1])
     talk = Conversation(ASGIHandler(), http_scope(headers={"accept": accept}), part(steps))
@@ -322,7 +314,7 @@ def test_under_wsgi_an_answer_alone_is_json(server: ScriptedServer):
 
 
 def test_under_wsgi_messages_arrive_with_the_answer(server: ScriptedServer):
-    """HTM-02, HTM-06: the same events, in one body."""
+    """The same events, in one body."""
     response = ask_wsgi(["send", 1], ["send", 2], ["tell", "can_stream"])
 
     assert response["Content-Type"] == "text/event-stream"
@@ -342,7 +334,6 @@ def test_under_wsgi_a_client_that_takes_only_events_gets_its_answer_as_one(serve
 
 @pytest.mark.parametrize("status", [400, 404])
 def test_under_wsgi_a_status_stays_free(server: ScriptedServer, status: int):
-    """HTM-11"""
     response = ask_wsgi(["send", 1], ["reply", status, "no"])
 
     assert (response.status_code, response.json()) == (status, "no")
@@ -503,8 +494,6 @@ async def test_a_transaction_per_request_is_not_for_this_view(server: ScriptedSe
 
 
 async def test_a_client_that_is_not_authenticated_is_not_listened_to():
-    """HTM-13"""
-
     class Guarded(ScriptedServer):
         async def authenticate(self, exchange: Exchange) -> Reply | None:
             assert exchange.build_request is not None
