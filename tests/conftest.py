@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker("apart")
     yield
     items.sort(key=lambda item: item.get_closest_marker("apart") is None)
+
+
+@pytest.fixture(autouse=True)
+def idle_pools(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the threads of the pools finish before the tables are emptied after a transactional test.
+
+    The event loop of a test is closed by then, and whatever it waited for is cancelled: in a test that
+    takes longer than `TICK_S`, also what the hub looks after. A query goes on in its thread all the same,
+    and SQLite empties no table that is being read.
+    """
+    marker = request.node.get_closest_marker("django_db")
+    is_marked = marker is not None and marker.kwargs.get("transaction", False)
+    if not is_marked and "transactional_db" not in request.fixturenames:
+        yield
+        return
+    # Its tables are emptied after this.
+    request.getfixturevalue("transactional_db")
+    yield
+    wait_for_pools()
+
+
+def wait_for_pools() -> None:
+    """Wait until no thread of the pools works any more."""
+    from django_mcp.handlers import threads
+
+    lanes = threads._lanes
+    if lanes is None:
+        return
+    pools = (lanes.pool, lanes.task_pool, lanes.our_pool, lanes.authentication_pool)
+    until_s = time.monotonic() + 20
+    for pool in filter(None, pools):
+        while (state := pool.find_state()).running or state.waiting:
+            # There is nothing else to wait for.
+            assert time.monotonic() < until_s, state
+            time.sleep(0.001)
 
 
 def require_service(name: str, host: str, port: int) -> None:
