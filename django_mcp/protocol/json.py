@@ -12,11 +12,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 __all__ = [
+    "DIGITS_WEIGHT",
     "EXPONENT_WEIGHT",
     "JSONDecodeError",
     "JSONObject",
     "JSONValue",
     "LIST_WEIGHT",
+    "LONG_DIGITS",
     "MAX_DEPTH",
     "OBJECT_WEIGHT",
     "Raw",
@@ -69,23 +71,30 @@ def decode(data: bytes | str) -> JSONValue:
 def has_more_values(data: bytes, limit: int) -> bool:
     """Return whether JSON text holds more than `limit` values, without decoding it.
 
-    An object counts as `OBJECT_WEIGHT` values, a list as `LIST_WEIGHT`, and a number with an exponent that
-    may be close to the range of floats as `EXPONENT_WEIGHT`. What stands inside of strings does not count.
+    An object counts as `OBJECT_WEIGHT` values, a list as `LIST_WEIGHT`, a number with an exponent that may be
+    close to the range of floats as `EXPONENT_WEIGHT`, and a number as `DIGITS_WEIGHT` more for each
+    `LONG_DIGITS` digits in a row. What stands inside of strings does not count.
     """
     # Nothing weighs more for its length than an empty object, which is two bytes.
     if len(data) * OBJECT_WEIGHT // 2 <= limit:
         return False
     exponents = data.count(b"e") + data.count(b"E")
-    if _weigh(data) + EXPONENT_WEIGHT * exponents <= limit:
+    upper = _weigh(data) + EXPONENT_WEIGHT * exponents
+    if upper + DIGITS_WEIGHT * (len(data) // LONG_DIGITS) <= limit:
         return False
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if upper + _weigh_digits(data) <= limit:
+        return False
+    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
     if plain.count(b'"') > 4 * limit:  # each value may have a key
         return True
     bare = b"".join(plain.split(b'"')[::2])
+    weight = _weigh(bare) + _weigh_digits(bare)
+    if weight > limit:
+        return True
     # Without signs and zeros, an exponent of 200 or more begins with a 2 or a 3.
     bare = bare.translate(_LOWER_E, b"+-0")
     large = bare.count(b"e2") + bare.count(b"e3")
-    return _weigh(bare) + EXPONENT_WEIGHT * large > limit
+    return weight + EXPONENT_WEIGHT * large > limit
 
 
 OBJECT_WEIGHT = 6
@@ -96,11 +105,22 @@ longer than to make a number or a string. Ours, measured."""
 EXPONENT_WEIGHT = 10
 """Values that a number such as `1e300` counts for: msgspec reads those slowly. Ours, measured."""
 
+LONG_DIGITS = 256
+DIGITS_WEIGHT = 50
+"""Values that each `LONG_DIGITS` digits of a number count for: the time to read an integer grows with the
+square of its length. Ours, measured."""
+
 _LOWER_E = bytes.maketrans(b"E", b"e")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * LONG_DIGITS
 
 
 def _weigh(data: bytes) -> int:
     return data.count(b",") + LIST_WEIGHT * data.count(b"[") + OBJECT_WEIGHT * data.count(b"{")
+
+
+def _weigh_digits(data: bytes) -> int:
+    return DIGITS_WEIGHT * data.translate(_DIGITS).count(_LONG_NUMBER)
 
 
 def may_be_deep(data: bytes) -> bool:

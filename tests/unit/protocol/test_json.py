@@ -162,3 +162,15 @@ def test_numbers_that_take_long_to_decode_count_for_several_values(number: bytes
 @pytest.mark.parametrize("number", [b"1e-05", b"2.5e-7", b"1e+10", b"true", b"false"])
 def test_other_numbers_with_an_exponent_count_once(number: bytes):
     assert not has_more_values(b"[" + b",".join([number] * 1000) + b"]", 1120)
+
+
+@pytest.mark.parametrize("sign", [b"", b"-"])
+def test_numbers_of_many_digits_count_for_several_values(sign: bytes):
+    def listed(count: int) -> bytes:
+        text = encode({"text": "7" * 100_000})[:-1]
+        numbers = b",".join([sign + b"1234567890" * 400] * count)
+        return text + b', "numbers": [' + numbers + b"]}"
+
+    # Each of 4,000 digits: 15 runs of 256 digits.
+    assert not has_more_values(listed(150), 115_000)
+    assert has_more_values(listed(155), 115_000)
