@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.registry.constants import Constants
-from django_mcp.registry.patterns import compile_pattern
+from django_mcp.registry.patterns import compile_pattern, steps_of_match, surplus_of
 from django_mcp.registry.walking import REFERENCES
 
 if TYPE_CHECKING:
@@ -128,7 +128,12 @@ def _is_not_of(validator: Any, types: Any, instance: Any) -> bool:
 
 
 def _breaks_pattern(_: Any, pattern: str, instance: Any) -> bool:
-    return isinstance(instance, str) and not compile_pattern(pattern)(instance)
+    return isinstance(instance, str) and not _occurs(pattern, instance)
+
+
+def _occurs(pattern: str, text: str) -> bool:
+    spend(steps_of_match(surplus_of(pattern), len(text)))
+    return compile_pattern(pattern)(text)
 
 
 def _is_no_multiple(validator: Any, step: Any, instance: Any) -> bool:
@@ -198,9 +203,9 @@ def _additional_properties(
     if not isinstance(instance, dict) or allowed is True:
         return
     known = schema.get("properties", {})
-    patterns = [compile_pattern(each) for each in schema.get("patternProperties", {})]
+    patterns = schema.get("patternProperties", {})
     for name, value in instance.items():
-        if name in known or any(matches(name) for matches in patterns):
+        if name in known or any(_occurs(pattern, name) for pattern in patterns):
             continue
         if allowed is False:
             yield _error(path=[name])
@@ -212,9 +217,8 @@ def _pattern_properties(
     validator: Any, schemas: dict[str, Any], instance: Any, _schema: Any
 ) -> Iterator[ValidationError]:
     for pattern, inner in schemas.items() if isinstance(instance, dict) else ():
-        matches = compile_pattern(pattern)
         for name, value in instance.items():
-            if matches(name):
+            if _occurs(pattern, name):
                 yield from validator.descend(value, inner, path=name, schema_path=pattern)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.registry.hints import is_lazy
-from django_mcp.registry.patterns import compile_pattern
+from django_mcp.registry.patterns import compile_pattern, surplus_of
 from django_mcp.registry.problems import RegistrationError, to_pointer
 from django_mcp.registry.speedups import find_rust_engine
 from django_mcp.registry.walking import REFERENCES, children
@@ -70,6 +70,7 @@ class CheckedSchema:
         is_branching: whether it may apply several schemas to each part of a value: it is recursive,
             or has alternatives of which more than one look into the value.
         keywords: every keyword that occurs in it.
+        surplus: of its patterns together; see `patterns.surplus_of`.
     """
 
     schema: JSONObject
@@ -77,6 +78,7 @@ class CheckedSchema:
     is_recursive: bool
     is_branching: bool
     keywords: frozenset[str]
+    surplus: int
 
 
 def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
@@ -104,7 +106,8 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
     nodes = _walk(plain, what)
     _check_against_dialect(plain, dialect, what)
     graph = _Graph(plain, dialect, what)
-    keywords = frozenset(key for node in (*nodes, *graph.nodes()) for key in node)
+    reached = {id(node): node for node in (*nodes, *graph.nodes())}.values()
+    keywords = frozenset(key for node in reached for key in node)
     if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
         raise RegistrationError(
             f"{what} uses unevaluatedProperties together with patternProperties, which cannot be "
@@ -116,6 +119,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
         is_recursive=graph.is_recursive,
         is_branching=graph.is_recursive or any(map(_is_branching, nodes)),
         keywords=keywords,
+        surplus=sum(surplus_of(pattern) for node in reached for pattern in _patterns(node)),
     )
 
 
@@ -203,19 +207,22 @@ def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject,
     where = to_pointer(path) or "its root"
     if node is not root and node.get("$schema", root.get("$schema")) != root.get("$schema"):
         raise RegistrationError(f"{what} changes its dialect at {where}. Use one for all of it.")
+    for pattern in _patterns(node):
+        try:
+            compile_pattern(pattern)
+        except ValueError as error:
+            raise RegistrationError(
+                f"{what} holds the pattern {pattern!r} at {where}, which cannot be used: "
+                f"{error}. Patterns are matched in linear time: write it without look-around "
+                f"and back-references."
+            ) from error
+
+
+def _patterns(node: JSONObject) -> Iterator[str]:
     by_name = node.get("patternProperties")
-    patterns = [node["pattern"]] if "pattern" in node else []
-    patterns += by_name if isinstance(by_name, dict) else []
-    for pattern in patterns:
+    for pattern in (node.get("pattern"), *(by_name if isinstance(by_name, dict) else ())):
         if isinstance(pattern, str):
-            try:
-                compile_pattern(pattern)
-            except ValueError as error:
-                raise RegistrationError(
-                    f"{what} holds the pattern {pattern!r} at {where}, which cannot be used: "
-                    f"{error}. Patterns are matched in linear time: write it without look-around "
-                    f"and back-references."
-                ) from error
+            yield pattern
 
 
 def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> None:

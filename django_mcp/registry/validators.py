@@ -13,6 +13,7 @@ from typing import Any
 from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than
 from django_mcp.registry.constants import Constants, find_constants
 from django_mcp.registry.keywords import TooMuchWork, Work, validator_class, work
+from django_mcp.registry.patterns import SMALL_SURPLUS, steps_of_match
 from django_mcp.registry.problems import Problem
 from django_mcp.registry.reports import MAX_PROBLEMS, describe_errors, in_order
 from django_mcp.registry.schemas import CheckedSchema, check_schema
@@ -66,7 +67,9 @@ class Validator:
         return self._check(value, BRIEF_STEPS)
 
     def _check(self, value: Any, max_steps: int) -> list[Problem] | None:
-        verdict = None if self._fast is None else self._judge(self._fast, value)
+        verdict = None
+        if self._fast is not None and self._is_quick(value, max_steps):
+            verdict = self._judge(self._fast, value)
         if verdict is None:
             return self._find_errors(value, max_steps, is_all=max_steps > BRIEF_STEPS)
         if verdict:
@@ -75,6 +78,13 @@ class Validator:
         found = self._find_errors(value, steps, is_all=max_steps > BRIEF_STEPS)
         # The engines may differ on a corner of the standard; the verdict stands.
         return [Problem("", "does not match the schema")] if found == [] else found
+
+    def _is_quick(self, value: Any, max_steps: int) -> bool:
+        """Return whether the faster engine, which has no budget, may match a value's texts."""
+        surplus = self._checked.surplus
+        if surplus <= SMALL_SURPLUS:
+            return True
+        return steps_of_match(surplus, _count_characters(value)) <= max_steps
 
     def _judge(self, judge: Callable[[Any], bool], value: Any) -> bool | None:
         try:
@@ -137,6 +147,21 @@ class NullableValidator(Validator):
             for key, each in value.items()
             if each is not None or key not in self._nullable
         }
+
+
+def _count_characters(value: Any) -> int:
+    """Return the length of all texts in a value together, names of members included."""
+    count, level = 0, [value]
+    while level:
+        each = level.pop()
+        if isinstance(each, str):
+            count += len(each)
+        elif isinstance(each, dict):
+            level.extend(each)
+            level.extend(each.values())
+        elif isinstance(each, list):
+            level.extend(each)
+    return count
 
 
 def compile_schema(

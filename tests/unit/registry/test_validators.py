@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from django_mcp.registry import speedups, validators
+from django_mcp.registry.patterns import surplus_of
 from django_mcp.registry.problems import Problem
 from django_mcp.registry.reports import MAX_PROBLEMS
 from django_mcp.registry.validators import compile_schema
@@ -420,3 +421,56 @@ def test_a_large_value_is_not_walked_through_for_each_constant():
     large = [[[1] * 100] * 100]
 
     assert validator.problems([{"op": large}]) != [validators.TOO_COMPLEX]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "surplus"),
+    [
+        ("^[a-z]+$", 0),
+        ("a{5}b", 4),
+        ("a{,5}", 4),
+        ("(ab{3}){10}", 38),
+        ("(?:[01]{1,50}){50}", 2499),
+        (r"[](]{3}\({4}\)", 5),
+        (r"\p{L}{20}", 19),
+        ("(a|b){3,}", 4),
+        ("(a+){7}{2}", 13),
+    ],
+)
+def test_the_states_of_counted_repetitions_are_counted(pattern: str, surplus: int):
+    assert surplus_of(pattern) == surplus
+
+
+SLOW = {"type": "string", "pattern": "(?:[01]{1,50}){50}x"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"text": SLOW}},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "patternProperties": {SLOW["pattern"]: {}},
+        },
+        {"type": "object", "propertyNames": SLOW},
+    ],
+)
+def test_a_text_is_not_matched_with_a_pattern_that_is_slow_for_its_length(schema: Any):
+    validator = compile_schema(schema, "here", is_input=True)
+    text = "01" * 100_000
+    begun_s = time.thread_time()
+    value = {"text": text} if "properties" in schema else {text: 1}
+    assert validator.check_briefly(value) is None
+    assert validator.problems(value) == [validators.TOO_COMPLEX]
+    # Matching it takes ten seconds.
+    assert time.thread_time() - begun_s < 1
+    short = "01" * 50 + "x"
+    assert validator.problems({"text": short} if "properties" in schema else {short: 1}) == []
+
+
+def test_a_long_text_may_be_matched_with_a_simple_pattern():
+    pattern = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+    schema = {"type": "object", "properties": {"data": {"type": "string", "pattern": pattern}}}
+    validator = compile_schema(schema, "here", is_input=True)
+    assert validator.problems({"data": "abcd" * 1_000_000}) == []
