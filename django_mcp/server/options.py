@@ -127,8 +127,8 @@ class Options:
         115_000,
         whole("values"),
         "The maximum number of JSON values in one message. More get 413 before they are decoded. An object "
-        "counts as six values, a list as two and a number such as `1e300` as ten, since they cost "
-        "more. A string counts as one, however long.",
+        "counts as six values, a list as two, a number such as `1e300` as ten and each 256 digits of a "
+        "number as fifty, since they cost more. A string counts as one, however long.",
     )
     body_timeout_s: float = setting(
         30, SECONDS, "The time in which a request body must arrive. A later one gets 408."
