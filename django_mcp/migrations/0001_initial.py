@@ -686,6 +686,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "uri_digests",
+                    models.TextField(
+                        blank=True,
+                        editable=False,
+                        help_text="The resources it hears of, where no session keeps them.",
+                        verbose_name="digests of resources",
+                    ),
+                ),
+                (
                     "queued_events",
                     models.PositiveIntegerField(
                         default=0,

@@ -234,6 +234,12 @@ class Stream(models.Model):
     uri_count = models.PositiveIntegerField(
         _("resources"), default=0, help_text=_("How many resources it hears of.")
     )
+    uri_digests = models.TextField(
+        _("digests of resources"),
+        blank=True,
+        editable=False,
+        help_text=_("The resources it hears of, where no session keeps them."),
+    )
     queued_events = models.PositiveIntegerField(
         _("queued events"), default=0, help_text=_("Messages that waited for its reader lately.")
     )

@@ -12,6 +12,7 @@ from asgiref.sync import async_to_sync
 
 from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.push.stream_rows import is_any_listening
 from django_mcp.server.asking.clients import PING_TIMEOUT_S, SessionHandle, StreamHandle
 from django_mcp.server.server import MCPServer
 
@@ -56,7 +57,9 @@ class Reaches(MCPServer):
             return False
         from django_mcp.sessions.rows import is_any_subscribed
 
-        return await run_in_pool(lambda: is_any_subscribed(self.name, uri))
+        return await run_in_pool(
+            lambda: is_any_subscribed(self.name, uri) or is_any_listening(self.name, uri)
+        )
 
     def ping_client(
         self, session_key: str | None = None, timeout_s: float = PING_TIMEOUT_S

@@ -7,10 +7,11 @@ A stream whose row somebody has deleted is closed: the word to close it may have
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.conf import settings
 from django_mcp.handlers.threads import run_in_pool
@@ -22,10 +23,14 @@ from django_mcp.server.streams.stream import Ending, PushStream
 if TYPE_CHECKING:
     from django_mcp.server.streams.hub import Hub
 
-__all__ = ["has_rows", "sign_off", "write_rows"]
+__all__ = ["has_rows", "is_any_listening", "sign_off", "write_rows"]
 
-_written: dict[str, tuple[int, int, str]] = {}
-"""Of each stream that has a row: how many resources it hears of, what was queued, and its revision."""
+_State: TypeAlias = tuple[int, set[str] | None, int, str]
+"""What a row says: how many resources a stream hears of, which (None: its session has them), what was
+queued, and its revision."""
+
+_written: dict[str, _State] = {}
+"""What the row of each stream says."""
 
 _lease = 0
 """Under which lease of this process they were written."""
@@ -45,7 +50,13 @@ async def write_rows(hub: Hub) -> None:
     if settings.SESSION_STORE != "model":
         return
     now = {
-        id: (len(each.uris), each.queued_events, each.revision_name)
+        # The set is never changed but replaced, so that comparing it costs nothing.
+        id: (
+            len(each.uris),
+            each.uris if each.session is None else None,
+            each.queued_events,
+            each.revision_name,
+        )
         for id, each in hub.streams.items()
     }
     in_flight, streams = count_requests(hub), dict(hub.streams)
@@ -78,9 +89,9 @@ async def sign_off(_hub: Hub) -> None:
 
 
 def _store(
-    now: dict[str, tuple[int, int, str]],
+    now: dict[str, _State],
     streams: dict[str, PushStream],
-    written: dict[str, tuple[int, int, str]],
+    written: dict[str, _State],
     lease: int,
 ) -> tuple[int, set[str]]:
     """Write what is other than it was; return the lease, and which streams have lost their rows."""
@@ -108,14 +119,21 @@ def _store(
         Stream.objects.filter(pk__in=[uuid.UUID(id) for id in gone]).delete()
     kept = now.keys() & known
     busy = [
-        Stream(pk=uuid.UUID(id), uri_count=now[id][0], queued_events=now[id][1])
+        Stream(pk=uuid.UUID(id), uri_count=now[id][0], queued_events=now[id][2])
         for id in kept
-        if now[id][:2] != written[id][:2]
+        if now[id][:3] != written[id][:3]
     ]
     if busy:
         Stream.objects.bulk_update(busy, ["uri_count", "queued_events"], batch_size=200)
+    hearing = [
+        Stream(pk=uuid.UUID(id), uri_digests=_join_digests(now[id][1] or ()))
+        for id in kept
+        if now[id][1] != written[id][1]
+    ]
+    if hearing:
+        Stream.objects.bulk_update(hearing, ["uri_digests"], batch_size=200)
     # Hands were shaken on the stream itself, after its row was written.
-    shaken = [_to_row(streams[id], worker_id()) for id in kept if now[id][2] != written[id][2]]
+    shaken = [_to_row(streams[id], worker_id()) for id in kept if now[id][3] != written[id][3]]
     if shaken:
         fields = ["revision", "client_name", "client_version"]
         Stream.objects.bulk_update(shaken, fields, batch_size=200)
@@ -181,8 +199,25 @@ def _to_row(stream: PushStream, worker: uuid.UUID) -> Any:
         client_version=client_version,
         lists=",".join(sorted(stream.lists)),
         uri_count=len(stream.uris),
+        uri_digests=_join_digests(stream.uris) if stream.session is None else "",
         queued_events=stream.queued_events,
     )
+
+
+def is_any_listening(server: str, uri: str) -> bool:
+    """Tell whether a stream without a session hears of a resource, in whichever process."""
+    from django.utils import timezone
+
+    from django_mcp.models.sessions import Stream
+
+    rows = Stream.objects.filter(server=server[:100], uri_digests__contains=_join_digests((uri,)))
+    return rows.filter(worker__lease_until__gt=timezone.now()).exists()
+
+
+def _join_digests(uris: Iterable[str]) -> str:
+    # Half of a digest is enough to tell resources apart.
+    found = (hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()[:32] for uri in uris)
+    return " ".join(found)
 
 
 def _forget() -> None:

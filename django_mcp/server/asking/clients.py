@@ -155,8 +155,8 @@ class Reaching:
     async def ais_subscribed(self, uri: str) -> bool:
         """Return whether a client is subscribed to a resource now.
 
-        That is a session, in whichever process, or a listening stream (`subscriptions/listen`) of
-        this process. Listening streams of other processes are not known.
+        That is a session, or the client of a listening stream (`subscriptions/listen`) or a pipe, in
+        whichever process. What another process has opened is known two seconds later at most.
         """
         return self.has_subscriber(uri) or await self.is_subscribed_elsewhere(uri)
 
@@ -169,7 +169,7 @@ class Reaching:
         )
 
     async def is_subscribed_elsewhere(self, uri: str) -> bool:
-        """Return whether a session that is kept for all processes is subscribed to a resource."""
+        """Return whether a client that is known to all processes is subscribed to a resource."""
         return False
 
     def is_subscribed(self, uri: str) -> bool:

@@ -311,6 +311,8 @@ async def test_a_command_knows_and_reaches_the_clients_of_all_processes(
         assert await site.tell("reach", "sessions") == [key]
         kinds = await streams_of(site, 2)
         assert kinds["listen"][1] == 2
+        assert await site.tell("reach", "is_subscribed", "stock://more") is True
+        assert await site.tell("reach", "is_subscribed", "stock://mor") is False
         pinging = asyncio.create_task(site.tell("reach", "ping", key))
         await answer_ping(site.first, stream, session)
         assert (await pinging) > 0

@@ -23,6 +23,8 @@ def main(*arguments: str) -> None:
         case ["close", stream]:
             default_server.close_stream(stream)
             found = "closed"
+        case ["is_subscribed", uri]:
+            found = default_server.is_subscribed(uri)
         case ["end", key]:
             found = default_server.close_session(key)
         case ["end on a loop", key]:
