@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ __all__ = ["count_requests"]
 MAX_TOLD = 200
 """Sessions and callers that are told of, those with most in flight first."""
 
+MAX_HELD = 5
+HELD_AFTER_S = 5.0
+"""How many threads are told of by what they do, and after how long. Ours."""
+
 LISTEN = "subscriptions/listen"
 """It is in flight for as long as its stream is open, and counted there."""
 
@@ -27,7 +32,7 @@ def count_requests(hub: Hub) -> JSONObject | None:
 
     The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
     key of the user, revision, client name, client version, 1]], "threads": [busy, of so many,
-    calls that wait for one]}`.
+    calls that wait for one], "held": [[what has a thread for long, since when]]}`.
     """
     running = [ctx for ctx in list(hub.calls) if ctx.method != LISTEN and not _is_detached(ctx)]
     sessions: Counter[str] = Counter()
@@ -36,7 +41,7 @@ def count_requests(hub: Hub) -> JSONObject | None:
         if found:
             sessions[key] = len(found)
             running += found
-    threads = _count_threads()
+    threads, held = _read_threads()
     # A handler runs on after its call has timed out.
     if not running and not threads[0]:
         return None
@@ -46,12 +51,21 @@ def count_requests(hub: Hub) -> JSONObject | None:
         "sessions": dict(sessions.most_common(MAX_TOLD)),
         "callers": [[*who, count] for who, count in callers.most_common(MAX_TOLD)],
         "threads": threads,
+        "held": held,
     }
 
 
-def _count_threads() -> list[int]:
+def _read_threads() -> tuple[list[int], list[list[Any]]]:
     state = find_pool_states().get("SYNC_THREADS")
-    return [0, 0, 0] if state is None else [len(state.running), state.max_threads, state.waiting]
+    if state is None:
+        return [0, 0, 0], []
+    now_s = time.time()
+    held = [
+        [what, int(now_s - seconds)]
+        for what, seconds in state.running[:MAX_HELD]
+        if seconds >= HELD_AFTER_S
+    ]
+    return [len(state.running), state.max_threads, state.waiting], held
 
 
 def _is_detached(ctx: Context[Any]) -> bool:

@@ -16,6 +16,7 @@ from django_mcp.endpoints.well_known import find_server as find_mounted
 from django_mcp.management.doctor.examination import examine
 from django_mcp.management.doctor.finding import Finding, bad, good
 from django_mcp.management.doctor.http import Unreachable
+from django_mcp.management.doctor.threads import examine_threads
 from django_mcp.management.shell.base import WRONG_USE, find_server, find_user, printable
 from django_mcp.protocol.json import encode_pretty
 from django_mcp.servers import MCPServer
@@ -72,6 +73,7 @@ class Command(BaseCommand):
         self, server: MCPServer | None, url: str, options: dict[str, Any]
     ) -> Iterator[Finding]:
         yield from _site()
+        yield from examine_threads()
         publish = getattr(server, "notify_tools_list_changed", None)
         token = options["token"]
         is_examined = False

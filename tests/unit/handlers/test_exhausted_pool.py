@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from django_mcp.handlers import pool as pools
 from django_mcp.handlers.threads import find_pool_states, in_calling_thread, run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
+from django_mcp.push import in_flight
 from django_mcp.push.in_flight import count_requests
 from django_mcp.server.exchange.exchange import Exchange
 from tests.support.held import LIMIT_S, Holder
@@ -220,7 +222,10 @@ async def test_a_process_whose_threads_are_all_held_is_not_ready_until_one_is_fr
     assert (await health._examine("GET", "ready")).status == 200
 
 
-async def test_an_operator_sees_threads_that_outlive_their_calls():
+async def test_an_operator_sees_threads_that_outlive_their_calls(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(in_flight, "HELD_AFTER_S", 0.0)
     holder = Holder("outlived", call_timeout_s=0.05)
 
     try:
@@ -231,6 +236,9 @@ async def test_an_operator_sees_threads_that_outlive_their_calls():
 
     assert found is not None
     assert (found["total"], found["threads"]) == (0, [1, 2, 0])
+    ((what, since_s),) = found["held"]
+    assert what.startswith("tools/call hold by ")
+    assert time.time() - LIMIT_S < since_s <= time.time()
 
 
 @pytest.mark.usefixtures("db")

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,29 @@ def behind(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         for port in workers.ports:
             workers.start(port)
         yield stack.enter_context(nginx(program, folder, workers.ports)), workers
+
+
+def test_clients_cannot_choose_the_address_that_their_limits_count_by(program: str, tmp_path: Path):
+    class Echo(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = ", ".join(self.headers.get_all("x-forwarded-for", [])).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with nginx(program, tmp_path, (server.server_port, server.server_port)) as url:
+                told = httpx.get(url, headers={"X-Forwarded-For": "203.0.113.9"})
+        finally:
+            server.shutdown()
+
+    assert told.text == "127.0.0.1"
 
 
 def tool_call(name: str, **meta: Any) -> dict[str, Any]:

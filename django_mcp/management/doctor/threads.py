@@ -1,0 +1,49 @@
+"""What the workers of the site say of their threads, in the tables that the command shares with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from django.db import Error
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.management.doctor.finding import Finding, bad, good
+from django_mcp.models import Worker
+from django_mcp.protocol.json import JSONObject
+
+__all__ = ["examine_threads"]
+
+
+def examine_threads() -> Iterator[Finding]:
+    """Yield how many threads are busy in each worker that answers requests just now."""
+    if settings.SESSION_STORE != "model":
+        return
+    try:
+        workers = list(
+            Worker.objects.filter(lease_until__gt=timezone.now()).order_by("host", "pid")
+        )
+    except Error:
+        # What is wrong with the database, the endpoint's answers tell.
+        return
+    for worker in workers:
+        told = worker.in_flight or {}
+        busy, limit, waiting = told.get("threads") or (0, 0, 0)
+        if not busy:
+            continue
+        held = _describe(told)
+        if waiting:
+            yield bad(
+                f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
+                f"{waiting} calls wait{held}",
+                "Give what holds the threads a timeout of its own towards what it waits for, or raise "
+                'DJANGO_MCP["SYNC_THREADS"].',
+            )
+        else:
+            yield good(f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}")
+
+
+def _describe(told: JSONObject) -> str:
+    held = [f"{what} for {time.time() - since:.0f} s" for what, since in told.get("held", ())]
+    return f". The longest are {'; '.join(held)}" if held else ""
