@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from django_mcp.protocol.content import Icon
@@ -30,20 +29,12 @@ from django_mcp.server.rules import (
 )
 from django_mcp.server.setting import Scope, setting, settings_of
 
-__all__ = ["OPTIONS", "Mode", "Options"]
+__all__ = ["OPTIONS", "Options"]
 
 DEFAULT_LOG_RATE = 100
 """Log messages a second: more than any reader takes in."""
 
 MiB = 1024 * 1024
-
-
-class Mode(StrEnum):
-    """How a server treats clients of the revisions that open with a handshake."""
-
-    BOTH = "both"
-    STATEFUL = "stateful"
-    STATELESS = "stateless"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,9 +74,9 @@ class Options:
         "The OAuth scopes that are required for entries without a `scopes=` of their own.",
         scope=Scope.OWN,
     )
-    mode: Mode = setting(
-        Mode.BOTH,
-        choice(*Mode),
+    mode: str = setting(
+        "both",
+        choice("both", "stateful", "stateless"),
         'How clients of the revisions with a handshake are served. `"both"`: they get sessions, and '
         'clients of the stateless revision are served as well. `"stateful"`: they get sessions, and '
         "the stateless revision is refused, so that clients that support both open a session. "

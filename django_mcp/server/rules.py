@@ -50,7 +50,7 @@ def whole(unit: str, *, least: int = 1, most: int | None = None) -> Rule:
 
 def choice(*values: str) -> Rule:
     """Return the rule for one of several strings."""
-    *first, last = (repr(str(each)) for each in values)
+    *first, last = map(repr, values)
     return Rule(
         lambda value: isinstance(value, str) and value in values,
         f"{', '.join(first)} or {last}",

@@ -14,7 +14,6 @@ from typing import Any
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.fuzz.conversation import Conversation, Shot
 from tests.fuzz.entries import register
@@ -88,7 +87,7 @@ def make_servers() -> list[MCPServer]:
     more = {"ask_timeout_s": 2.0, "task_ttl_s": 20.0, "call_timeout_s": 10.0, "task_after_s": 0.01}
     servers = [
         MCPServer("both", page_size=5, **more),
-        MCPServer("stateless", mode=Mode.STATELESS, state_single_use=True, **more),
+        MCPServer("stateless", mode="stateless", state_single_use=True, **more),
         MCPServer("strict", strict=True, validate_output=True, read_chunk_bytes=100, **more),
     ]
     for server in servers:

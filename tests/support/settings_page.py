@@ -62,7 +62,7 @@ def _table(scope: Scope) -> str:
 
 def _row(name: str, setting: Setting) -> str:
     default = setting.default
-    shown = repr(str(default) if isinstance(default, str) else default).replace("'", '"')
+    shown = repr(default).replace("'", '"')
     wanted = setting.rule.wanted
     cells = [f"`{name}`", f"`{shown}`", f"{wanted[0].upper()}{wanted[1:]}.", setting.help]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

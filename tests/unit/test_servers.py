@@ -16,7 +16,6 @@ from django_mcp.handlers.sealing import SiteSealer
 from django_mcp.protocol.content import Icon
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import CacheHint
-from django_mcp.server.options import Mode
 from django_mcp.servers import MCPServer, all_servers, default_server, find_server
 from tests.support.wire import R4, R5, headers_for, message
 
@@ -53,7 +52,7 @@ def test_the_default_server_is_what_the_settings_say():
 
     assert (options.name, options.title, options.instructions) == ("shop", "The shop", "Be kind.")
     assert options.page_size == 5
-    assert options.mode == Mode.BOTH
+    assert options.mode == "both"
     assert options.implementation()["icons"] == [
         {"src": "https://example.com/i.png", "sizes": ["48x48"]},
         {"src": "https://example.com/j.png"},

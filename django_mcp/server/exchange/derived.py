@@ -12,7 +12,7 @@ from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.cache import BoundedCache
 from django_mcp.server.exchange.capabilities import offered_features
 from django_mcp.server.exchange.visibility import Requirements
-from django_mcp.server.options import Mode, Options
+from django_mcp.server.options import Options
 from django_mcp.server.services.caching import has_lazy_texts
 
 if TYPE_CHECKING:
@@ -44,16 +44,14 @@ class Derived:
     def __init__(self, registry: Registry, options: Options) -> None:
         self.version = registry.version
         self.options = options
-        self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != Mode.STATEFUL)
-        self.keeps_sessions = options.mode != Mode.STATELESS and bool(self.revisions.handshake)
+        self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
+        self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
         self.features = offered_features(registry, can_stream=False)
         self.features_if_streaming = offered_features(registry, can_stream=True)
         self.features_if_listening = self.features_if_streaming | {"listen"}
         self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
         self.features_over_http = (
-            self.features_if_pushing
-            if options.mode != Mode.STATELESS
-            else self.features_if_listening
+            self.features_if_pushing if options.mode != "stateless" else self.features_if_listening
         )
         self.lists = BoundedCache(256)
         self.requirements = Requirements(registry, options)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.support.wire import WireClient
 
@@ -77,7 +76,7 @@ def server() -> MCPServer:
         title="Tests",
         description="d",
         instructions="Be kind.",
-        mode=Mode.STATELESS,
+        mode="stateless",
     )
 
 

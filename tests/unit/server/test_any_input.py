@@ -18,7 +18,6 @@ from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods import METHODS
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 
 META = "io.modelcontextprotocol/"
@@ -132,7 +131,7 @@ def test_admission_decides_about_every_batch(
 
 @pytest.fixture(scope="module")
 def server() -> MCPServer:
-    server = MCPServer("tests", mode=Mode.STATELESS)
+    server = MCPServer("tests", mode="stateless")
 
     @server.tool
     async def add(ctx: Context[Any], a: int = 1, b: int = 2) -> int:

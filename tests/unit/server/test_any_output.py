@@ -31,7 +31,6 @@ from django_mcp.protocol.results import (
     ToolResult,
 )
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.support.wire import R5, WireClient
 
@@ -100,7 +99,7 @@ class Given:
 
 @pytest.fixture(scope="module")
 def server() -> MCPServer:
-    server = MCPServer("tests", title="Tests", mode=Mode.STATELESS, instructions="Be kind.")
+    server = MCPServer("tests", title="Tests", mode="stateless", instructions="Be kind.")
 
     @server.tool(title="Give", read_only=True, icons=[Icon("https://x.example/i.png")])
     async def give() -> Any:

@@ -12,7 +12,6 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.exchange.rounds import Asked, CannotAsk
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, META, R4, R5, WireClient, headers_for, message
@@ -152,7 +151,7 @@ async def test_traces_and_arguments_are_in_no_log(
 @pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)
 async def test_nobody_subscribes_where_nothing_is_told(revision: Revision) -> None:
     """`subscribe` is not declared, and the methods are unknown."""
-    server = MCPServer("tests", mode=Mode.STATELESS)
+    server = MCPServer("tests", mode="stateless")
     server.resource("stock://{sku}", name="stock")(lambda sku: sku)
     client = WireClient(server, revision)
     params = {"protocolVersion": revision.name, "capabilities": {}}

@@ -15,7 +15,6 @@ from django_mcp.server.exchange.visibility import NOTHING, Offer, Requirements
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.basics import OpenAccess
 from django_mcp.server.memory.state import NoObserver
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import Ending
@@ -310,7 +309,7 @@ async def test_pings_and_limits_are_advertised_where_they_are_set() -> None:
 async def test_pings_are_advertised_only_where_they_are_sent(transport: str) -> None:
     """Not on a pipe, and not without sessions."""
     by_session = await experimental_of(StreamClient(make_server(ping_interval_s=30), R4))
-    stateless = make_server(ping_interval_s=30, mode=Mode.STATELESS)
+    stateless = make_server(ping_interval_s=30, mode="stateless")
 
     assert by_session == (ADVERTISED if transport == "http" else None)
     assert await experimental_of(StreamClient(stateless, R4)) is None

@@ -13,7 +13,6 @@ from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.support.wire import R1, R4, R5, WireClient
 from tests.unit.server import test_any_output as outputs
@@ -23,7 +22,7 @@ META = "io.modelcontextprotocol/"
 
 @pytest.fixture(scope="module")
 def server() -> MCPServer:
-    server = MCPServer("tests", strict=True, mode=Mode.STATELESS)
+    server = MCPServer("tests", strict=True, mode="stateless")
 
     @server.tool
     async def give() -> Any:
@@ -163,7 +162,7 @@ async def test_what_a_site_does_not_keep_to_is_found_out(
 
 
 async def test_without_it_nothing_is_held_back():
-    lax = MCPServer("tests", mode=Mode.STATELESS)
+    lax = MCPServer("tests", mode="stateless")
 
     @lax.tool
     async def crooked() -> Any:

@@ -13,7 +13,6 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.handlers.context import Context, NoSession
 from django_mcp.server.memory.state import MemorySessions
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.support.wire import HANDSHAKE, R2, R4, R5, WireClient, headers_for, message
 
@@ -265,7 +264,7 @@ async def test_a_stateful_server_sends_clients_of_both_to_the_handshake(
 ) -> None:
     """Refused with 400 and -32600, which no client takes for a modern answer; on a pipe with -32601."""
     is_pipe = "stdio" in request.node.callspec.id
-    server = MCPServer("stateful", mode=Mode.STATEFUL)
+    server = MCPServer("stateful", mode="stateful")
     status, error = await WireClient(server, R5).error("server/discover")
     await WireClient(server, R4).open()
 
@@ -274,7 +273,7 @@ async def test_a_stateful_server_sends_clients_of_both_to_the_handshake(
 
 @pytest.mark.http_only("a pipe has no header to name a revision in")
 async def test_a_stateful_server_refuses_notifications_of_a_stateless_revision_likewise() -> None:
-    client = WireClient(MCPServer("stateful", mode=Mode.STATEFUL), R4)
+    client = WireClient(MCPServer("stateful", mode="stateful"), R4)
     await client.open()
     body = encode({"jsonrpc": "2.0", "method": "notifications/cancelled"})
     headers = {"mcp-session-id": client.session_id or "", "mcp-protocol-version": R5.name}

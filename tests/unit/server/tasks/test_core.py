@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from tests.support.server.tasks import FORMS, RELATED, Gate, Legacy, Modern, Person, make_server
 from tests.support.wire import R2, R3, WireClient
@@ -246,7 +245,7 @@ async def test_nobody_in_particular_has_no_list_and_only_the_tasks_of_the_sessio
 
 
 async def test_without_sessions_the_id_is_what_opens_a_task():
-    server, gate = make_server(mode=Mode.STATELESS)
+    server, gate = make_server(mode="stateless")
     client = Legacy(server)
     made = await client.result("tools/call", {"name": "wait", "arguments": {}, "task": {}})
     gate.may_go_on.set()

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.options import Mode
 from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.consumer import MCPConsumer
 from tests.support.http.harness import GONE, Conversation, http_scope, part, until
@@ -22,7 +21,7 @@ META = {
 
 @pytest.fixture
 def server() -> MCPServer:
-    server = MCPServer("dropped", mode=Mode.BOTH)
+    server = MCPServer("dropped", mode="both")
 
     @server.resource("thing://one")
     def one() -> str:
