@@ -120,7 +120,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         self.language = ActiveLanguage()
         self.converter = DjangoConverter()
         self.make_form = make_django_form
-        self.observer: Observer | None = CallRecorder()
+        self.observer: Observer | None = CallRecorder(self)
         self.connection_observer = SignalObserver(self)
         _servers[self] = None
 

@@ -7,19 +7,20 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.calls.call import Call
+from django_mcp.calls.call import Call as RecordedCall
 from django_mcp.calls.writer import put
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import clean
 from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
-from django_mcp.server.services.ports import FailureKind
+from django_mcp.server.exchange.call import FailureKind
 from django_mcp.signals import tool_called
 
 if TYPE_CHECKING:
     from django_mcp.registry.registry import Registry
-    from django_mcp.server.handlers.context import Context
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.server import MCPServer
 
 __all__ = ["CallRecorder"]
 
@@ -35,61 +36,72 @@ _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
 class CallRecorder:
-    """Queues what is to be written of each call; see `Observer`."""
+    """Queues what is to be written of each call; see `Observer`.
+
+    Args:
+        server: the server whose calls it records.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
 
     @property
     def is_wanted(self) -> bool:
         """Whether anybody wants to know of calls now."""
         return bool(settings.RECORD_CALLS or tool_called.receivers)
 
-    def answered(
-        self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
-    ) -> None:
+    def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
         """See `Observer.answered`."""
         rate = settings.RECORD_CALLS
         is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
-        is_told = bool(tool_called.receivers) and ctx.method == "tools/call"
+        is_told = bool(tool_called.receivers) and call.method == "tools/call"
         if is_recorded or is_told:
-            put(_note(ctx, answer, duration_s), is_recorded=is_recorded, is_told=is_told)
+            put(
+                _note(self._server, call, answer, duration_s),
+                is_recorded=is_recorded,
+                is_told=is_told,
+            )
 
 
-def _note(ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float) -> Call:
-    principal, client, failure = ctx.principal, ctx.client_info or {}, ctx.failure
+def _note(
+    server: MCPServer, call: Call, answer: bytes | Refusal | None, duration_s: float
+) -> RecordedCall:
+    principal, client, failure = call.exchange.principal, call.client_info or {}, call.failure
     user = getattr(principal, "user", principal)
-    return Call(
-        server=ctx.server,
+    return RecordedCall(
+        server=server,
         started_at=time.time() - duration_s,
         duration_s=duration_s,
-        method=ctx.method,
-        name=_name(ctx),
-        outcome=_outcome(ctx, answer),
+        method=call.method,
+        name=_name(server.registry, call),
+        outcome=_outcome(call, answer),
         reference=(failure.reference if failure is not None else None) or "",
         user_id=getattr(user, "pk", None),
         principal=_text(getattr(principal, "key", None), 128),
-        revision=ctx.revision,
+        revision=call.revision,
         client_name=_text(client.get("name"), 100),
         client_version=_text(client.get("version"), 50),
-        arguments=_arguments(ctx),
+        arguments=_arguments(call),
     )
 
 
-def _outcome(ctx: Context[Any], answer: bytes | Refusal | None) -> str:
+def _outcome(call: Call, answer: bytes | Refusal | None) -> str:
     if answer is None:
         return "cancelled"
-    if ctx.failure is not None:
-        return _OUTCOMES.get(ctx.failure.kind, "failed")
+    if call.failure is not None:
+        return _OUTCOMES.get(call.failure.kind, "failed")
     if isinstance(answer, Refusal):
         return "refused"
-    return "asked" if ctx.has_asked else "done"
+    return "asked" if call.has_asked else "done"
 
 
-def _name(ctx: Context[Any]) -> str:
-    if ctx.entry is not None:
-        return clean(ctx.entry.name, 200)
-    if ctx.method == "resources/read":
-        return _name_at(ctx.server.registry, ctx.params.get("uri"))
+def _name(registry: Registry, call: Call) -> str:
+    if call.entry is not None:
+        return clean(call.entry.name, 200)
+    if call.method == "resources/read":
+        return _name_at(registry, call.params.get("uri"))
     # Nothing of that name: it is the client's text.
-    return _text(ctx.params.get("name"), 200)
+    return _text(call.params.get("name"), 200)
 
 
 def _name_at(registry: Registry, uri: Any) -> str:
@@ -120,14 +132,14 @@ def _text(value: Any, max_length: int) -> str:
     return clean(value, max_length) if type(value) is str else ""
 
 
-def _arguments(ctx: Context[Any]) -> str:
-    given, entry = ctx.params.get("arguments"), ctx.entry
+def _arguments(call: Call) -> str:
+    given, entry = call.params.get("arguments"), call.entry
     if type(given) is not dict or not given or entry is None:
         return ""
     if (
         isinstance(entry, ToolEntry)
         and entry.record_arguments
-        and len(ctx.exchange.body) <= MAX_KEPT_BODY_BYTES
+        and len(call.exchange.body) <= MAX_KEPT_BODY_BYTES
     ):
         return clean(encode(given).decode(), MAX_ARGUMENTS_LENGTH)
     # Only names that the author chose: those a client makes up can be as telling as values.

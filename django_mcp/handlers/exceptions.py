@@ -13,7 +13,7 @@ from django.core.exceptions import (
 )
 from django.utils.translation import gettext as _
 
-from django_mcp.server.services.ports import Failure, FailureKind
+from django_mcp.server.exchange.call import Failure, FailureKind
 
 __all__ = ["DjangoExceptions"]
 

@@ -23,10 +23,10 @@ from django_mcp.handlers.leases import (
     thread_user,
 )
 from django_mcp.handlers.pool import AwaitedWork, LoopPool, PoolState
-from django_mcp.server.handlers.context import Context
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
 
 __all__ = [
@@ -69,19 +69,19 @@ class ThreadScope:
     a test case's transaction.
     """
 
-    async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
+    async def run(self, function: Callable[[], T], call: Call) -> T:
         """See `HandlerScope.run`."""
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.
         is_nested = thread_user.get() is not None or _runs_in_place.get()
-        pool = None if is_nested else lanes.pool if ctx.run is None else lanes.task_pool
+        pool = None if is_nested else lanes.pool if call.run is None else lanes.task_pool
         if pool is None:
-            return cast(T, await lanes.nested(function, ctx))
-        ctx.exchange.waits_for_thread = True
-        token = thread_user.set(ctx)
+            return cast(T, await lanes.nested(function, call))
+        call.exchange.waits_for_thread = True
+        token = thread_user.set(call)
         try:
-            return cast(T, await lanes.by_pool[pool](function, ctx))
+            return cast(T, await lanes.by_pool[pool](function, call))
         except asyncio.CancelledError:
             pool.replace_abandoned()
             raise
@@ -189,7 +189,7 @@ class _HandlerWork(AwaitedWork):
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(function)
-        self._ctx: Context[Any] = thread_user.get()
+        self._ctx: Call = thread_user.get()
 
     @property
     def key(self) -> Hashable:
@@ -211,7 +211,7 @@ class _Lanes:
         from django_mcp.handlers.db_connections import run_with_connections
         from django_mcp.handlers.transactions import HandlerAbandoned
 
-        def work(function: Callable[[], Any], ctx: Context[Any] | None) -> Any:
+        def work(function: Callable[[], Any], ctx: Call | None) -> Any:
             if ctx is None:
                 return run_with_connections(function, lambda: False)
             if ctx.is_cancelled:

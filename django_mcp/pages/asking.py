@@ -15,9 +15,9 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
 from django_mcp.server.asking.answers import Elicited
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.rounds import AskFailed, Waiting
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.services.session_lookup import Session
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -18,7 +18,7 @@ from django_mcp.push.upkeep import look_after, offer_lists
 from django_mcp.server.streams.stream import PushStream
 
 if TYPE_CHECKING:
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = ["join", "tell_after_commit"]
 
@@ -66,29 +66,29 @@ def _tell(waiting: dict[str, set[str] | None], using: str) -> None:
         hub.bus.send_now({"kind": KIND, **message})
 
 
-def _announce(hub: Hub, message: JSONObject) -> None:
+def _announce(hub: ServerHub, message: JSONObject) -> None:
     hub.tell(KIND, **message)
     _take_changed(hub, message)
 
 
-def join(hub: Hub) -> None:
+def join(hub: ServerHub) -> None:
     """Have a hub hear of changed permissions from other processes."""
     hub.on(KIND, partial(_take, hub))
 
 
-def _take(hub: Hub, message: JSONObject) -> None:
+def _take(hub: ServerHub, message: JSONObject) -> None:
     users = message["users"]
     permissions_changed(None if users is None else set(users))
     _take_changed(hub, message)
 
 
-def _take_changed(hub: Hub, message: JSONObject) -> None:
+def _take_changed(hub: ServerHub, message: JSONObject) -> None:
     task = asyncio.get_running_loop().create_task(_catch_up(hub, message["users"]))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
 
 
-async def _catch_up(hub: Hub, users: Collection[str] | None) -> None:
+async def _catch_up(hub: ServerHub, users: Collection[str] | None) -> None:
     """End what these users may not have open any more, and have the rest read their lists again."""
     told = await look_after(hub)
     for stream in list(hub.streams.values()):

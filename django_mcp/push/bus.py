@@ -11,7 +11,7 @@ from django.core.signals import setting_changed
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.bus_choice import choose_bus
 from django_mcp.server.memory.state import LocalBus
-from django_mcp.server.services.ports import Bus
+from django_mcp.server.streams.bus import Bus
 from django_mcp.server.streams.outage import OutageLog
 
 __all__ = ["SiteBus"]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.handlers.threads import find_pool_states
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.texts import clean, name_and_version
+from django_mcp.server.exchange.connection import Session
 
 if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = ["count_requests"]
 
@@ -27,20 +28,17 @@ LISTEN = "subscriptions/listen"
 """It is in flight for as long as its stream is open, and counted there."""
 
 
-def count_requests(hub: Hub) -> JSONObject | None:
+def count_requests(hub: ServerHub) -> JSONObject | None:
     """Return what is in flight in a process; None: nothing.
 
     The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
     key of the user, revision, client name, client version, 1]], "threads": [busy, of so many,
     calls that wait for one], "held": [[what has a thread for long, since when]]}`.
     """
-    running = [ctx for ctx in list(hub.calls) if ctx.method != LISTEN and not _is_detached(ctx)]
-    sessions: Counter[str] = Counter()
-    for key, session in list(hub.sessions.items()):
-        found = [ctx for ctx in session.in_flight.values() if not _is_detached(ctx)]
-        if found:
-            sessions[key] = len(found)
-            running += found
+    running = [call for call in hub.calls if call.method != LISTEN and not _is_detached(call)]
+    sessions = Counter(
+        call.connection.key for call in running if isinstance(call.connection, Session)
+    )
     threads, held = _read_threads()
     # A handler runs on after its call has timed out.
     if not running and not threads[0]:
@@ -68,18 +66,18 @@ def _read_threads() -> tuple[list[int], list[list[Any]]]:
     return [len(state.running), state.max_threads, state.waiting], held
 
 
-def _is_detached(ctx: Context[Any]) -> bool:
+def _is_detached(call: Call) -> bool:
     # A task goes on after its request was answered.
-    return ctx.run is not None and ctx.run.is_detached
+    return call.run is not None and call.run.is_detached
 
 
-def _caller(ctx: Context[Any]) -> tuple[str, ...]:
-    principal = ctx.principal
+def _caller(call: Call) -> tuple[str, ...]:
+    principal = call.exchange.principal
     user = getattr(getattr(principal, "user", None), "pk", None)
     return (
-        clean(ctx.server.name, 100),
+        clean(call.options.name, 100),
         getattr(principal, "key", None) or "",
         "" if user is None else str(user),
-        ctx.revision,
-        *name_and_version(ctx.client_info),
+        call.revision,
+        *name_and_version(call.client_info),
     )

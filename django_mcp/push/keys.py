@@ -21,7 +21,7 @@ from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import look_after
 
 if TYPE_CHECKING:
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = ["connect", "join", "tell_after_commit"]
 
@@ -69,23 +69,23 @@ def _tell(waiting: dict[str, set[str]], using: str) -> None:
         hub.bus.send_now({"kind": KIND, **message})
 
 
-def _announce(hub: Hub, message: JSONObject) -> None:
+def _announce(hub: ServerHub, message: JSONObject) -> None:
     hub.tell(KIND, **message)
     _end_what_is_open(hub)
 
 
-def join(hub: Hub) -> None:
+def join(hub: ServerHub) -> None:
     """Have a hub hear of keys from other processes."""
     hub.on(KIND, partial(_take, hub))
 
 
-def _take(hub: Hub, message: JSONObject) -> None:
+def _take(hub: ServerHub, message: JSONObject) -> None:
     names: Collection[str] | None = message["names"]
     forget_verdicts(names)
     _end_what_is_open(hub)
 
 
-def _end_what_is_open(hub: Hub) -> None:
+def _end_what_is_open(hub: ServerHub) -> None:
     task = asyncio.get_running_loop().create_task(look_after(hub))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)

@@ -7,7 +7,7 @@ from functools import partial
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.delivery.notify import aannounce, announce
 from django_mcp.server.server import MCPServer
-from django_mcp.server.streams.hub import Hub
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import Change
 
 __all__ = ["Publishes"]
@@ -16,7 +16,7 @@ __all__ = ["Publishes"]
 class Publishes(MCPServer):
     """A server whose notices go out after the commit, through the hub of the process."""
 
-    def make_hub(self) -> Hub:
+    def make_hub(self) -> ServerHub:
         """Return the hub that all servers of the process share."""
         return process_hub()
 

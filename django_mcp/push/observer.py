@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp import signals
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
-from django_mcp.server.services.session_lookup import Session
+from django_mcp.server.exchange.connection import Session
 
 if TYPE_CHECKING:
     from django.dispatch import Signal

@@ -8,14 +8,17 @@ from django_mcp.auth.verdicts import knows_any
 from django_mcp.push.bus import SiteBus
 from django_mcp.push.shutdown import chain_signals
 from django_mcp.push.upkeep import look_after
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.upkeep import watch
 
 __all__ = ["process_hub"]
 
 
-def _make() -> Hub:
+def _make() -> ServerHub:
     bus = SiteBus()
-    hub = Hub(bus)
+    hub: ServerHub = Hub(bus)
+    watch(hub)
     # What is remembered of a key must not outlive it for long, though nothing is open.
     bus.is_wanted = lambda: hub.is_busy or knows_any("api-key")
     hub.on_start.append(chain_signals)
@@ -24,7 +27,7 @@ def _make() -> Hub:
     return hub
 
 
-def _hear_of_changes(hub: Hub) -> None:
+def _hear_of_changes(hub: ServerHub) -> None:
     # They need the hub itself.
     from django_mcp.push import access, keys
 
@@ -35,7 +38,7 @@ def _hear_of_changes(hub: Hub) -> None:
 _hub = _make()
 
 
-def process_hub() -> Hub:
+def process_hub() -> ServerHub:
     """Return the hub of this process. It begins to live with the first stream or session call."""
     return _hub
 

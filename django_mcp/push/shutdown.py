@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.server.streams.stream import Ending
 
 if TYPE_CHECKING:
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = ["chain_signals", "close_hub"]
 
@@ -27,7 +27,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class _Link:
     """Stands before the handler of a signal that was there, and calls it when streams are closed."""
 
-    def __init__(self, hub: Hub, previous: Any) -> None:
+    def __init__(self, hub: ServerHub, previous: Any) -> None:
         self._hub = hub
         self._previous = previous
 
@@ -68,11 +68,11 @@ class _Link:
             os.kill(os.getpid(), number)
 
 
-def _is_busy(hub: Hub) -> bool:
+def _is_busy(hub: ServerHub) -> bool:
     return bool(hub.streams or hub.on_stop)
 
 
-def chain_signals(hub: Hub) -> None:
+def chain_signals(hub: ServerHub) -> None:
     """Have the streams of a hub end when the process is told to stop, before its server does.
 
     Only in the main thread: elsewhere no handler can be set, and the process's end is not ours.
@@ -87,7 +87,7 @@ def chain_signals(hub: Hub) -> None:
         signal.signal(number, _Link(hub, previous))
 
 
-async def close_hub(hub: Hub) -> None:
+async def close_hub(hub: ServerHub) -> None:
     """Close what is open, for an application that hears of its end."""
     if hub.loop is asyncio.get_running_loop():
         hub.is_closing = True

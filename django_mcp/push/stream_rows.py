@@ -21,7 +21,7 @@ from django_mcp.push.in_flight import count_requests
 from django_mcp.server.streams.stream import Ending, PushStream
 
 if TYPE_CHECKING:
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = ["has_rows", "is_any_listening", "sign_off", "write_rows"]
 
@@ -44,7 +44,7 @@ def has_rows() -> bool:
     return bool(_written) or _told is not None
 
 
-async def write_rows(hub: Hub) -> None:
+async def write_rows(hub: ServerHub) -> None:
     """Have the tables say what is open and in flight now, and close what they have lost."""
     global _written, _told, _lease
     if settings.SESSION_STORE != "model":
@@ -78,7 +78,7 @@ async def write_rows(hub: Hub) -> None:
         hub.streams[id].end(Ending.CLOSED)
 
 
-async def sign_off(_hub: Hub) -> None:
+async def sign_off(_hub: ServerHub) -> None:
     """Have the tables say nothing of a process that was idle for a while."""
     if settings.SESSION_STORE != "model":
         return

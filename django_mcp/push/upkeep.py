@@ -19,11 +19,10 @@ from django_mcp.server.delivery.audience import find_matches
 from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream, StreamKind
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.exchange.visibility import Offer
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub, Services
 
 __all__ = ["look_after", "offer_lists"]
 
@@ -32,7 +31,7 @@ _grants = GrantWatch()
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
-async def look_after(hub: Hub) -> set[PushStream]:
+async def look_after(hub: ServerHub) -> set[PushStream]:
     """Look after everything that is open in this process; return who was told of other lists."""
     told: set[PushStream] = set()
     # Of two at once, the one that began with older knowledge could have the last word.
@@ -48,51 +47,47 @@ async def look_after(hub: Hub) -> set[PushStream]:
     return told
 
 
-async def _end_lost_principals(hub: Hub) -> None:
+async def _end_lost_principals(hub: ServerHub) -> None:
     """End what streams and runs for those whose credentials do not hold any more."""
     streams = [each for each in hub.streams.values() if isinstance(each.principal, Principal)]
-    calls = _calls_of(hub)
+    calls = list(hub.calls)
     tasks = [(ctx, ctx.run) for ctx in calls if ctx.run is not None and ctx.run.is_detached]
     runs = {ctx for ctx, _run in tasks}
     # A listener's call ends with its stream, and says so.
     listening = {each.exchange for each in streams}
     calls = [ctx for ctx in calls if ctx not in runs and ctx.exchange not in listening]
     # One user may have several credentials, of which one ends: each request has its own principal.
-    principals = {each.principal for each in streams} | {ctx.principal for ctx in calls}
+    principals = {each.principal for each in streams} | {ctx.exchange.principal for ctx in calls}
     ended = await recheck(principals)
     for stream in streams:
         if stream.principal in ended:
             stream.end(Ending.PRINCIPAL)
     for ctx in calls:
-        if ctx.principal in ended:
+        if ctx.exchange.principal in ended:
             ctx.cancel()
-    withdrawn = await find_withdrawn({ctx.principal for ctx in runs})
+    withdrawn = await find_withdrawn({ctx.exchange.principal for ctx in runs})
     for ctx, run in tasks:
-        if ctx.principal in withdrawn:
+        if ctx.exchange.principal in withdrawn:
             run.stop()
 
 
-def _calls_of(hub: Hub) -> list[Context[Any]]:
-    in_sessions = (ctx for each in hub.sessions.values() for ctx in each.in_flight.values())
-    return [*hub.calls, *in_sessions]
-
-
-async def _judge_permissions(hub: Hub, told: set[PushStream]) -> None:
+async def _judge_permissions(hub: ServerHub, told: set[PushStream]) -> None:
     """Judge those anew whose permissions changed, and add who was told of other lists to `told`.
 
     Calls end of tools that are gone for their callers, and streams of resources.
     """
-    begun: dict[Principal, list[PushStream | Context[Any]]] = {}
+    begun: dict[Principal, list[PushStream | Call]] = {}
     functions: dict[Principal, set[Function]] = {}
     reading = {name: _find_reading(server) for name, server in hub.servers.items()}
-    open_here: list[tuple[PushStream | Context[Any], Collection[Function] | None]] = [
+    open_here: list[tuple[PushStream | Call, Collection[Function] | None]] = [
         *((each, _asked_of_stream(hub, each, reading)) for each in hub.streams.values()),
-        *((each, _asked_of_call(each)) for each in _calls_of(hub)),
+        *((each, _asked_of_call(hub, each)) for each in hub.calls),
     ]
     for each, asked in open_here:
         if asked is not None and _is_judged(each.exchange):
-            begun.setdefault(each.principal, []).append(each)
-            functions.setdefault(each.principal, set()).update(asked)
+            principal = _principal_of(each)
+            begun.setdefault(principal, []).append(each)
+            functions.setdefault(principal, set()).update(asked)
     changed = await _grants.find_changed(functions)
     if not changed:
         return
@@ -101,7 +96,7 @@ async def _judge_permissions(hub: Hub, told: set[PushStream]) -> None:
         try:
             for each in begun[principal]:
                 if not isinstance(each, PushStream):
-                    await _stop_if_lost(each)
+                    await _stop_if_lost(hub, each)
                 elif await _judge_stream(hub, each):
                     told.add(each)
         except Exception as error:  # noqa: BLE001 - judged again in two seconds, and the others now
@@ -110,7 +105,11 @@ async def _judge_permissions(hub: Hub, told: set[PushStream]) -> None:
             _grants.settle(principal, grants)
 
 
-def _find_reading(server: MCPServer) -> frozenset[Function]:
+def _principal_of(each: PushStream | Call) -> Any:
+    return each.principal if isinstance(each, PushStream) else each.exchange.principal
+
+
+def _find_reading(server: Services) -> frozenset[Function]:
     """Return the functions among what resources of a server ask for."""
     rules = server.derived.requirements.rules.items()
     kinds = (ResourceEntry, TemplateEntry)
@@ -124,7 +123,7 @@ def _find_reading(server: MCPServer) -> frozenset[Function]:
 
 
 def _asked_of_stream(
-    hub: Hub, stream: PushStream, reading: Mapping[str, frozenset[Function]]
+    hub: ServerHub, stream: PushStream, reading: Mapping[str, frozenset[Function]]
 ) -> Collection[Function] | None:
     """Return which functions decide about a stream's resources; None: nothing decides about it.
 
@@ -136,11 +135,12 @@ def _asked_of_stream(
     return reading.get(server.name, ()) if stream.uris else ()
 
 
-def _asked_of_call(ctx: Context[Any]) -> Collection[Function] | None:
+def _asked_of_call(hub: ServerHub, call: Call) -> Collection[Function] | None:
     """Return which functions decide about a call; None: nothing does."""
-    if ctx.entry is None:
+    server = hub.servers.get(call.options.name)
+    if server is None or call.entry is None:
         return None
-    rules = ctx.server.derived.requirements.rules.get(ctx.entry)
+    rules = server.derived.requirements.rules.get(call.entry)
     return None if rules is None else [rule for rule in rules if callable(rule)]
 
 
@@ -151,18 +151,21 @@ def _is_judged(exchange: Exchange | None) -> bool:
     return isinstance(exchange.principal, Principal)
 
 
-async def _stop_if_lost(ctx: Context[Any]) -> None:
+async def _stop_if_lost(hub: ServerHub, call: Call) -> None:
     """Stop a call of what its principal may not use any more."""
-    offer = await ctx.server.refresh_offer(ctx.exchange)
-    if ctx.entry is None or offer.includes(ctx.entry):
+    server = hub.servers.get(call.options.name)
+    if server is None or call.entry is None:
         return
-    if ctx.run is not None and ctx.run.is_detached:
-        ctx.run.stop()
+    offer = await server.refresh_offer(call.exchange)
+    if offer.includes(call.entry):
+        return
+    if call.run is not None and call.run.is_detached:
+        call.run.stop()
     else:
-        ctx.cancel()
+        call.cancel()
 
 
-async def _judge_stream(hub: Hub, stream: PushStream) -> bool:
+async def _judge_stream(hub: ServerHub, stream: PushStream) -> bool:
     """End a stream that lost a resource, or tell it of other lists; return whether it was told."""
     server, exchange = hub.servers.get(stream.server_name), stream.exchange
     if server is None or exchange is None:
@@ -181,7 +184,7 @@ async def _judge_stream(hub: Hub, stream: PushStream) -> bool:
 
 
 def _find_lost(
-    server: MCPServer, uris: Collection[str], before: Offer | None, now: Offer
+    server: Services, uris: Collection[str], before: Offer | None, now: Offer
 ) -> list[str]:
     """Return the resources that were there for somebody and are not any more.
 
@@ -197,7 +200,7 @@ def _find_lost(
     return lost
 
 
-async def _take_away(hub: Hub, server: MCPServer, stream: PushStream, lost: list[str]) -> None:
+async def _take_away(hub: ServerHub, server: Services, stream: PushStream, lost: list[str]) -> None:
     if stream.kind is StreamKind.STDIO:
         # A pipe has one stream for good.
         hub.set_uris(stream, stream.uris.difference(lost))
@@ -209,7 +212,7 @@ async def _take_away(hub: Hub, server: MCPServer, stream: PushStream, lost: list
     stream.end(Ending.PRINCIPAL)
 
 
-def offer_lists(hub: Hub, stream: PushStream) -> None:
+def offer_lists(hub: ServerHub, stream: PushStream) -> None:
     """Have a client read its lists again, where they depend on who asks."""
     server = hub.servers.get(stream.server_name)
     if server is None or not server.derived.requirements.rules:

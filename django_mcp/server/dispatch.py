@@ -7,7 +7,7 @@ import copy
 import logging
 import time
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django_mcp.protocol.errors import (
     FAULT,
@@ -28,7 +28,7 @@ from django_mcp.protocol.messages import (
 )
 from django_mcp.server.delivery.resumption import PRIME_AFTER_S, CallStream
 from django_mcp.server.exchange.admission import admit, refuse_batch
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.exchange.strict import check_outcome, check_params
 from django_mcp.server.exchange.timers import TaskTimers
@@ -43,7 +43,6 @@ from django_mcp.server.services.scopes_and_rates import refuse_rate
 from django_mcp.server.services.session_lookup import (
     ALREADY_INITIALIZED,
     NO_STORE,
-    Session,
     join_at_hand,
     join_session,
     may_have_session,
@@ -51,8 +50,8 @@ from django_mcp.server.services.session_lookup import (
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.derived import Derived
-    from django_mcp.server.server import MCPServer
     from django_mcp.server.services.ports import Observer
+    from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
@@ -64,7 +63,7 @@ _EARLY = frozenset({"initialize", "ping"})
 _TOO_EARLY = Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first")
 
 
-def answer(server: MCPServer, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+def answer(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     """Answer what one POST, or one line, holds; see `MCPServer.answer`."""
     if exchange.timers is None:
         return _answer_timed(server, exchange)
@@ -84,7 +83,7 @@ def answer(server: MCPServer, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
     return _answer(server, message, exchange)
 
 
-async def _answer_timed(server: MCPServer, exchange: Exchange) -> Reply:
+async def _answer_timed(server: Services, exchange: Exchange) -> Reply:
     timers = exchange.timers = TaskTimers()
     try:
         return await timers.drive(answer(server, exchange))
@@ -93,9 +92,7 @@ async def _answer_timed(server: MCPServer, exchange: Exchange) -> Reply:
         exchange.timers = None
 
 
-async def _join_and_answer(
-    server: MCPServer, message: Message | Batch, exchange: Exchange
-) -> Reply:
+async def _join_and_answer(server: Services, message: Message | Batch, exchange: Exchange) -> Reply:
     """Answer what may belong to a session, as a message of that session if it does."""
     try:
         refusal = await join_session(server, exchange, message)
@@ -111,7 +108,7 @@ async def _join_and_answer(
 
 
 async def _answer_on_stream(
-    server: MCPServer, message: Message | Batch, exchange: Exchange, session: Session
+    server: Services, message: Message | Batch, exchange: Exchange, session: Session
 ) -> Reply:
     """Answer a message of a session in a way that lets a broken stream be resumed."""
     if not exchange.is_buffered:
@@ -138,20 +135,20 @@ async def _answer_on_stream(
 
 
 def _answer(
-    server: MCPServer, message: Message | Batch, exchange: Exchange
+    server: Services, message: Message | Batch, exchange: Exchange
 ) -> Coroutine[Any, Any, Reply]:
     if type(message) is Request:
         return _answer_request(server, message, exchange)
     return _answer_others(server, message, exchange)
 
 
-async def _answer_others(server: MCPServer, message: Message | Batch, exchange: Exchange) -> Reply:
+async def _answer_others(server: Services, message: Message | Batch, exchange: Exchange) -> Reply:
     if isinstance(message, Batch):
         return await _answer_batch(server, message, exchange)
     return await _take(server, message, exchange)
 
 
-async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Reply:
+async def _take(server: Services, message: Message, exchange: Exchange) -> Reply:
     if isinstance(message, Malformed):
         return _refuse(message.id, message.refusal, message.refusal.status or 400)
     if isinstance(message, Request):
@@ -166,7 +163,7 @@ async def _take(server: MCPServer, message: Message, exchange: Exchange) -> Repl
 
 
 def _answer_request(
-    server: MCPServer, request: Request, exchange: Exchange
+    server: Services, request: Request, exchange: Exchange
 ) -> Coroutine[Any, Any, Reply]:
     derived = server.derived
     connection = admit(
@@ -180,7 +177,7 @@ def _answer_request(
         return _refuse_later(request.id, connection, connection.status or 200)
     if derived.options.require_initialized and _is_early(request, exchange, connection):
         return _refuse_later(request.id, _TOO_EARLY, 400)
-    ctx = server.context_class.of(server, exchange, request, connection)
+    ctx = cast("Context[Any]", server.make_call(exchange, request, connection))
     exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
     return _answer_admitted(ctx, derived)
 
@@ -246,7 +243,7 @@ def _to_reply(ctx: Context[Any], outcome: bytes | Refusal | None) -> Reply:
 
 def _find_repeated(ctx: Context[Any], kept: ConnectionState) -> Refusal | None:
     """Return why a request of a connection cannot be made again; None: it is not."""
-    if ctx.message.id in kept.in_flight:
+    if ctx.server.hub.calls.find(kept, ctx.message.id) is not None:
         return _DUPLICATE_ID
     if ctx.method != "initialize" or not isinstance(kept, Session) or kept.revision is None:
         return None
@@ -268,7 +265,7 @@ def _note_running(ctx: Context[Any]) -> None:
     if kept is not None:
         if ctx.method == "initialize":
             return
-        kept.in_flight[ctx.message.id] = ctx
+        ctx.server.hub.calls.add_request(ctx, kept)
     elif exchange.headers is not None and not exchange.is_buffered:
         ctx.server.join_hub().calls.add(ctx)
     timers = ctx.task = exchange.timers
@@ -289,8 +286,8 @@ def _note_end(ctx: Context[Any]) -> None:
     kept = ctx.exchange.connection
     if kept is None:
         ctx.server.hub.calls.discard(ctx)
-    elif kept.in_flight.get(ctx.message.id) is ctx:
-        del kept.in_flight[ctx.message.id]
+    else:
+        ctx.server.hub.calls.end_request(ctx, kept)
 
 
 async def _run_strictly(ctx: Context[Any], derived: Derived) -> bytes | Refusal | None:
@@ -348,13 +345,13 @@ async def _prepare_and_run(ctx: Context[Any], method: Method | None) -> bytes | 
 async def _prepare(ctx: Context[Any]) -> Refusal | None:
     """Do what may take a while and only some requests need, or return why they go no further."""
     rates = ctx.server.derived.rates
-    refusal = await refuse_rate(ctx, rates) if rates else None
+    refusal = await refuse_rate(ctx.server, ctx, rates) if rates else None
     if refusal is None and ctx.exchange.offer is NOTHING:
         await ctx.server.refresh_offer(ctx.exchange)
     return refusal
 
 
-async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> Reply:
+async def _answer_batch(server: Services, batch: Batch, exchange: Exchange) -> Reply:
     refusal = refuse_batch(
         batch, exchange.headers, exchange.connection, server.revisions, server.options.max_batch
     )
@@ -367,7 +364,7 @@ async def _answer_batch(server: MCPServer, batch: Batch, exchange: Exchange) -> 
     return Reply(200, b"[%b]" % b",".join(bodies)) if bodies else Reply(202)
 
 
-async def _answer_member(server: MCPServer, member: Message, exchange: Exchange) -> Reply:
+async def _answer_member(server: Services, member: Message, exchange: Exchange) -> Reply:
     """Answer one member of a batch, which runs and is cancelled by itself."""
     part = copy.copy(exchange)
     timers = part.timers = TaskTimers()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import FAULT, Refusal
 from django_mcp.protocol.headers import SESSION_ID
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import NO_STORE, Session
+from django_mcp.server.services.session_lookup import NO_STORE
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context

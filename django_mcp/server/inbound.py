@@ -11,14 +11,13 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Notification, Response, is_request_id
 from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.exchange.admission import refuse_version
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.strict import check_params, check_response
-from django_mcp.server.services.session_lookup import Session
 from django_mcp.server.streams.upkeep import take_pong
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.services.services import Services
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """Of the answer to one question of ours, which may have to be stored: sampling may return an image. Ours."""
@@ -27,7 +26,7 @@ logger = logging.getLogger("django_mcp")
 
 
 async def take(
-    server: MCPServer, message: Notification | Response, exchange: Exchange
+    server: Services, message: Notification | Response, exchange: Exchange
 ) -> Refusal | None:
     """Take a message that wants no answer; return why it is refused, if it is."""
     refusal = refuse_version(exchange.headers, server.revisions)
@@ -43,7 +42,7 @@ async def take(
     return None
 
 
-def _check(server: MCPServer, message: Notification, exchange: Exchange) -> Refusal | None:
+def _check(server: Services, message: Notification, exchange: Exchange) -> Refusal | None:
     header = exchange.headers.get(PROTOCOL_VERSION) if exchange.headers is not None else None
     revision = server.revisions.find(header)
     if revision is None and exchange.connection is not None:
@@ -55,7 +54,7 @@ def _check(server: MCPServer, message: Notification, exchange: Exchange) -> Refu
 
 
 async def _take_response(
-    server: MCPServer, response: Response, exchange: Exchange
+    server: Services, response: Response, exchange: Exchange
 ) -> Refusal | None:
     """Hand an answer to whoever waits for it; one that nobody waits for is ignored.
 
@@ -103,7 +102,7 @@ def to_answer(response: Response) -> JSONObject:
     return {"result": response.result}
 
 
-async def _take_notification(server: MCPServer, message: Notification, exchange: Exchange) -> None:
+async def _take_notification(server: Services, message: Notification, exchange: Exchange) -> None:
     connection = exchange.connection
     if connection is None:
         # It changes nothing that is kept, and whoever observes notifications may want it.
@@ -118,11 +117,11 @@ async def _take_notification(server: MCPServer, message: Notification, exchange:
     server.connection_observer.client_notification(connection, message.method, message.params)
 
 
-def _cancel(server: MCPServer, connection: ConnectionState, params: JSONObject) -> None:
+def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -> None:
     request_id = params.get("requestId")
     if request_id is None or not is_request_id(request_id):
         return
-    running = connection.in_flight.get(request_id)
+    running = server.hub.calls.find(connection, request_id)
     if running is not None:
         logger.info("Request cancelled by the client: %.200r", params.get("reason"))
         running.cancel("client")

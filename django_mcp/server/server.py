@@ -7,31 +7,22 @@ bytes travel, and no state of a client is kept here.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Container, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
-from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.protocol.meta import SERVER_INFO
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
-from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
-from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.forms import FormMaker, make_form
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
-from django_mcp.server.advertising import Advertising
-from django_mcp.server.asking.clients import Reaching
-from django_mcp.server.delivery.notify import Notifying
+from django_mcp.server.asking.clients import ClientMethods
+from django_mcp.server.delivery.audience import may_receive
 from django_mcp.server.embedding import Embedding
-from django_mcp.server.exchange.cache import BoundedCache
-from django_mcp.server.exchange.capabilities import to_capabilities
-from django_mcp.server.exchange.derived import Derived, ResultFields
+from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.visibility import Offer
-from django_mcp.server.handlers.argument_checks import Turns
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.error_handlers import ErrorHandlers
 from django_mcp.server.memory.basics import (
@@ -44,6 +35,7 @@ from django_mcp.server.memory.basics import (
     ThreadScope,
 )
 from django_mcp.server.memory.state import (
+    LocalBus,
     MemoryAnswers,
     MemoryEvents,
     MemorySessions,
@@ -52,12 +44,19 @@ from django_mcp.server.memory.state import (
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.rules import LIST_METHODS
+from django_mcp.server.services.session_lookup import allowed_methods
+from django_mcp.server.services.turns import Turns
 from django_mcp.server.setting import check_options
 from django_mcp.server.streams.hub import Hub
+from django_mcp.server.streams.upkeep import watch
 from django_mcp.server.tasks.sweeping import TaskSweep
 
 if TYPE_CHECKING:
+    from django_mcp.protocol.headers import Headers
+    from django_mcp.protocol.messages import Request
     from django_mcp.registry.returns import ResultConverter
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
     from django_mcp.server.services.ports import (
         AccessPolicy,
         AnswerBox,
@@ -71,20 +70,22 @@ if TYPE_CHECKING:
         Sealer,
         SessionStore,
         StateStore,
+        TaskRunner,
+        TaskStore,
     )
-    from django_mcp.server.services.session_lookup import Closing, Session
-    from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
+    from django_mcp.server.services.services import ServerHub
+    from django_mcp.server.streams.stream import Change, PushStream
 
 
-class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, Reaching):
+class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
     """A Model Context Protocol server for any transport, free of any framework.
 
     Args:
         name: who this server is to clients; further texts are options.
         options: see `Options` for all of them.
 
-    Attributes such as `scope`, `access` and `states` implement `server.interfaces`; each starts as
-    a plain implementation. `observer`, if there is one, hears of each call.
+    Attributes such as `scope`, `access` and `states` implement `server.services.ports`; each starts
+    as a plain implementation. `observer`, if there is one, is told of each call.
     """
 
     context_class: type[Context[Any]] = Context
@@ -120,23 +121,27 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
         self._options = Options(name=name, **options)
         self._derived: Derived | None = None
 
-    def make_hub(self) -> Hub:
+    def make_hub(self) -> ServerHub:
         """Return the hub that this server's streams belong to."""
-        return Hub()
+        hub: ServerHub = Hub(LocalBus())
+        watch(hub)
+        return hub
 
     def session_closed(self, session: Session, reason: Closing) -> None:
         """Tell who observes connections that a session is over. For the store that ended it."""
         self.connection_observer.session_closed(session, reason.value)
 
-    def join_hub(self) -> Hub:
-        """Have the hub live on the running event loop and know this server; return it."""
-        hub, options = self.hub, self.options
-        if not hub.is_running:
-            hub.start()
-        if hub.servers.get(options.name) is not self:
-            hub.servers[options.name] = self
-            self._task_sweep.join(hub)
-        return hub
+    def joined(self, hub: ServerHub) -> None:
+        """See `Services.joined`: the hub looks for tasks whose worker has gone."""
+        self._task_sweep.join(hub)
+
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """See `Services.may_receive`: who could read the resource now."""
+        return may_receive(self, change, _may_read)
+
+    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Call:
+        """See `Services.make_call`: it is the context that its handler gets."""
+        return self.context_class.of(self, exchange, message, connection)
 
     def _now(self) -> float:
         return self.clock()
@@ -145,11 +150,6 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
     def options(self) -> Options:
         """The settings in force now."""
         return self._options
-
-    @property
-    def name(self) -> str:
-        """Who this server is to clients, and to other processes."""
-        return self.options.name
 
     # -- the three entries for transports
 
@@ -187,50 +187,14 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
         """
         return None
 
-    @property
-    def is_public(self) -> bool:
-        """Whether everybody is served, so that answers alike for all may be shared."""
-        return True
-
-    # -- what methods and streams need
-
-    async def refresh_offer(self, exchange: Exchange) -> Offer:
-        """Find out what there is now for the principal of an exchange, which may be an old one."""
-        requirements = self.derived.requirements
-        offer = self.access.find_offer(exchange, requirements)
-        if offer is None:
-            offer = await self.access.load_offer(exchange, requirements)
-        exchange.offer = offer
-        return offer
-
-    @property
-    def revisions(self) -> RevisionSet:
-        """The revisions this server speaks."""
-        return self.derived.revisions
-
-    @property
-    def keeps_sessions(self) -> bool:
-        """Whether clients of the revisions with a handshake get a session over HTTP."""
-        return self.derived.keeps_sessions
-
     def allowed_methods(self, headers: Headers | None, *, can_push: bool = True) -> bytes:
         """Return the HTTP methods that the endpoint serves, as the header `Allow` lists them.
 
         Args:
             headers: of the request, which may name a revision without sessions.
             can_push: whether a response can stay open, as a standing stream needs.
-
-        Source: RFC 9110 section 10.2.1.
         """
-        named = headers.get(PROTOCOL_VERSION) if headers is not None else None
-        revision = find_revision(named)
-        if not self.keeps_sessions or (revision is not None and revision.is_stateless):
-            return b"POST, OPTIONS"
-        return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
-
-    def features(self, exchange: Exchange) -> Container[str]:
-        """Return what is offered on the way that an exchange came."""
-        return self.derived.features_for(exchange)
+        return allowed_methods(self, headers, can_push=can_push)
 
     def capabilities(self, revision: str | None = None) -> JSONObject:
         """Return the capabilities that anonymous clients are told of on a transport that streams.
@@ -249,69 +213,6 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
         if found is None:
             raise ValueError(f"This server does not speak {revision!r}: use {', '.join(names)}.")
         return self.capabilities_for(found, Exchange(can_stream=True))
-
-    def capabilities_for(self, revision: Revision, exchange: Exchange) -> JSONObject:
-        """Return the capabilities advertised at a revision, on the way that an exchange came."""
-        features = self.features(exchange)
-        hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        extra = self.extra_capabilities(
-            serves_ranges="resources" in features, read_chunk_bytes=self.options.read_chunk_bytes
-        )
-        found = {**to_capabilities(features, hears=hears), **extra}
-        # Pings go to the standing streams of sessions, which a pipe and WSGI do not have.
-        can_ping = exchange.headers is not None and hears and self.keeps_sessions
-        limits = self.options.limits(can_ping=can_ping)
-        if limits and not revision.is_stateless:
-            found["experimental"] = {**limits, **found.get("experimental", {})}
-        if "tasks" in features:
-            found["extensions"] = {**found.get("extensions", {}), EXTENSION: {}}
-        found = lower("capabilities", found, revision)
-        if "tasks" in found and self.access.identify(exchange.principal) is not None:
-            found["tasks"] = {"list": {}, **found["tasks"]}
-        return found
-
-    def implementation(self, revision: Revision) -> JSONObject:
-        """Return who this server is, as a revision writes it."""
-        return lower("implementation", self.options.implementation(), revision)
-
-    def encode_result(self, result: JSONObject, revision: Revision) -> bytes:
-        """Return a result as JSON, with the fields a revision adds to every result."""
-        if not revision.is_stateless:
-            return encode(result)
-        fields = self._result_fields(revision)
-        meta = result.get("_meta")
-        if meta is not None:
-            # The handler's own keys stand beside ours.
-            return encode({**result, **fields.parsed, "_meta": {**meta, **fields.meta}})
-        encoded = encode(result)
-        return b"{%b" % fields.encoded if not result else b"%b,%b" % (encoded[:-1], fields.encoded)
-
-    def encode_text(self, text: str, revision: Revision) -> bytes:
-        """Return what `encode_result` does for the result of a tool that is one text."""
-        if not revision.is_stateless:
-            return b'{"content":[{"type":"text","text":%b}]}' % encode(text)
-        fields = self._result_fields(revision).encoded
-        return b'{"content":[{"type":"text","text":%b}],%b' % (encode(text), fields)
-
-    def encode_interim(self, result: JSONObject, revision: Revision) -> bytes:
-        """Return a result that asks for input, as JSON."""
-        meta = self._result_fields(revision).meta
-        return encode({**revision.interim_fields, **result, **({"_meta": meta} if meta else {})})
-
-    def _result_fields(self, revision: Revision) -> ResultFields:
-        # As it was when the request came.
-        derived = self._derived or self.derived
-        language = self.language.current() if derived.has_lazy_identity else None
-        key = (revision.name, language)
-        found = derived.result_fields.get(key)
-        if found is None:
-            meta = (
-                {SERVER_INFO: self.implementation(revision)}
-                if derived.options.has_server_info
-                else {}
-            )
-            found = derived.result_fields[key] = ResultFields(revision.result_fields, meta)
-        return found
 
     @property
     def tasks(self) -> TaskStore:
@@ -346,24 +247,11 @@ class MCPServer(Registration, Advertising, Embedding, ErrorHandlers, Notifying, 
         self.options.list_cache[method] = hint
         self._derived = None
 
-    def list_cache(self) -> BoundedCache:
-        """Return the encoded lists that are still true."""
-        return self.derived.lists
-
     def injectables(self, annotation: Any) -> Provider | None:
         """Return what provides a parameter of this annotation; None for ordinary arguments."""
         if isinstance(annotation, type) and issubclass(annotation, Context):
             return _provide_context
         return None
-
-    @property
-    def derived(self) -> Derived:
-        """What follows from the registry and the options, made anew when they change."""
-        derived, options = self._derived, self.options
-        version = self.registry.version
-        if derived is None or derived.version != version or derived.options is not options:
-            derived = self._derived = Derived(self.registry, options)
-        return derived
 
 
 @cache
@@ -376,3 +264,10 @@ def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]
 
 def _provide_context(ctx: Context[Any]) -> Context[Any]:
     return ctx
+
+
+async def _may_read(call: Call, uri: str) -> bool:
+    # Loads what runs handlers, which a process that only registers has no use for.
+    from django_mcp.server.methods.resources import refuse_reading
+
+    return await refuse_reading(cast("Context[Any]", call), uri) is None

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from django_mcp.models.sessions import PendingAnswer
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import Session
 from django_mcp.sessions.database import ask_database
 
 __all__ = ["DatabaseAnswers", "prune_answers"]

@@ -17,8 +17,7 @@ from django.db.models.signals import post_delete
 
 from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.services.session_lookup import Closing, Session
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.sessions.session_stores import find_keeper
 
 __all__ = ["Closed", "close_sessions", "tell_closed"]

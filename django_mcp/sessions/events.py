@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from django_mcp.models.sessions import Stream, StreamEvent
 from django_mcp.protocol.texts import name_and_version
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.services.ports import Event, Replay
-from django_mcp.server.services.session_lookup import Session
 from django_mcp.sessions.batches import NewEvent, NewStream
 from django_mcp.sessions.database import ask_database
 from django_mcp.sessions.writer import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from django_mcp.models.sessions import Session, Stream
-from django_mcp.server.services.session_lookup import Closing
+from django_mcp.server.exchange.connection import Closing
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed

@@ -19,9 +19,10 @@ from django_mcp.handlers.quotas import digest_of_quota
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.texts import name_and_version
+from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.exchange.subscription_limits import check_uris
-from django_mcp.server.services.session_lookup import SESSIONS_FULL, Closing
-from django_mcp.server.services.session_lookup import Session as CoreSession
+from django_mcp.server.services.session_lookup import SESSIONS_FULL
 from django_mcp.sessions.closing import Closed, close_sessions
 
 __all__ = [

@@ -18,11 +18,11 @@ from django_mcp.handlers.threads import run_later
 from django_mcp.models import sessions as models
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.quotas import quota_key_of, share_of
 from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import Closing, Session, memory_size
+from django_mcp.server.services.session_lookup import memory_size
 from django_mcp.server.streams.upkeep import while_there
 from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
 from django_mcp.sessions.data import EngineData, RowData
@@ -47,11 +47,11 @@ from django_mcp.sessions.single_flight import Sharing
 from django_mcp.sessions.writer import write_if_alone
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.exchange.session_data import SessionData
-    from django_mcp.server.handlers.context import Context
     from django_mcp.server.options import Options
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = ["DatabaseSessions"]
 
@@ -81,7 +81,7 @@ class DatabaseSessions:
     def __init__(
         self,
         server: Callable[[], str],
-        hub: Callable[[], Hub],
+        hub: Callable[[], ServerHub],
         options: Callable[[], Options],
         clock: Callable[[], float] = time.time,
         closed: Closed = tell_closed,
@@ -296,7 +296,7 @@ class DatabaseSessions:
         self._hub().set_subscriptions(session, found.get(session.key, set()))
         return session.subscriptions if session.subscriptions is not None else set()
 
-    def data(self, session: Session, ctx: Context[Any]) -> SessionData:
+    def data(self, session: Session, call: Call) -> SessionData:
         """See `SessionStore.data`."""
         return self._data(session.key)
 
@@ -307,7 +307,7 @@ class DatabaseSessions:
 
     # -- what is looked after
 
-    async def recheck(self, hub: Hub) -> None:
+    async def recheck(self, hub: ServerHub) -> None:
         """Find out which sessions that something runs or streams for are over; prune now and then."""
         held = {each.key: each for each in self._held(hub)}
         now_s = self._clock()
@@ -339,7 +339,7 @@ class DatabaseSessions:
             await self._read_again(hub, {key: held[key] for key in changed}, alive)
 
     async def _read_again(
-        self, hub: Hub, sessions: dict[str, Session], marks: dict[str, tuple[Any, ...]]
+        self, hub: ServerHub, sessions: dict[str, Session], marks: dict[str, tuple[Any, ...]]
     ) -> None:
         try:
             found = await ask_database(lambda: read_uris(*sessions))
@@ -351,10 +351,10 @@ class DatabaseSessions:
             if uris != session.subscriptions:
                 hub.set_subscriptions(session, uris)
 
-    def _held(self, hub: Hub) -> Iterator[Session]:
+    def _held(self, hub: ServerHub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):
             is_ours = session.server_name == self._server() and isinstance(session.state, Known)
-            if is_ours and (session.in_flight or hub.streams_of(session.key)):
+            if is_ours and (hub.calls.of(session) or hub.streams_of(session.key)):
                 yield session
 
     def _prune_sometimes(self, now_s: float) -> None:

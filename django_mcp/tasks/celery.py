@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from celery import shared_task
@@ -12,7 +13,6 @@ from django_mcp.tasks.runners import InProcessRunner, run_task
 if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.exchange.task import Task
-    from django_mcp.server.server import MCPServer
 
 __all__ = ["CeleryRunner", "run_queued_task"]
 
@@ -25,7 +25,12 @@ class CeleryRunner(InProcessRunner):
 
     is_here = False
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
+    async def start(
+        self,
+        task: Task,
+        exchange: Exchange | None,
+        execute: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
         """See `TaskRunner.start`."""
         name = task.server
         await run_in_pool(lambda: run_queued_task.delay(name, task.id))

@@ -14,11 +14,10 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.tasks.runners import InProcessRunner, run_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.exchange.task import Task
-    from django_mcp.server.server import MCPServer
 
 __all__ = ["DjangoTasksRunner", "run_queued_task"]
 
@@ -38,7 +37,12 @@ class DjangoTasksRunner(InProcessRunner):
 
     is_here = False
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
+    async def start(
+        self,
+        task: Task,
+        exchange: Exchange | None,
+        execute: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
         """See `TaskRunner.start`."""
         name = task.server
         await run_in_pool(lambda: run_queued_task.enqueue(name, task.id))

@@ -20,9 +20,10 @@ from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.tasks.run import execute
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.interfaces import Spawned, TaskRunner
+    from django_mcp.server.services.ports import TaskRunner
 
 T = TypeVar("T")
 

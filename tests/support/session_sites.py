@@ -7,12 +7,12 @@ from typing import Any
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.memory.state import MemorySessions, new_key
+from django_mcp.server.memory.state import LocalBus, MemorySessions, new_key
 from django_mcp.server.options import Options
 from django_mcp.server.services.ports import SessionStore
-from django_mcp.server.services.session_lookup import Closing, Session
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.store import DatabaseSessions
 
@@ -40,7 +40,7 @@ class Site:
     """A process of a site: its hub, its store, and what that said is over, at a time of its own."""
 
     def __init__(self, kind: str, options: Options, clock: Callable[[], float]) -> None:
-        self.hub = Hub()
+        self.hub: ServerHub = Hub(LocalBus())
         self.options = options
         self.closed: list[tuple[str, str | None, Closing]] = []
         self.store: SessionStore

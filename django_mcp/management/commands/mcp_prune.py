@@ -18,7 +18,7 @@ from django_mcp.handlers.threads import in_calling_thread
 from django_mcp.models import KeptState, Session, Task, UsedState
 from django_mcp.pages.visits import prune_visits
 from django_mcp.push.database_bus import prune_messages
-from django_mcp.server.services.session_lookup import Closing
+from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.tasks.sweeping import sweep_tasks
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.sessions.answers import prune_answers

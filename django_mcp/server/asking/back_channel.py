@@ -19,16 +19,14 @@ from django_mcp.protocol.messages import encode_notification, encode_request
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.asking.readiness import await_initialized
 from django_mcp.server.delivery.resumption import CallStream
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
 from django_mcp.server.exchange.rounds import AskFailed
 from django_mcp.server.exchange.strict import check_question, to_ask_id
-from django_mcp.server.services.session_lookup import Session
 
 if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.services.services import ServerHub, Services
 
 POLL_S = 2.0
 """How often the store is asked for an answer whose notice may have been lost."""
@@ -43,7 +41,7 @@ class NoAnswer(Exception):
 
 
 async def ask_client(
-    ctx: Context[Any], asks: Mapping[str, Ask], meta: JSONObject | None = None
+    server: Services, call: Call, asks: Mapping[str, Ask], meta: JSONObject | None = None
 ) -> dict[str, Any | AskFailed]:
     """Put questions to the client, all at once, and return its answers by key, or why there is none.
 
@@ -52,16 +50,16 @@ async def ask_client(
     Raises:
         CannotAsk: the client has not said yet that it may be asked anything.
     """
-    await await_initialized(ctx.connection, ctx.server.sessions, asks)
+    await await_initialized(call.connection, server.sessions, asks)
     waits = {
         key: asyncio.ensure_future(
             request_client(
-                ctx.server,
-                ctx.exchange,
-                ctx.connection,
+                server,
+                call.exchange,
+                call.connection,
                 ask.method,
-                ask_params(ask, ctx.rules, meta),
-                timeout_s=ctx.options.ask_timeout_s,
+                ask_params(ask, call.rules, meta),
+                timeout_s=call.options.ask_timeout_s,
                 request_id=ask.request_id,
             )
         )
@@ -99,7 +97,7 @@ def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> 
 
 
 async def request_client(
-    server: MCPServer,
+    server: Services,
     exchange: Exchange,
     connection: ConnectionState,
     method: str,
@@ -128,7 +126,7 @@ async def request_client(
 
 
 async def _request_on_stream(
-    server: MCPServer,
+    server: Services,
     sink: Sink,
     connection: ConnectionState,
     ask_id: str,
@@ -185,7 +183,7 @@ _IN_USE = "The client was asked under this id already and has not answered yet"
 
 
 async def withdraw(
-    server: MCPServer, connection: ConnectionState, request_id: str, reason: str
+    server: Services, connection: ConnectionState, request_id: str, reason: str
 ) -> bool:
     """Wait for the answer to a request of ours no longer; tell whether it was waited for.
 
@@ -201,7 +199,7 @@ async def withdraw(
     return False
 
 
-async def pass_on(server: MCPServer, session: Session, ask_id: str, answer: JSONObject) -> bool:
+async def pass_on(server: Services, session: Session, ask_id: str, answer: JSONObject) -> bool:
     """Leave an answer for another process, should it be one that waits; tell whether one does."""
     is_waited_for = await server.answers.put(session, ask_id, answer)
     if is_waited_for:
@@ -215,15 +213,15 @@ async def _tell_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
     await _send(sink, encode_notification("notifications/cancelled", params))
 
 
-async def ping_back(ctx: Context[Any], timeout_s: float) -> float | None:
+async def ping_back(server: Services, call: Call, timeout_s: float) -> float | None:
     """Ping the client on the stream of a request; return the seconds until it answered, if it did."""
-    if not ctx.has_back_channel:
+    if not call.has_back_channel:
         return None
     loop = asyncio.get_running_loop()
     begun_s = loop.time()
     try:
         await request_client(
-            ctx.server, ctx.exchange, ctx.connection, "ping", None, timeout_s=timeout_s
+            server, call.exchange, call.connection, "ping", None, timeout_s=timeout_s
         )
     except NoAnswer:
         return None
@@ -238,7 +236,7 @@ async def _send(sink: Sink, message: bytes) -> None:
 
 
 async def _wait(
-    server: MCPServer, session: Session | None, ask_id: str, waiting: asyncio.Future[JSONObject]
+    server: Services, session: Session | None, ask_id: str, waiting: asyncio.Future[JSONObject]
 ) -> JSONObject:
     if session is None:
         return await waiting
@@ -251,7 +249,7 @@ async def _wait(
             return answer
 
 
-def take_answered(hub: Hub, message: JSONObject) -> None:
+def take_answered(hub: ServerHub, message: JSONObject) -> None:
     """Fetch an answer that arrived at another process, if it is waited for in this one."""
     server = hub.servers.get(message["server"])
     if server is None:
@@ -263,7 +261,7 @@ def take_answered(hub: Hub, message: JSONObject) -> None:
 
 
 async def _fetch(
-    server: MCPServer, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
+    server: Services, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
 ) -> None:
     answer = await server.answers.take(session, ask_id)
     if answer is not None and not waiting.done():

@@ -15,15 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.services.session_lookup import Closing
+from django_mcp.server.delivery.notify import NotifyMethods
+from django_mcp.server.exchange.connection import Closing
 
 if TYPE_CHECKING:
-    from django_mcp.server.services.ports import AnswerBox, SessionStore
-    from django_mcp.server.services.session_lookup import Session
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.exchange.connection import Session
     from django_mcp.server.streams.stream import PushStream
 
-__all__ = ["Reaching", "SessionHandle", "StreamHandle"]
+__all__ = ["ClientMethods", "SessionHandle", "StreamHandle"]
 
 T = TypeVar("T")
 
@@ -111,21 +110,8 @@ class StreamHandle:
         )
 
 
-class Reaching:
+class ClientMethods(NotifyMethods):
     """The part of a server that reaches single clients."""
-
-    hub: Hub
-    sessions: SessionStore
-    answers: AnswerBox
-
-    if TYPE_CHECKING:
-
-        @property
-        def name(self) -> str: ...
-
-    def join_hub(self) -> Hub:
-        """See `MCPServer.join_hub`."""
-        raise NotImplementedError
 
     async def aopen_streams(self) -> list[StreamHandle]:
         """Return this server's open streams in all processes, as far as they are kept together."""
@@ -295,9 +281,7 @@ class Reaching:
         from django_mcp.server.asking.back_channel import withdraw
 
         session = await self.sessions.get(session_key) if is_key(session_key) else None
-        # Of the whole server, which is what this is a part of.
-        server: Any = self
-        return session is not None and await withdraw(server, session, request_id, reason)
+        return session is not None and await withdraw(self, session, request_id, reason)
 
     async def _on_hub(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         loop = self.hub.loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sampling_result import SamplingResult, read_sampling_result
@@ -10,24 +10,15 @@ from django_mcp.registry.forms import convert
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.reports import describe_conversion
 from django_mcp.server.asking.answers import Elicited, read_elicited
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.rounds import Answers
+from django_mcp.server.exchange.call import Call
 
 __all__ = ["InputResponses"]
 
 T = TypeVar("T")
 
 
-class InputResponses:
+class InputResponses(Call):
     """The part of a context that reads what the client answered to an `InputRequired`."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def answers(self) -> Answers: ...
 
     @property
     def input_responses(self) -> JSONObject:
@@ -68,11 +59,6 @@ class InputResponses:
     def request_state(self) -> Any:
         """What the last round's `InputRequired` held as its state; None on the first."""
         return self.answers.state
-
-    @property
-    def is_resubmit(self) -> bool:
-        """Whether this call answers the questions of an earlier one."""
-        return self.answers.is_resubmit
 
 
 def _read_as(cls: type, answer: JSONObject) -> Elicited | SamplingResult:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
 from django_mcp.protocol.asks import (
     Ask,
@@ -28,13 +28,10 @@ from django_mcp.registry.forms import Form
 from django_mcp.server.asking.answers import Elicited, Unfit, read_answer
 from django_mcp.server.asking.input_responses import InputResponses
 from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.rounds import Answers, Asked, AskFailed, CannotAsk, OnceDue
+from django_mcp.server.exchange.rounds import Asked, AskFailed, CannotAsk, OnceDue
 
 if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.registry.entries import Entry
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.run import TaskRun
+    from django_mcp.server.asking.clients import ClientMethods
 
 T = TypeVar("T")
 
@@ -47,26 +44,11 @@ MAX_UNFIT_UNREAD = 2
 """The same where it is not a person who answers. Ours."""
 
 
-class Asking(InputResponses):
+class Asking(InputResponses, kw_only=True):
     """The part of a context that asks the client. Each method has an `a` twin for async handlers."""
 
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def client_capabilities(self) -> JSONObject: ...
-
-        rules: Revision
-        run: TaskRun | None
-        server: MCPServer
-        entry: Entry | None
-
-        @property
-        def answers(self) -> Answers: ...
-
-        @property
-        def has_back_channel(self) -> bool: ...
+    server: ClientMethods
+    """The server that the request came to."""
 
     def client_supports(self, *path: str) -> bool:
         """Tell whether the client declared a capability: `client_supports("elicitation", "url")`."""
@@ -107,7 +89,7 @@ class Asking(InputResponses):
     async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Do as `ask` does."""
         if self.needs_thread_to_ask(asks):
-            return await self.server.scope.run(lambda: self.ask(asks), cast("Any", self))
+            return await self.server.scope.run(lambda: self.ask(asks), self)
         return self.ask(asks)
 
     def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Mapping
 
 from django_mcp.protocol.asks import Ask
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.rounds import CannotAsk
 from django_mcp.server.services.ports import SessionStore
-from django_mcp.server.services.session_lookup import Session
 
 WITHIN_S = 3.0
 """How long `initialized` may take that was sent before the call, or at its side. Ours."""

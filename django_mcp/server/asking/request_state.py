@@ -21,7 +21,8 @@ from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.services.ports import StateStoreFull
 
 if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
@@ -39,28 +40,29 @@ class StateTooLarge(Exception):
     """A call knows more than is kept between two rounds."""
 
 
-async def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], state: Any) -> str:
+async def seal_state(
+    server: Services, call: Call, answers: Answers, asked: list[str], state: Any
+) -> str:
     """Return what the next round of this call needs, sealed.
 
     Raises:
         StateTooLarge: it is more than `MAX_KEPT_BYTES`.
         StateStoreFull: too much is stored already.
     """
-    server = ctx.server
-    until_s = server.clock() + ctx.options.state_ttl_s
+    until_s = server.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
-        "for": _binding(ctx),
+        "for": _binding(server, call),
         "until": until_s,
         "asked": asked,
         "salt": secrets.token_hex(16),
     }
     known = {"known": answers.known, "kept": answers.kept, "state": state}
     encoded = encode(known)
-    if len(encoded) <= ctx.options.state_inline_bytes:
+    if len(encoded) <= call.options.state_inline_bytes:
         sealed.update(known)
     elif len(encoded) <= MAX_KEPT_BYTES:
         sealed["reference"] = await server.states.keep(
-            _owner(ctx), encoded, until_s, _quota_key(ctx)
+            _owner(server, call), encoded, until_s, _quota_key(server, call)
         )
     else:
         raise StateTooLarge(
@@ -70,23 +72,23 @@ async def seal_state(ctx: Context[Any], answers: Answers, asked: list[str], stat
     return server.sealer.seal(encode(sealed))
 
 
-async def open_answers(ctx: Context[Any]) -> Answers | Refusal:
+async def open_answers(server: Services, call: Call) -> Answers | Refusal:
     """Return what a call brings from its earlier rounds, or the refusal of it.
 
     Every state that is not as we made it, for this call, gets the same refusal; the reason goes
     to the log. Source: 2026-07-28 basic/patterns/mrtr "Server Requirements".
     """
     answers = Answers()
-    responses = ctx.params.get("inputResponses", {})
+    responses = call.params.get("inputResponses", {})
     if type(responses) is not dict:
         return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
-    if "requestState" not in ctx.params:
+    if "requestState" not in call.params:
         # Every question of ours comes with a state, so nothing was asked: these answer nothing.
         return answers
     clock = asyncio.get_running_loop().time
     begun_s = clock()
     try:
-        opened = await _open(ctx, ctx.params["requestState"])
+        opened = await _open(server, call, call.params["requestState"])
     except StateStoreFull as error:
         return Refusal(code=INVALID_REQUEST, message=str(error), status=503, headers=_RETRY_LATER)
     if isinstance(opened, str):
@@ -107,28 +109,27 @@ async def open_answers(ctx: Context[Any]) -> Answers | Refusal:
 _RETRY_LATER = ((b"retry-after", b"10"),)
 
 
-async def _open(ctx: Context[Any], text: Any) -> JSONObject | str:
+async def _open(server: Services, call: Call, text: Any) -> JSONObject | str:
     """Return what a state holds, or the reason why it is refused."""
-    server = ctx.server
-    opened = _unseal(ctx, text)
+    opened = _unseal(server, call, text)
     if isinstance(opened, str):
         return opened
     if "reference" in opened:
-        encoded = await server.states.find(_owner(ctx), opened["reference"])
+        encoded = await server.states.find(_owner(server, call), opened["reference"])
         if encoded is None:
             return "kept no longer"
         opened.update(decode(encoded))
-    if ctx.options.state_single_use and not await server.states.use(
-        opened["salt"], opened["until"], _quota_key(ctx)
+    if call.options.state_single_use and not await server.states.use(
+        opened["salt"], opened["until"], _quota_key(server, call)
     ):
         return "used before"
     return opened
 
 
-def _unseal(ctx: Context[Any], text: Any) -> JSONObject | str:
+def _unseal(server: Services, call: Call, text: Any) -> JSONObject | str:
     if type(text) is not str or len(text) > MAX_STATE_CHARS:
         return "not a text of acceptable length"
-    raw = ctx.server.sealer.unseal(text)
+    raw = server.sealer.unseal(text)
     if raw is None:
         return "not sealed by us"
     try:
@@ -137,23 +138,23 @@ def _unseal(ctx: Context[Any], text: Any) -> JSONObject | str:
         return "sealed by us, for something else"
     if type(opened) is not dict or "for" not in opened:
         return "sealed by us, for something else"
-    if opened["for"] != _binding(ctx):
+    if opened["for"] != _binding(server, call):
         return "made for another call or principal"
-    if opened["until"] < ctx.server.clock():
+    if opened["until"] < server.clock():
         return "expired"
     return opened
 
 
-def _owner(ctx: Context[Any]) -> str | None:
-    return ctx.server.access.identify(ctx.principal)
+def _owner(server: Services, call: Call) -> str | None:
+    return server.access.identify(call.exchange.principal)
 
 
-def _quota_key(ctx: Context[Any]) -> str:
-    return quota_key_of(_owner(ctx), ctx.exchange.address)
+def _quota_key(server: Services, call: Call) -> str:
+    return quota_key_of(_owner(server, call), call.exchange.address)
 
 
-def _binding(ctx: Context[Any]) -> list[Any]:
-    params = ctx.params
+def _binding(server: Services, call: Call) -> list[Any]:
+    params = call.params
     salient = [params.get("name"), params.get("uri"), params.get("arguments", {})]
     digest = hashlib.sha256(encode_sorted(salient)).hexdigest()
-    return [ctx.options.name, _owner(ctx), ctx.method, digest]
+    return [call.options.name, _owner(server, call), call.method, digest]

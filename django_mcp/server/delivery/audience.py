@@ -1,11 +1,11 @@
-"""Who hears of a changed resource: whoever could read it at that moment, on whichever stream."""
+"""Which streams receive the update of a resource: those whose principal could read it now."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.messages import Request
@@ -16,16 +16,19 @@ from django_mcp.server.streams.stream import Change, PushStream, StreamKind
 
 if TYPE_CHECKING:
     from django_mcp.registry.registry import Registry
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.exchange.visibility import Requirements
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.services.services import Services
 
-__all__ = ["Readable", "find_matches", "may_hear"]
+__all__ = ["Readable", "find_matches", "may_receive"]
 
 logger = logging.getLogger("django_mcp")
 
 Readable: TypeAlias = ResourceEntry | TemplateEntry
+
+MayRead: TypeAlias = "Callable[[Call, str], Awaitable[bool]]"
+"""Tells whether a principal could read a resource, with all checks but without its handler."""
 
 _due: set[tuple[PushStream, str]] = set()
 """Changes whose judgement has not begun: it is one for all that come until then."""
@@ -44,7 +47,9 @@ def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mappi
             yield template, variables
 
 
-def may_hear(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
+def may_receive(
+    server: Services, change: Change, may_read: MayRead
+) -> Callable[[PushStream], bool] | None:
     """Return what tells whether a stream's principal could read the changed resource now.
 
     None: everybody could. Where it takes more than a look at what is known, the stream is sent the
@@ -64,7 +69,7 @@ def may_hear(server: MCPServer, change: Change) -> Callable[[PushStream], bool] 
             found = next(filter(offer.includes, entries), None)
             if found is None or not _asks_more(requirements, found):
                 return found is not None
-        _tell_later(server, stream, uri)
+        _tell_later(server, stream, uri, may_read)
         return False
 
     return judge
@@ -84,16 +89,16 @@ def _asks_more(requirements: Requirements, entry: Readable) -> bool:
     return entry in requirements.scopes or entry.handler.check is not None
 
 
-def _tell_later(server: MCPServer, stream: PushStream, uri: str) -> None:
+def _tell_later(server: Services, stream: PushStream, uri: str, may_read: MayRead) -> None:
     key = (stream, uri)
     _due.add(key)
     if key not in _judging:
         _judging[key] = asyncio.get_running_loop().create_task(
-            _tell_in_turn(server, stream, uri), context=stream.context
+            _tell_in_turn(server, stream, uri, may_read), context=stream.context
         )
 
 
-async def _tell_in_turn(server: MCPServer, stream: PushStream, uri: str) -> None:
+async def _tell_in_turn(server: Services, stream: PushStream, uri: str, may_read: MayRead) -> None:
     key = (stream, uri)
     try:
         while key in _due:
@@ -101,27 +106,24 @@ async def _tell_in_turn(server: MCPServer, stream: PushStream, uri: str) -> None
             if stream.exchange is None or not stream.is_open:
                 continue
             try:
-                await _tell_if_readable(server, stream, stream.exchange, uri)
+                await _tell_if_readable(server, stream, stream.exchange, uri, may_read)
             except Exception:
-                logger.exception("Could not judge who hears of a resource")
+                logger.exception("Read check for an update notification failed")
     finally:
         del _judging[key]
 
 
 async def _tell_if_readable(
-    server: MCPServer, stream: PushStream, exchange: Exchange, uri: str
+    server: Services, stream: PushStream, exchange: Exchange, uri: str, may_read: MayRead
 ) -> None:
-    # Loads what runs handlers, which a process that only registers has no use for.
-    from django_mcp.server.methods.resources import refuse_reading
-
-    ctx = _make_context(server, stream, exchange, uri)
-    await server.refresh_offer(ctx.exchange)
-    if await refuse_reading(ctx, uri) is None:
+    call = _make_call(server, stream, exchange, uri)
+    await server.refresh_offer(call.exchange)
+    if await may_read(call, uri):
         stream.tell(Change(server=server.name, uri=uri))
 
 
-def _make_context(server: MCPServer, stream: PushStream, given: Exchange, uri: str) -> Context[Any]:
-    """Return the context that a stream's principal would read a resource in."""
+def _make_call(server: Services, stream: PushStream, given: Exchange, uri: str) -> Call:
+    """Return the call by which a stream's principal would read a resource."""
     exchange = copy.copy(given)
     # What belongs to the request that opened the stream is none of this one's.
     exchange.sink = exchange.timers = exchange.shield = None
@@ -132,4 +134,4 @@ def _make_context(server: MCPServer, stream: PushStream, given: Exchange, uri: s
             find_revision(stream.revision_name), client_info=stream.client_info
         )
     message = Request(id=stream.id, method="resources/read", params={"uri": uri})
-    return server.context_class.of(server, exchange, message, connection)
+    return server.make_call(exchange, message, connection)

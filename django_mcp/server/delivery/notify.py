@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.server.services.services import Services
 from django_mcp.server.streams.stream import ELICITATION_COMPLETE, LISTS, Change
 
 if TYPE_CHECKING:
     from django_mcp.registry.registry import Kind
-    from django_mcp.server.options import Options
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
-__all__ = ["MAX_PARAMS_BYTES", "Notifying"]
+__all__ = ["MAX_PARAMS_BYTES", "NotifyMethods"]
 
 MAX_PARAMS_BYTES = 32 * 1024
 """Of the params of one notification, which has to travel between processes. Ours."""
@@ -29,18 +29,11 @@ WAIT_S = 1.0
 """How long a thread waits to learn how many were reached. Ours."""
 
 
-class Notifying:
+class NotifyMethods(Services):
     """The part of a server that tells clients of changes.
 
     `using` names the database whose transaction is waited for, where there are databases.
     """
-
-    hub: Hub
-
-    if TYPE_CHECKING:
-
-        @property
-        def options(self) -> Options: ...
 
     # -- lists
 
@@ -238,15 +231,15 @@ class Notifying:
 
 
 def _key_of(connection: Any) -> str | None:
-    if connection.stream is not None:
-        return str(connection.stream.id)
+    if connection.stream_id is not None:
+        return str(connection.stream_id)
     key: str | None = getattr(connection, "key", None)
     if key is None:
         raise ValueError("There is no session here whose client could be told.")
     return key
 
 
-def announce(hub: Hub, change: Change) -> int | None:
+def announce(hub: ServerHub, change: Change) -> int | None:
     """Publish a change from any thread; return how many were reached here, where that is known."""
     loop = hub.loop
     if loop is None or not loop.is_running():
@@ -265,7 +258,7 @@ def announce(hub: Hub, change: Change) -> int | None:
         return None
 
 
-async def aannounce(hub: Hub, change: Change) -> int | None:
+async def aannounce(hub: ServerHub, change: Change) -> int | None:
     """Do as `announce` does, on an event loop."""
     loop = hub.loop
     if loop is None or not loop.is_running():
@@ -280,7 +273,7 @@ async def aannounce(hub: Hub, change: Change) -> int | None:
 
 
 def _announce_there(
-    hub: Hub, loop: asyncio.AbstractEventLoop, change: Change
+    hub: ServerHub, loop: asyncio.AbstractEventLoop, change: Change
 ) -> concurrent.futures.Future[int]:
     found: concurrent.futures.Future[int] = concurrent.futures.Future()
 

@@ -21,9 +21,9 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.connection import Session
     from django_mcp.server.exchange.exchange import Sink
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.session_lookup import Session
+    from django_mcp.server.services.services import Services
 
 PRIME_AFTER_S = 0.5
 """A call that has said nothing for this long opens its stream, so that it can be resumed."""
@@ -47,7 +47,7 @@ class CallStream(Record):
         id: the stream's, in the ids of its events.
     """
 
-    _server: MCPServer
+    _server: Services
     _session: Session
     _exchange: Exchange
     _wire: Sink
@@ -172,7 +172,7 @@ def _is_plain(text: str) -> bool:
 
 
 async def resume(
-    server: MCPServer, exchange: Exchange, session: Session, last_id: str
+    server: Services, exchange: Exchange, session: Session, last_id: str
 ) -> Reply | None:
     """Send what a broken stream's client has missed, and go on with it until its call ends.
 
@@ -225,7 +225,7 @@ def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | N
 
 
 async def _find_end(
-    server: MCPServer, session: Session, stream_id: str, number: int, request_id: str | None
+    server: Services, session: Session, stream_id: str, number: int, request_id: str | None
 ) -> Reply:
     """Return the end of a stream of which nothing is recorded behind event `number`."""
     replay = await server.events.read(stream_id, session, 0)

@@ -10,6 +10,7 @@ from django_mcp.protocol.messages import encode_error
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.delivery.resumption import resume
 from django_mcp.server.exchange.admission import refuse_version
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import is_anonymous_quota, quota_key_of, share_of
 from django_mcp.server.exchange.visibility import NOTHING, Offer
@@ -18,15 +19,14 @@ from django_mcp.server.services.session_lookup import (
     NO_SESSION_ID,
     NO_STORE,
     UNKNOWN_SESSION,
-    Closing,
-    Session,
+    allowed_methods,
     find_session,
 )
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import ping_later, tell_lists
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.services.services import Services
 
 
 RETRY_MS = 1000
@@ -35,7 +35,7 @@ RETRY_MS = 1000
 _COME_BACK = (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
 
 
-async def open_stream(server: MCPServer, exchange: Exchange) -> Reply:
+async def open_stream(server: Services, exchange: Exchange) -> Reply:
     """Open the standalone stream of a session, or resume one that broke off.
 
     Returns when the stream is over.
@@ -48,7 +48,7 @@ async def open_stream(server: MCPServer, exchange: Exchange) -> Reply:
         return _no_store()
 
 
-async def _open_stream(server: MCPServer, exchange: Exchange) -> Reply:
+async def _open_stream(server: Services, exchange: Exchange) -> Reply:
     session = await _join(server, exchange, needs_stream=True)
     if not isinstance(session, Session):
         return session
@@ -82,7 +82,7 @@ async def _open_stream(server: MCPServer, exchange: Exchange) -> Reply:
     return Reply(200)
 
 
-async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) -> Ending:
+async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -> Ending:
     """Keep a stream open until its end, and return why it ended."""
     exchange.cancels_on_disconnect = True
     stream.exchange = exchange
@@ -92,7 +92,7 @@ async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) 
     hub.attach(stream)
     ping_later(hub, stream)
     if server.options.tell_lists_at_start and stream.session is not None:
-        tell_lists(server, stream, stream.session)
+        tell_lists(server.derived.features, stream, stream.session)
     server.connection_observer.stream_opened(stream)
     reason = Ending.CLIENT
     try:
@@ -103,14 +103,14 @@ async def run_stream(server: MCPServer, exchange: Exchange, stream: PushStream) 
         server.connection_observer.stream_closed(stream, reason.value)
 
 
-def _find_rights(server: MCPServer, exchange: Exchange) -> Offer | None:
+def _find_rights(server: Services, exchange: Exchange) -> Offer | None:
     """Return what there is for a principal, if that is known without a query."""
     if exchange.offer is not NOTHING:
         return exchange.offer
     return server.access.find_offer(exchange, server.derived.requirements)
 
 
-def refuse_stream(server: MCPServer, exchange: Exchange) -> Refusal | None:
+def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
     """Return why no further stream can be opened; None when one can."""
     hub, options = server.hub, server.options
     quota_key = _quota_key_of(exchange)
@@ -142,7 +142,7 @@ def _refuse_stream(message: str, status: int) -> Refusal:
     )
 
 
-async def end_session(server: MCPServer, exchange: Exchange) -> Reply:
+async def end_session(server: Services, exchange: Exchange) -> Reply:
     """End a session, and with it what runs and streams for it.
 
     Source: 2025-11-25 basic/transports "Session Management".
@@ -166,7 +166,7 @@ def _no_store() -> Reply:
     return Reply(503, encode_error(None, NO_STORE), NO_STORE.headers)
 
 
-async def _join(server: MCPServer, exchange: Exchange, *, needs_stream: bool) -> Session | Reply:
+async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> Session | Reply:
     headers = exchange.headers
     can_stream = exchange.can_stream and not exchange.is_buffered
     if headers is None or not server.keeps_sessions or (needs_stream and not can_stream):
@@ -187,8 +187,8 @@ async def _join(server: MCPServer, exchange: Exchange, *, needs_stream: bool) ->
     return session
 
 
-def not_allowed(server: MCPServer, exchange: Exchange) -> Reply:
+def not_allowed(server: Services, exchange: Exchange) -> Reply:
     """Return the answer to a verb that a server does not have, here or at that revision."""
     refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed: use POST")
-    allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
+    allowed = allowed_methods(server, exchange.headers, can_push=not exchange.is_buffered)
     return Reply(405, encode_error(None, refusal), ((b"allow", allowed),))

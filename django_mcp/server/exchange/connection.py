@@ -8,6 +8,7 @@ kept on the server, so that two clients cannot see each other's.
 from __future__ import annotations
 
 import asyncio
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
@@ -22,18 +23,14 @@ from django_mcp.server.exchange.send_rate import LogRate
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.session_data import SessionData
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.streams.stream import PushStream
 
 
 class ConnectionState(Record):
     """The client as this connection knows it.
 
-    `revision` is None until the handshake has settled one. `in_flight` maps the ids of running
-    requests to their contexts, for cancellation; ids are unique within one connection only.
-    `asked` maps the ids of our own requests to those who wait for the client's answer. `stream`
-    is the way to the client of a connection that has only one, and `data` what `ctx.session` is
-    there.
+    `revision` is None until the handshake has settled one. `asked` maps the ids of the server's own
+    requests to the futures of the client's responses. `stream_id` names the open stream of a
+    connection that has only one, and `data` is what `ctx.session` is there.
     """
 
     revision: Revision | None = None
@@ -44,9 +41,10 @@ class ConnectionState(Record):
     is_initialized: bool = False
     log_rate: LogRate | None = None
     """Counts the log messages sent to this client, from the first one on."""
-    in_flight: dict[RequestId, Context[Any]] = field(default_factory=dict)
     asked: dict[RequestId, asyncio.Future[JSONObject]] = field(default_factory=dict)
-    stream: PushStream | None = None
+    subscriptions: set[str] | None = None
+    """URIs of the resources that the client subscribed to; None: not read from the store yet."""
+    stream_id: str | None = None
     data: SessionData | None = None
 
     def may_log(self, rate: int) -> bool:
@@ -60,6 +58,64 @@ class ConnectionState(Record):
         if self.log_rate is None:
             self.log_rate = LogRate(rate)
         return self.log_rate.take()
+
+
+class Closing(Enum):
+    """Why a session is over."""
+
+    CLIENT = "the client ended it"
+    SITE = "the site ended it"
+    STREAM = "its stream is over"
+    EVICTED = "it made room for a newer one"
+    EXPIRED = "it expired"
+    DELETED = "its row was deleted"
+
+
+class Session(ConnectionState, weakref=True, kw_only=True):
+    """A connection that is kept between requests, and may be used by several at once.
+
+    There is one object for it in a process, whatever the number of requests that use it.
+
+    Attributes:
+        key: names it in public, in the database and between processes. It opens nothing: what the
+            client holds is another, secret id.
+        server_name: the server that it was opened at.
+        principal_key: who opened it; nobody else finds it.
+        transport: what carries its messages: `http`, or `sse` for HTTP+SSE.
+        was_told_lists: it was told that the lists may have changed, should it have been asked for.
+        is_ended: it is over, whoever still holds this object.
+        state: for the store that keeps it.
+    """
+
+    key: str
+    server_name: str
+    principal_key: str | None
+    transport: str = "http"
+    was_told_lists: bool = False
+    is_ended: bool = False
+    state: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        server_name: str,
+        principal_key: str | None,
+        settled: ConnectionState,
+        *,
+        transport: str = "http",
+    ) -> Session:
+        """Return a session that knows of its client what a handshake has settled."""
+        return cls(
+            revision=settled.revision,
+            client_info=settled.client_info,
+            client_capabilities=settled.client_capabilities,
+            log_level=settled.log_level,
+            key=key,
+            server_name=server_name,
+            principal_key=principal_key,
+            transport=transport,
+        )
 
 
 def limit_kept_details(connection: ConnectionState) -> Refusal | None:

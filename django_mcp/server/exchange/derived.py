@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import RevisionSet
+from django_mcp.registry import hints
 from django_mcp.registry.access import read_rates
+from django_mcp.registry.entries import Entry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.cache import BoundedCache
 from django_mcp.server.exchange.capabilities import offered_features
 from django_mcp.server.exchange.visibility import Requirements
 from django_mcp.server.options import Options
-from django_mcp.server.services.caching import has_lazy_texts
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
@@ -60,7 +61,7 @@ class Derived:
         self.has_lazy_identity = not all(
             text is None or isinstance(text, str) for text in (options.title, options.description)
         )
-        self.has_lazy_texts = has_lazy_texts(registry, options)
+        self.has_lazy_texts = _has_lazy_texts(registry, options)
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
 
     def features_for(self, exchange: Exchange) -> Container[str]:
@@ -83,3 +84,26 @@ class ResultFields:
         whole = encode({**parsed, "_meta": meta} if meta else dict(parsed))
         self.encoded = whole[1:]
         """All of them with the closing brace of the result they are put at the end of."""
+
+
+def _has_lazy_texts(registry: Registry, options: Options) -> bool:
+    """Tell whether anything that is listed or discovered is translated for the caller."""
+    texts = [options.title, options.description, options.instructions]
+    for entry in _entries(registry):
+        texts += (entry.title, entry.description)
+    for tool in registry.tools.values():
+        if tool.has_lazy_texts:
+            return True
+    for prompt in registry.prompts.values():
+        for argument in prompt.arguments:
+            texts += (argument.title, argument.description)
+    return any(map(hints.is_lazy, texts))
+
+
+def _entries(registry: Registry) -> list[Entry]:
+    return [
+        *registry.tools.values(),
+        *registry.resources.values(),
+        *registry.templates.values(),
+        *registry.prompts.values(),
+    ]

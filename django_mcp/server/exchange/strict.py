@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import Response
-from django_mcp.protocol.revisions import Revision, find_revision
+from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.rules import find_error_schema, find_params_schema, find_result_schema
 from django_mcp.registry.validators import Validator, compile_schema
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Sink
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.streams.stream import PushStream
 
 __all__ = [
     "BrokenRules",
@@ -87,27 +86,27 @@ def method_of(ask_id: object) -> str:
 # -- going out
 
 
-def check_outcome(ctx: Context[Any], outcome: bytes | Refusal) -> bytes | Refusal:
+def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
     """Return what answers a request, or a refusal in its place when it breaks the rules."""
     if isinstance(outcome, Refusal):
         error: JSONObject = {"code": outcome.code, "message": str(outcome.message)}
         if outcome.data is not None:
             error["data"] = outcome.data
-        told = _told(_error_validator(ctx.rules), error)
+        told = _told(_error_validator(call.rules), error)
     else:
         result = decode(outcome)
         told = _told(
             _result_validator(
-                ctx.method,
-                ctx.rules,
-                is_interim=_has(result, ctx.rules.interim_fields),
-                is_task=ctx.is_task,
+                call.method,
+                call.rules,
+                is_interim=_has(result, call.rules.interim_fields),
+                is_task=call.is_task,
             ),
             result,
         )
     if told is None:
         return outcome
-    logger.error("What answers %s breaks the rules of %s: %s", ctx.method, ctx.revision, told)
+    logger.error("What answers %s breaks the rules of %s: %s", call.method, call.revision, told)
     return _BROKEN
 
 
@@ -127,17 +126,20 @@ def is_sound(method: str, params: JSONObject, revision: Revision) -> bool:
 
 
 class StrictSink:
-    """Lets nothing onto a standing stream that breaks the rules."""
+    """Sends only messages that are valid in the revision of their stream.
 
-    def __init__(self, stream: PushStream, sink: Sink) -> None:
-        self._stream = stream
+    Args:
+        find_revision: returns the revision of the stream now; None while it is unknown.
+        sink: takes the valid messages.
+    """
+
+    def __init__(self, find_revision: Callable[[], Revision | None], sink: Sink) -> None:
+        self._find_revision = find_revision
         self._sink = sink
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
-        session = self._stream.session
-        revision = session.revision if session is not None else None
-        revision = revision or find_revision(self._stream.revision_name)
+        revision = self._find_revision()
         wire = decode(message)
         # An answer on the stream of HTTP+SSE has no method; `check_outcome` has checked it.
         if (

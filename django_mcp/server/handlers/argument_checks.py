@@ -10,21 +10,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.services.ports import Failure, FailureKind
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
 
 __all__ = [
     "HandlerTimeout",
-    "Turns",
     "bind_in_thread",
     "check_at_length",
     "check_briefly",
@@ -40,26 +38,6 @@ LARGE_BYTES = 32 * 1024
 
 class HandlerTimeout(Exception):
     """A call took longer than it may."""
-
-
-class Turns:
-    """Let one long check run at a time on an event loop.
-
-    Several at once would end no sooner, since they share the interpreter's lock, and each would
-    delay everything else.
-    """
-
-    def __init__(self) -> None:
-        # Under WSGI each request has an event loop of its own.
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
-            WeakKeyDictionary()
-        )
-
-    async def run(self, ctx: Context[Any], function: Callable[[], T]) -> T:
-        """Return what a function returns, which runs in a thread when it is its turn."""
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            return await ctx.server.scope.run(function, ctx)
 
 
 def is_large(ctx: Context[Any]) -> bool:
@@ -96,7 +74,7 @@ def describe_problems(problems: Sequence[Problem]) -> str:
 
 async def bind_in_thread(ctx: Context[Any], handler: Handler, arguments: JSONObject) -> Any:
     """Return the keyword arguments of a call; see `Handler.bind`."""
-    read = await ctx.server.turns.run(ctx, partial(handler.read, arguments))
+    read = await ctx.server.turns.run(ctx.server.scope, ctx, partial(handler.read, arguments))
     return handler.inject(read, ctx)
 
 
@@ -106,7 +84,7 @@ async def _in_time(ctx: Context[Any], timeout_s: float | None, function: Callabl
     timers = ctx.exchange.timers or TaskTimers()
     deadline = timers.limit(timeout_s)
     try:
-        return await ctx.server.turns.run(ctx, function)
+        return await ctx.server.turns.run(ctx.server.scope, ctx, function)
     except asyncio.CancelledError:
         ctx.abandon()
         if not deadline.is_ours():

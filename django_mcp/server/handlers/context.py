@@ -6,34 +6,20 @@ for asynchronous ones.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import Request, RequestId, encode_notification
-from django_mcp.protocol.records import Record
+from django_mcp.protocol.messages import Request
 from django_mcp.server.asking.back_channel import ping_back, withdraw
-from django_mcp.server.asking.questions import Asking
 from django_mcp.server.delivery.resumption import CallStream
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.rounds import Answers
-from django_mcp.server.exchange.timers import Shield, TaskTimers
+from django_mcp.server.exchange.timers import Shield
 from django_mcp.server.handlers.progress import Telling
 from django_mcp.server.handlers.tracing import find_trace
-from django_mcp.server.services.session_lookup import Session
 
 if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.registry.entries import Entry
-    from django_mcp.server.exchange.send_rate import SendRate
-    from django_mcp.server.options import Options
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.ports import Failure
-    from django_mcp.server.tasks.interfaces import Spawned
-    from django_mcp.server.tasks.run import TaskRun
+    from django_mcp.server.asking.clients import ClientMethods
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -43,49 +29,16 @@ class NoSession(Exception):
     """There is no session that anything could be kept in."""
 
 
-class Context(Asking, Telling, Record, Generic[P]):
+class Context(Telling, Generic[P], kw_only=True):
     """What a handler holds of the request it answers, generic over the principal's type.
 
     A context belongs to one request and ends with it: afterwards nothing is sent any more.
     """
 
-    server: MCPServer
-    exchange: Exchange
-    message: Request
-    connection: ConnectionState
-    rules: Revision
-    """The record of the revision in effect."""
-    options: Options
-    """The server's settings as they were when the request came."""
-    method: str
-    """The method of the request, such as `"tools/call"`."""
-    _meta: JSONObject
-    task: Spawned[Any] | TaskTimers | None = None
-    """What runs it, where it can be cancelled."""
-    _answers: Answers | None = None
-    _is_cancelled: bool = False
-    cancelled_by: Literal["client", "server"] | None = None
-    """Who cancelled it for good; a client that did expects no answer."""
-    _is_finished: bool = False
-    _last_progress: float | None = None
-    _progress_rate: SendRate | None = None
-    entry: Entry | None = None
-    """What is called, once it is found."""
-    failure: Failure | None = None
-    """How it failed, if it did."""
-    has_asked: bool = False
-    """Whether the answer is a question to the client."""
-    is_task: bool = False
-    """Whether the answer is a task, which goes on after it."""
-    run: TaskRun | None = None
-    """The run of a task that this is the context of; None: it is answered directly."""
-    _loop: asyncio.AbstractEventLoop | None = None
-    _loop_thread: int = 0
-
     @classmethod
     def of(
         cls,
-        server: MCPServer,
+        server: ClientMethods,
         exchange: Exchange,
         message: Request,
         connection: ConnectionState,
@@ -96,7 +49,6 @@ class Context(Asking, Telling, Record, Generic[P]):
             raise ValueError("a context needs a connection with a revision")
         meta = message.params.get("_meta")
         return cls(
-            server,
             exchange,
             message,
             connection,
@@ -104,35 +56,10 @@ class Context(Asking, Telling, Record, Generic[P]):
             server.options,
             message.method,
             meta if type(meta) is dict else {},
+            server=server,
         )
 
     # -- the request and who sent it
-
-    @property
-    def request_id(self) -> RequestId:
-        """The JSON-RPC id of the request, in the type it came in."""
-        return self.message.id
-
-    @property
-    def params(self) -> JSONObject:
-        """The params of the request as they came; treat them as hostile."""
-        return self.message.params
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """The `_meta` of the request; empty when it had none."""
-        return self._meta
-
-    def forget_params(self) -> None:
-        """Let go of what came with the request, for one that stays open for long."""
-        self.message.params = {}
-        self._meta = {}
-        self.exchange.forget_body()
-
-    @property
-    def revision(self) -> str:
-        """The protocol revision in effect, such as `"2025-11-25"`: for logs, not for branches."""
-        return self.rules.name
 
     @property
     def is_stateless(self) -> bool:
@@ -146,24 +73,6 @@ class Context(Asking, Telling, Record, Generic[P]):
         return principal
 
     @property
-    def client_info(self) -> JSONObject | None:
-        """What the client says it is. Never base behaviour or security on it."""
-        return self.connection.client_info
-
-    @property
-    def client_capabilities(self) -> JSONObject:
-        """What the client declared it can do, for this request; `{}` when unknown."""
-        return self.connection.client_capabilities
-
-    @property
-    def client_extensions(self) -> Mapping[str, JSONObject]:
-        """The extensions the client declared, with its settings; those it has no form for go."""
-        declared = self.connection.client_capabilities.get("extensions")
-        if type(declared) is not dict:
-            return {}
-        return {key: value for key, value in declared.items() if type(value) is dict}
-
-    @property
     def trace_context(self) -> Mapping[str, str]:
         """The client's `traceparent`, `tracestate` and `baggage`, those it sent; unchecked."""
         return find_trace(self._meta)
@@ -174,26 +83,6 @@ class Context(Asking, Telling, Record, Generic[P]):
         return self.exchange.url_kwargs
 
     # -- cancellation
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more: cancelled, timed out, or client gone.
-
-        Asynchronous handlers get a `CancelledError` besides. A synchronous handler should look
-        here in long loops and return; what it wrote is then rolled back.
-        """
-        return self._is_cancelled or (
-            self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
-        )
-
-    def cancel(self, by: Literal["client", "server"] = "server") -> None:
-        """Mark the request as cancelled and interrupt its handler. On the event loop only."""
-        if self._is_cancelled or self._is_finished:
-            return
-        self.cancelled_by = by
-        self._is_cancelled = True
-        if self.task is not None:
-            self.exchange.interrupt(self.task.cancel)
 
     def shield(self) -> Shield:
         """Return a block in which the client cannot interrupt an asynchronous handler.
@@ -210,44 +99,6 @@ class Context(Asking, Telling, Record, Generic[P]):
             self.exchange.shield = Shield()
         return self.exchange.shield
 
-    def abandon(self) -> None:
-        """Mark the request as cancelled without interrupting anything."""
-        self._is_cancelled = True
-
-    def finish(self) -> None:
-        """Note that the answer is made: nothing is sent ahead of it any more.
-
-        A task goes on, and so does what it sends.
-        """
-        self._is_finished = self.run is None
-
-    # -- questions to the client; see `Asking`
-
-    @property
-    def answers(self) -> Answers:
-        """What this call knows from its earlier rounds."""
-        if self._answers is None:
-            self._answers = Answers()
-        return self._answers
-
-    @answers.setter
-    def answers(self, answers: Answers) -> None:
-        self._answers = answers
-
-    @property
-    def has_back_channel(self) -> bool:
-        """Whether a request of ours reaches the client while this one is answered."""
-        exchange = self.exchange
-        if (
-            exchange.connection is None
-            or exchange.connection is not self.connection
-            or self._is_finished
-        ):
-            return False
-        if exchange.server_request is not None:
-            return True
-        return exchange.sink is not None and exchange.can_stream and not exchange.is_buffered
-
     async def aping_client(self, timeout_s: float = 10.0) -> float | None:
         """Ping the client on the stream of this request; return the seconds until it answered.
 
@@ -255,7 +106,7 @@ class Context(Asking, Telling, Record, Generic[P]):
 
         Source: 2025-11-25 basic/utilities/ping.
         """
-        return await ping_back(self, timeout_s)
+        return await ping_back(self.server, self, timeout_s)
 
     def ping_client(self, timeout_s: float = 10.0) -> float | None:
         """Do as `aping_client` does, from a synchronous handler."""
@@ -276,11 +127,6 @@ class Context(Asking, Telling, Record, Generic[P]):
     def cancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
         """Do as `acancel_request` does, from a synchronous handler."""
         return self._from_thread(self.acancel_request(request_id, reason), "acancel_request")
-
-    @property
-    def unwinds_to_ask(self) -> bool:
-        """Whether a question ends this run of the handler, and its answer begins another."""
-        return bool(self.rules.interim_fields) or self.run is not None
 
     # -- the session
 
@@ -324,42 +170,3 @@ class Context(Asking, Telling, Record, Generic[P]):
     def close_stream(self, retry_ms: int = 1000) -> None:
         """Do as `aclose_stream` does, from a synchronous handler."""
         self._from_thread(self.aclose_stream(retry_ms), "aclose_stream")
-
-    # -- the way to the client; see `Telling`
-
-    @property
-    def _may_send(self) -> bool:
-        exchange = self.exchange
-        return not (
-            exchange.sink is None
-            or not exchange.can_stream
-            or self._is_finished
-            # On a session, the client may come back for it.
-            or (exchange.is_disconnected and exchange.connection is None)
-        )
-
-    async def _notify(self, method: str, params: JSONObject) -> None:
-        sink = self.exchange.sink
-        # Encoded before the look at the state, so that a bad value fails whoever listens.
-        message = encode_notification(method, params)
-        if self.options.strict:
-            from django_mcp.server.exchange.strict import is_sound
-
-            if not is_sound(method, params, self.rules):
-                return
-        if sink is not None and self._may_send and not self._is_cancelled:
-            await sink.send(message)
-
-    def bind_loop(self) -> None:
-        """Remember the running loop, for a synchronous handler's way back to it."""
-        self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
-
-    def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
-        loop = self._loop
-        if loop is None or threading.get_ident() == self._loop_thread:
-            coroutine.close()
-            raise RuntimeError(
-                f"This would block the event loop: in an async handler write `await ctx.{name}()`."
-            )
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()

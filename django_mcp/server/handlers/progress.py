@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self, overload
+from typing import Any, Protocol, Self, TypeVar, overload
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
+from django_mcp.protocol.messages import encode_notification
+from django_mcp.server.asking.questions import Asking
 from django_mcp.server.exchange.send_rate import SendRate
 
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.exchange.connection import ConnectionState
-    from django_mcp.server.options import Options
-
 __all__ = ["Telling"]
+
+T = TypeVar("T")
 
 
 class _Log(Protocol):
@@ -61,27 +62,43 @@ class _AsyncShortcut:
         return self if ctx is None else partial(ctx.alog, self._level)
 
 
-class Telling:
+class Telling(Asking, kw_only=True):
     """The part of a context that tells. Each method has an `a` twin for async handlers."""
 
-    if not TYPE_CHECKING:
-        # The fields are the context's.
-        __slots__ = ()
+    _last_progress: float | None = None
+    _progress_rate: SendRate | None = None
 
-    if TYPE_CHECKING:
-        _last_progress: float | None
-        _progress_rate: SendRate | None
-        rules: Revision
-        options: Options
-        connection: ConnectionState
-        _meta: JSONObject
+    @property
+    def _may_send(self) -> bool:
+        exchange = self.exchange
+        return not (
+            exchange.sink is None
+            or not exchange.can_stream
+            or self._is_finished
+            # On a session, the client may come back for it.
+            or (exchange.is_disconnected and exchange.connection is None)
+        )
 
-        @property
-        def _may_send(self) -> bool: ...
+    async def _notify(self, method: str, params: JSONObject) -> None:
+        sink = self.exchange.sink
+        # Encoded before the look at the state, so that a bad value fails whoever listens.
+        message = encode_notification(method, params)
+        if self.options.strict:
+            from django_mcp.server.exchange.strict import is_sound
 
-        async def _notify(self, method: str, params: JSONObject) -> None: ...
+            if not is_sound(method, params, self.rules):
+                return
+        if sink is not None and self._may_send and not self._is_cancelled:
+            await sink.send(message)
 
-        def _from_thread(self, coroutine: Coroutine[Any, Any, None], name: str) -> None: ...
+    def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
+        loop = self._loop
+        if loop is None or threading.get_ident() == self._loop_thread:
+            coroutine.close()
+            raise RuntimeError(
+                f"This would block the event loop: in an async handler write `await ctx.{name}()`."
+            )
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     # -- progress
 

@@ -24,6 +24,7 @@ from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.request_state import StateTooLarge, open_answers, seal_state
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.rounds import (
     Answers,
@@ -43,7 +44,7 @@ from django_mcp.server.handlers.argument_checks import (
 )
 from django_mcp.server.handlers.error_handlers import report_error
 from django_mcp.server.handlers.tracing import attach_trace
-from django_mcp.server.services.ports import Failure, FailureKind, StateStoreFull
+from django_mcp.server.services.ports import StateStoreFull
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
@@ -97,7 +98,7 @@ async def run_handler(
     """
     params, meta = ctx.message.params, ctx.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):
-        opened = await open_answers(ctx) if ctx.rules.interim_fields else Answers()
+        opened = await open_answers(ctx.server, ctx) if ctx.rules.interim_fields else Answers()
         if isinstance(opened, Refusal):
             return opened
         ctx.answers = opened
@@ -247,7 +248,7 @@ async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes 
         ctx.run.park(asks, state)
         return b""
     try:
-        sealed = await seal_state(ctx, ctx.answers, list(asks), state)
+        sealed = await seal_state(ctx.server, ctx, ctx.answers, list(asks), state)
     except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
         return note(ctx, await _describe(ctx, error, f"asking in {ctx.method}"))
     ctx.has_asked = True
@@ -259,7 +260,7 @@ async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes 
 
 async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> None:
     """Ask on the stream of the request, and keep the answers for the handler's next round."""
-    found = await ask_client(ctx, asks)
+    found = await ask_client(ctx.server, ctx, asks)
     answers = ctx.answers
     for key, answer in found.items():
         if isinstance(answer, AskFailed):

@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
-from django_mcp.server.services.ports import (
-    STATE_STORE_FULL,
-    Failure,
-    FailureKind,
-    StateStoreFull,
-)
+from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.handlers.context import Context
 
 T = TypeVar("T")
 
@@ -36,9 +32,9 @@ class ThreadScope:
     def __init__(self, max_threads: int = 32) -> None:
         self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="mcp")
 
-    async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
+    async def run(self, function: Callable[[], T], call: Call) -> T:
         """See `HandlerScope.run`."""
-        loop, exchange = asyncio.get_running_loop(), ctx.exchange
+        loop, exchange = asyncio.get_running_loop(), call.exchange
 
         def work() -> T:
             exchange.waits_for_thread = False

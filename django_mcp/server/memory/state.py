@@ -13,18 +13,19 @@ from weakref import WeakMethod
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import is_anonymous_quota, quota_key_of, share_of
 from django_mcp.server.exchange.session_data import MemoryData
 from django_mcp.server.exchange.subscription_limits import check_uris
 from django_mcp.server.services.ports import Event, Replay
-from django_mcp.server.services.session_lookup import SESSIONS_FULL, Closing, Session
+from django_mcp.server.services.session_lookup import SESSIONS_FULL
 from django_mcp.server.streams.upkeep import while_there
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.handlers.context import Context
     from django_mcp.server.options import Options
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub
 
 MAX_EVENTS = 10_000
 MAX_EVENT_BYTES = 64 * 1024 * 1024
@@ -53,7 +54,7 @@ class MemorySessions:
 
     def __init__(
         self,
-        hub: Hub,
+        hub: ServerHub,
         options: Callable[[], Options],
         clock: Callable[[], float] = time.monotonic,
         closed: Callable[[Session, Closing], None] = lambda _session, _reason: None,
@@ -164,7 +165,7 @@ class MemorySessions:
             session.subscriptions = set()
         return session.subscriptions
 
-    def data(self, session: Session, ctx: Context[Any]) -> Any:
+    def data(self, session: Session, call: Call) -> Any:
         """See `SessionStore.data`."""
         digest = self._digests.get(session.key)
         return MemoryData(self._by_digest[digest].data if digest is not None else {})
@@ -176,12 +177,14 @@ class MemorySessions:
             or now - kept.opened_s > options.session_max_age_s
         )
 
-    def _drop_expired(self, hub: Hub) -> None:
+    def _drop_expired(self, hub: ServerHub) -> None:
         now = self._clock()
         stale_s = self._options().session_idle_s / 2
         for digest, kept in list(self._by_digest.items()):
             session = kept.session
-            if now - kept.seen_s > stale_s and (session.in_flight or hub.streams_of(session.key)):
+            if now - kept.seen_s > stale_s and (
+                hub.calls.of(session) or hub.streams_of(session.key)
+            ):
                 kept.seen_s = now
             if self._is_over(kept, now):
                 self._drop(digest, Closing.EXPIRED)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.server.exchange.quotas import is_anonymous_quota
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.tasks.interfaces import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.interfaces import Spawned, TaskLimits
+    from django_mcp.server.services.ports import TaskLimits
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -116,11 +116,14 @@ class LoopRunner:
         # Keeps them from being collected.
         self._running: set[Any] = set()
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
+    async def start(
+        self,
+        task: Task,
+        exchange: Exchange | None,
+        execute: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
         """See `TaskRunner.start`."""
-        from django_mcp.server.tasks.run import execute
-
-        self.spawn(execute(server, task.id, exchange, task.run), exchange)
+        self.spawn(execute(), exchange)
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
         """See `TaskRunner.spawn`."""

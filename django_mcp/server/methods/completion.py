@@ -8,8 +8,8 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short
-from django_mcp.server.services.ports import Failure, FailureKind
 from django_mcp.server.services.scopes_and_rates import refuse_scopes
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def complete(ctx: Context[Any]) -> bytes | Refusal:
     handler = ctx.server.registry.completer(entry, name)
     if handler is None or not ctx.exchange.offer.includes(handler):
         return _encode(ctx, Completion(values=[]))
-    refusal = refuse_scopes(ctx, entry, handler)
+    refusal = refuse_scopes(ctx.server, ctx, entry, handler)
     if refusal is not None:
         return refusal
     given: JSONObject = {"ref": ref, "argument": name, "value": value, "arguments": known}

@@ -42,5 +42,5 @@ async def discover(ctx: Context[Any]) -> bytes | Refusal:
     }
     if server.options.instructions is not None:
         result["instructions"] = str(server.options.instructions)
-    result.update(list_cache_fields(ctx, ctx.method))
+    result.update(list_cache_fields(ctx.server, ctx, ctx.method))
     return server.encode_result(result, revision)

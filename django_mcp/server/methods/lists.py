@@ -102,7 +102,7 @@ def _page(ctx: Context[Any], kind: ListKind, after: str | None) -> JSONObject | 
     if start + size < len(visible):
         result["nextCursor"] = cursor.encode(kind.method, page[-1][0], server.sealer.seal)
     result = lower(kind.method, result, ctx.rules)
-    return {**result, **list_cache_fields(ctx, kind.method)}
+    return {**result, **list_cache_fields(ctx.server, ctx, kind.method)}
 
 
 def _tell_tasks(wires: list[JSONObject], page: Iterable[tuple[str, Entry]]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.server.services.session_lookup import Session
+from django_mcp.server.exchange.connection import Session
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context

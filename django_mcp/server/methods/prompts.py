@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.results import PromptResult
 from django_mcp.protocol.revisions import lower
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short
-from django_mcp.server.services.ports import Failure, FailureKind
 from django_mcp.server.services.scopes_and_rates import refuse_scopes
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     if entry is None or not ctx.exchange.offer.includes(entry):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown prompt: {short(name)}")
     ctx.entry = entry
-    refusal = refuse_scopes(ctx, entry)
+    refusal = refuse_scopes(ctx.server, ctx, entry)
     if refusal is not None:
         return refusal
 

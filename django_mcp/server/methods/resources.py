@@ -12,9 +12,9 @@ from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.audience import Readable, find_matches
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short
 from django_mcp.server.services.caching import read_cache_fields
-from django_mcp.server.services.ports import Failure, FailureKind
 from django_mcp.server.services.scopes_and_rates import refuse_scopes
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, 
     for entry, variables in find_matches(ctx.server.registry, uri):
         if ctx.exchange.offer.includes(entry):
             ctx.entry = entry
-            return refuse_scopes(ctx, entry) or (entry, variables)
+            return refuse_scopes(ctx.server, ctx, entry) or (entry, variables)
     return missing(ctx, uri)
 
 
@@ -97,7 +97,7 @@ def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) ->
         # An empty list would read as a resource that exists and says nothing.
         return missing(ctx, uri)
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
-    wire.update(read_cache_fields(ctx, entry, result.cache, entry.cache))
+    wire.update(read_cache_fields(ctx.server, ctx, entry, result.cache, entry.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:

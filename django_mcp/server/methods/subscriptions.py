@@ -9,10 +9,9 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
-from django_mcp.server.exchange.connection import limit_kept_details
+from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.subscription_limits import check_uris
 from django_mcp.server.methods.resources import refuse_reading
-from django_mcp.server.services.session_lookup import Session
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.listen import choose_tasks, watch
 
@@ -35,18 +34,18 @@ async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
     refusal = check_uris([uri]) or await refuse_reading(ctx, uri)
     if refusal is not None:
         return refusal
-    stream = ctx.connection.stream
-    if isinstance(ctx.connection, Session):
-        refusal = await ctx.server.sessions.subscribe(ctx.connection, uri)
+    connection = ctx.connection
+    if isinstance(connection, Session):
+        refusal = await ctx.server.sessions.subscribe(connection, uri)
         if refusal is not None:
             return refusal
-        _tell(ctx, ctx.connection)
-    elif stream is not None:
-        uris = {*stream.uris, uri}
+        _tell(ctx, connection)
+    elif connection.stream_id is not None:
+        uris = {*(connection.subscriptions or ()), uri}
         refusal = check_uris(uris)
         if refusal is not None:
             return refusal
-        ctx.server.hub.set_uris(stream, uris)
+        _set_subscriptions(ctx, uris)
     return ctx.server.encode_result({}, ctx.rules)
 
 
@@ -55,13 +54,22 @@ async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
     uri = ctx.params.get("uri")
     if type(uri) is not str:
         return Refusal(code=INVALID_PARAMS, message="uri must be a string")
-    stream = ctx.connection.stream
-    if isinstance(ctx.connection, Session):
-        await ctx.server.sessions.unsubscribe(ctx.connection, uri)
-        _tell(ctx, ctx.connection)
-    elif stream is not None:
-        ctx.server.hub.set_uris(stream, stream.uris - {uri})
+    connection = ctx.connection
+    if isinstance(connection, Session):
+        await ctx.server.sessions.unsubscribe(connection, uri)
+        _tell(ctx, connection)
+    elif connection.stream_id is not None:
+        _set_subscriptions(ctx, (connection.subscriptions or set()) - {uri})
     return ctx.server.encode_result({}, ctx.rules)
+
+
+def _set_subscriptions(ctx: Context[Any], uris: set[str]) -> None:
+    """Set the subscriptions of a connection that has one stream, which may be opening again now."""
+    connection, hub = ctx.connection, ctx.server.hub
+    connection.subscriptions = uris
+    stream = hub.streams.get(connection.stream_id or "")
+    if stream is not None:
+        hub.set_uris(stream, uris)
 
 
 def _tell(ctx: Context[Any], session: Session) -> None:

@@ -19,30 +19,28 @@ from django_mcp.protocol.errors import (
     Refusal,
 )
 from django_mcp.protocol.json import JSONObject, decode
-from django_mcp.protocol.tasks import CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, TaskRules
+from django_mcp.protocol.tasks import CANCELLED
 from django_mcp.server.asking.answers import find_malformed
 from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
 from django_mcp.server.tasks.run import stop_run
+from django_mcp.server.tasks.start import find_own, hand_over
 from django_mcp.server.tasks.transitions import (
+    POLL_S,
     UNKNOWN_TASK,
     advance,
-    find_own,
-    hand_over,
     refuse_undeclared,
     rules_of,
     stream_of,
+    to_detailed,
     to_wire,
 )
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
 
-__all__ = ["cancel", "get", "list_tasks", "result", "to_detailed", "update"]
-
-POLL_S = 2.0
-"""How often a task is looked at while somebody waits for it, whatever word comes of it."""
+__all__ = ["cancel", "get", "list_tasks", "result", "update"]
 
 POLL_ALONE_S = 0.5
 """The same where no word can come."""
@@ -52,7 +50,7 @@ MAX_PAGE = 100
 
 async def get(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tasks/get`."""
-    task = refuse_undeclared(ctx) or await find_own(ctx)
+    task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
         return task
     rules = rules_of(task)
@@ -60,27 +58,12 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     return ctx.server.encode_result(wire, ctx.rules)
 
 
-def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
-    """Return a task with what its status brings: its result, its error, or what it asks."""
-    wire = to_wire(task, rules)
-    if task.status == INPUT_REQUIRED:
-        wire["inputRequests"] = {
-            key: {name: ask[name] for name in ("method", "params") if name in ask}
-            for key, ask in task.due.items()
-        }
-    elif task.status == COMPLETED and task.result is not None:
-        wire["result"] = decode(task.result)
-    elif task.status == FAILED:
-        wire["error"] = task.error
-    return wire
-
-
 async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tasks/list`: the principal's own. Who is nobody has no list."""
     server, rules = ctx.server, ctx.rules.tasks
     owner = server.access.identify(ctx.principal)
     if owner is None or rules is None:
-        return Refusal(code=METHOD_NOT_FOUND, message="Only who is authenticated can list tasks")
+        return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
     if "cursor" in ctx.params:
         text = cursor.decode(ctx.params["cursor"], "tasks/list", server.sealer.unseal)
@@ -100,7 +83,7 @@ async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
 
 async def cancel(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tasks/cancel`."""
-    task = refuse_undeclared(ctx) or await find_own(ctx)
+    task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
         return task
     rules = rules_of(task)
@@ -115,7 +98,7 @@ async def cancel(ctx: Context[Any]) -> bytes | Refusal:
 
 async def update(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tasks/update`: take answers; those to what is not asked are ignored."""
-    task = refuse_undeclared(ctx) or await find_own(ctx)
+    task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
         return task
     responses = ctx.params.get("inputResponses")
@@ -149,20 +132,20 @@ async def _answer(
 async def result(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tasks/result`: wait for the end, and put to the client what the task asks meanwhile."""
     server = ctx.server
-    task = await find_own(ctx)
+    task = await find_own(ctx.server, ctx)
     if isinstance(task, Refusal) or task.is_final:
         return task if isinstance(task, Refusal) else _outcome(ctx, task)
     if ctx.exchange.is_buffered or not ctx.exchange.can_stream:
         while not isinstance(task, Refusal) and not task.is_final:
             await asyncio.sleep(POLL_ALONE_S)
-            task = await find_own(ctx)
+            task = await find_own(ctx.server, ctx)
         return task if isinstance(task, Refusal) else _outcome(ctx, task)
     server.join_hub()
     asking = _Asking(ctx)
     with server.hub.followers.follow(stream_of(task.id)) as follower:
         try:
             while True:
-                task = await find_own(ctx)
+                task = await find_own(ctx.server, ctx)
                 if isinstance(task, Refusal):
                     return task
                 asking.see(task)
@@ -198,7 +181,7 @@ class _Asking:
         ask = Ask(method=wire["method"], params=wire.get("params"), capability=wire["capability"])
         related = {keys.RELATED_TASK: {"taskId": task.id}}
         try:
-            answer = (await ask_client(self._ctx, {key: ask}, related))[key]
+            answer = (await ask_client(self._ctx.server, self._ctx, {key: ask}, related))[key]
         except CannotAsk as error:
             answer = AskFailed(str(error))
         if not isinstance(answer, AskFailed):

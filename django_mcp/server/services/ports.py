@@ -1,4 +1,4 @@
-"""What the server needs from its surroundings, as interfaces; `memory.py` has plain ones.
+"""Ports: what the server needs from its surroundings. `memory` has a plain implementation of each.
 
 The Django side implements them on threads, transactions, permissions and settings. A method
 without `async` in front is called on the event loop and must not block.
@@ -6,20 +6,19 @@ without `async` in front is called on the event loop and must not block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import ConnectionState
+    from django_mcp.server.exchange.call import Call, Failure, Spawned
+    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
     from django_mcp.server.exchange.exchange import Exchange
+    from django_mcp.server.exchange.task import Task
     from django_mcp.server.exchange.visibility import Offer, Requirements
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.services.session_lookup import Closing, Session
     from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")
@@ -28,12 +27,12 @@ T = TypeVar("T")
 class HandlerScope(Protocol):
     """Where synchronous handlers run."""
 
-    async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
+    async def run(self, function: Callable[[], T], call: Call) -> T:
         """Run `function` off the event loop and return what it returns.
 
-        What it wrote to a database is kept only if it returned and `ctx.is_cancelled` is false by
+        What it wrote to a database is kept only if it returned and `call.is_cancelled` is false by
         then. When the awaiting task is cancelled the function runs on to its end, unheard.
-        While it waits for others to end, `ctx.exchange.waits_for_thread` is true.
+        While it waits for others to end, `call.exchange.waits_for_thread` is true.
         """
         ...
 
@@ -91,45 +90,17 @@ class Observer(Protocol):
         """Whether it wants to hear of calls now; asked at the beginning of each."""
         ...
 
-    def answered(
-        self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
-    ) -> None:
+    def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
         """Take note of a request that was answered. On the event loop; must not block or raise.
 
-        What was called, how it failed and whether it asked stand in `ctx`.
+        What was called, how it failed and whether it asked are in `call`.
 
         Args:
-            ctx: the request.
+            call: the request.
             answer: the encoded result or the refusal; None: it was cancelled.
             duration_s: how long it took, waiting for a thread and being cancelled included.
         """
         ...
-
-
-class FailureKind(Enum):
-    """In which way a handler failed.
-
-    TOLD is the handler's own word to the model, ARGUMENTS what cannot be converted; DENIED, MISSING
-    and INVALID are exceptions that the framework has for these; FAULT is everything unforeseen.
-    """
-
-    TOLD = "told"
-    ARGUMENTS = "arguments"
-    DENIED = "denied"
-    MISSING = "missing"
-    INVALID = "invalid"
-    TIMEOUT = "timeout"
-    FAULT = "fault"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failure:
-    """How a handler failed, with a text that may be shown."""
-
-    kind: FailureKind
-    message: str
-    reference: str | None = None
-    """Of a fault: by which the log has it."""
 
 
 class ExceptionMapper(Protocol):
@@ -264,7 +235,7 @@ class SessionStore(Protocol):
         """Return the URIs the session is subscribed to, read anew, and set them on the object."""
         ...
 
-    def data(self, session: Session, ctx: Context[Any]) -> Any:
+    def data(self, session: Session, call: Call) -> Any:
         """Return what `ctx.session` is: the user's own data of this session, like a dict."""
         ...
 
@@ -329,41 +300,6 @@ class EventLog(Protocol):
         ...
 
 
-class Bus(Protocol):
-    """Carries messages between the hubs of all processes that serve the site."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether it reaches other processes."""
-        ...
-
-    async def send(self, *messages: JSONObject) -> None:
-        """Send messages to the hub of every other process, together. May lose one, never twice.
-
-        What it raises, it has logged.
-        """
-        ...
-
-    def send_now(self, message: JSONObject) -> None:
-        """Send a message from any thread, where no event loop of the hub's runs."""
-        ...
-
-    def start(self, receive: Callable[[JSONObject], None]) -> None:
-        """Call `receive` on the running event loop with each message from other processes.
-
-        Where messages may have been lost, it is called with one of the kind `missed`.
-        """
-        ...
-
-    async def ready(self) -> None:
-        """Wait a moment, if need be, until messages are received."""
-        ...
-
-    async def stop(self) -> None:
-        """Receive no longer."""
-        ...
-
-
 class ConnectionObserver(Protocol):
     """Is told what happens; must not block, and what it raises is logged and otherwise ignored."""
 
@@ -384,3 +320,91 @@ class ConnectionObserver(Protocol):
         self, connection: ConnectionState | None, method: str, params: JSONObject
     ) -> None:
         """Hear of a notification of a client; `connection` is None outside of a connection."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskLimits:
+    """How many unfinished tasks there may be: in all, of anonymous callers, and of one caller."""
+
+    total: int
+    anonymous: int
+    each: int
+
+
+MAX_KEPT_EACH = 1000
+MAX_KEPT_BYTES_EACH = 64 * 1024 * 1024
+"""Tasks of one caller that are kept, finished ones included, and their bytes. Our own limits."""
+
+
+class TaskStore(Protocol):
+    """Where tasks are kept, so that any process that serves the site finds them.
+
+    Tasks that have expired are not there. Times are by the server's clock.
+    """
+
+    async def insert(self, task: Task, limits: TaskLimits) -> bool:
+        """Keep a new task; False when too many that have not ended are kept already.
+
+        A task whose lease has lapsed does not count. Finished tasks of the same caller make room,
+        oldest first, when they are too many or too large.
+
+        Args:
+            task: has an id that no other has.
+            limits: how many unfinished tasks there may be.
+        """
+        ...
+
+    async def find_lapsed(self, server: str, limit: int) -> list[Task]:
+        """Return tasks of a server whose lease has lapsed, those that lapsed last first."""
+        ...
+
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        """Return those of the tasks that are there, by id."""
+        ...
+
+    async def replace(self, task: Task) -> bool:
+        """Keep a task as it is now, if what is kept is the version before; tell whether it was."""
+        ...
+
+    async def list_of(
+        self, server: str, owner: str, after: tuple[float, str] | None, limit: int
+    ) -> list[Task]:
+        """Return an owner's tasks by time of creation and id, without their results.
+
+        Args:
+            server: the name of the server.
+            owner: whose they are.
+            after: time and id of the one before the first; None: from the beginning.
+            limit: how many at most.
+        """
+        ...
+
+
+class TaskRunner(Protocol):
+    """Has tasks run, in this process or in another."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether they run in this process, at once: whoever starts one claims it for the run."""
+        ...
+
+    async def start(
+        self,
+        task: Task,
+        exchange: Exchange | None,
+        execute: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Start a task, and return without waiting for it.
+
+        Args:
+            task: the task to run; `task.run` has claimed it if `is_here`.
+            exchange: the request that created the task or answered its questions; None if no
+                request did.
+            execute: returns the coroutine that runs the task in this process. A runner that hands
+                tasks to a queue does not call it.
+        """
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
+        """Run something in this process, in a way that survives the request it comes from."""
+        ...

@@ -1,6 +1,7 @@
-"""Whether who asks may go on: their scopes, and how often they have asked already.
+"""Scope and rate-limit checks for the principal.
 
-Both are refused aloud. What is not there for them is not refused but unknown; see `offers`.
+A failed check gets an error that says so. An entry that the principal may not see is unknown
+instead; see `exchange.visibility`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal
 from django_mcp.registry.access import Rate
@@ -17,8 +18,8 @@ from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.quotas import network_of
 
 if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.services.services import Services
 
 __all__ = [
     "find_wait_s",
@@ -29,44 +30,46 @@ __all__ = [
 ]
 
 
-def refuse_scopes(ctx: Context[Any], *guarded: Entry | Handler) -> Refusal | None:
+def refuse_scopes(server: Services, call: Call, *guarded: Entry | Handler) -> Refusal | None:
     """Return the challenge when a token is not good enough to use entries; None when it is."""
-    offer = ctx.exchange.offer
+    offer = call.exchange.offer
     scopes: tuple[str, ...] = ()
     for each in guarded:
         scopes += offer.scopes_of(each)
-    return ctx.server.access.refuse_scopes(ctx.exchange, scopes) if scopes else None
+    return server.access.refuse_scopes(call.exchange, scopes) if scopes else None
 
 
-async def refuse_rate(ctx: Context[Any], rates: dict[str, Rate]) -> Refusal | None:
+async def refuse_rate(server: Services, call: Call, rates: dict[str, Rate]) -> Refusal | None:
     """Return the refusal of one request too many of a principal or an address."""
-    exchange = ctx.exchange
+    exchange = call.exchange
     counted = []
-    key = ctx.server.access.identify(exchange.principal)
+    key = server.access.identify(exchange.principal)
     if "principal" in rates and key is not None:
         counted.append((f"principal {key}", rates["principal"]))
     if "address" in rates and exchange.address:
         counted.append((f"address {network_of(exchange.address)}", rates["address"]))
-    return await _refuse(ctx, counted) if counted else None
+    return await _refuse(server, counted) if counted else None
 
 
-async def refuse_tool_rate(ctx: Context[Any], entry: ToolEntry, rate: Rate) -> Refusal | None:
+async def refuse_tool_rate(
+    server: Services, call: Call, entry: ToolEntry, rate: Rate
+) -> Refusal | None:
     """Return the refusal of one call too many of a tool by one principal.
 
-    Whom nobody knows is told apart by the address.
+    Anonymous callers are counted by IP address.
     """
-    exchange = ctx.exchange
-    key = ctx.server.access.identify(exchange.principal)
+    exchange = call.exchange
+    key = server.access.identify(exchange.principal)
     who = f"address {network_of(exchange.address or '')}" if key is None else f"principal {key}"
-    return await _refuse(ctx, [(f"tool {entry.name} {who}", rate)])
+    return await _refuse(server, [(f"tool {entry.name} {who}", rate)])
 
 
-async def _refuse(ctx: Context[Any], counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
-    wait_s = await find_wait_s(ctx.server, counted)
+async def _refuse(server: Services, counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
+    wait_s = await find_wait_s(server, counted)
     return None if wait_s is None else too_many(wait_s)
 
 
-async def find_wait_s(server: MCPServer, counted: Iterable[tuple[str, Rate]]) -> float | None:
+async def find_wait_s(server: Services, counted: Iterable[tuple[str, Rate]]) -> float | None:
     """Count one more under each subject, by windows of the clock.
 
     Returns how many seconds to wait where that is one too many; None where it is not.

@@ -2,84 +2,23 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
-from django_mcp.protocol.revisions import REVISIONS, has_handshake
+from django_mcp.protocol.revisions import REVISIONS, find_revision, has_handshake
 from django_mcp.server.exchange.admission import is_stateless
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import Session
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.server import MCPServer
+    from django_mcp.server.services.services import Services
 
 MAX_TOKEN = 128
 """Characters of a session id that is worth looking up. Ours are shorter."""
-
-
-class Closing(Enum):
-    """Why a session is over."""
-
-    CLIENT = "the client ended it"
-    SITE = "the site ended it"
-    STREAM = "its stream is over"
-    EVICTED = "it made room for a newer one"
-    EXPIRED = "it expired"
-    DELETED = "its row was deleted"
-
-
-class Session(ConnectionState, weakref=True, kw_only=True):
-    """A connection that is kept between requests, and may be used by several at once.
-
-    There is one object for it in a process, whatever the number of requests that use it.
-
-    Attributes:
-        key: names it in public, in the database and between processes. It opens nothing: what the
-            client holds is another, secret id.
-        server_name: the server that it was opened at.
-        principal_key: who opened it; nobody else finds it.
-        transport: what carries its messages: `http`, or `sse` for HTTP+SSE.
-        subscriptions: URIs that the client wants to hear of; None: not read from the store yet.
-        was_told_lists: it was told that the lists may have changed, should it have been asked for.
-        is_ended: it is over, whoever still holds this object.
-        state: for the store that keeps it.
-    """
-
-    key: str
-    server_name: str
-    principal_key: str | None
-    transport: str = "http"
-    subscriptions: set[str] | None = None
-    was_told_lists: bool = False
-    is_ended: bool = False
-    state: Any = None
-
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        server_name: str,
-        principal_key: str | None,
-        settled: ConnectionState,
-        *,
-        transport: str = "http",
-    ) -> Session:
-        """Return a session that knows of its client what a handshake has settled."""
-        return cls(
-            revision=settled.revision,
-            client_info=settled.client_info,
-            client_capabilities=settled.client_capabilities,
-            log_level=settled.log_level,
-            key=key,
-            server_name=server_name,
-            principal_key=principal_key,
-            transport=transport,
-        )
 
 
 BASE_BYTES = 2048
@@ -112,8 +51,20 @@ _MAY_HAVE_SESSION: dict[bytes | None, bool] = {
 """By the header as it stands there, since every request asks."""
 
 
+def allowed_methods(server: Services, headers: Headers | None, *, can_push: bool) -> bytes:
+    """Return the HTTP methods that the endpoint serves; see `MCPServer.allowed_methods`.
+
+    Source: RFC 9110 section 10.2.1.
+    """
+    named = headers.get(PROTOCOL_VERSION) if headers is not None else None
+    revision = find_revision(named)
+    if not server.keeps_sessions or (revision is not None and revision.is_stateless):
+        return b"POST, OPTIONS"
+    return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
+
+
 async def join_session(
-    server: MCPServer, exchange: Exchange, message: Message | Batch
+    server: Services, exchange: Exchange, message: Message | Batch
 ) -> Refusal | None:
     """Set the connection of an exchange to the session it names, or say why it cannot be served.
 
@@ -139,7 +90,7 @@ async def join_session(
 
 
 def join_at_hand(
-    server: MCPServer, exchange: Exchange, headers: Headers, message: Message | Batch
+    server: Services, exchange: Exchange, headers: Headers, message: Message | Batch
 ) -> bool:
     """Do as `join_session` does, if that takes no question to the store; tell whether it did.
 
@@ -166,7 +117,7 @@ def is_token(token: str) -> bool:
 
 
 def _is_for(
-    session: Session, server: MCPServer, exchange: Exchange, transport: str = "http"
+    session: Session, server: Services, exchange: Exchange, transport: str = "http"
 ) -> bool:
     return (
         not session.is_ended
@@ -188,7 +139,7 @@ def _needs_none(headers: Headers, message: Message | Batch) -> bool:
 
 
 async def find_session(
-    server: MCPServer, exchange: Exchange, token: str, *, transport: str = "http"
+    server: Services, exchange: Exchange, token: str, *, transport: str = "http"
 ) -> Session | None:
     """Return the session with this id; None when it is unknown, ended or somebody else's.
 

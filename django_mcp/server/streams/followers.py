@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from django_mcp.protocol.json import JSONObject
 
 if TYPE_CHECKING:
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.streams.messenger import Messenger
 
 MAX_LIVE = 256
 """Messages that wait for a follower. More are dropped: they are progress and the like."""
@@ -52,13 +52,13 @@ class Follower:
 class Followers:
     """The resumed streams of a process, and the hub's messages about them."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, messenger: Messenger) -> None:
+        self._messenger = messenger
         self._here: dict[str, set[Follower]] = {}
         self._elsewhere: OrderedDict[str, None] = OrderedDict()
-        hub.on("follow", self._take_follow)
-        hub.on("more", self._take_more)
-        hub.on("live", self._take_live)
+        messenger.on("follow", self._take_follow)
+        messenger.on("more", self._take_more)
+        messenger.on("live", self._take_live)
 
     @property
     def count(self) -> int:
@@ -71,7 +71,7 @@ class Followers:
         follower = Follower()
         for stream_id in stream_ids:
             self._here.setdefault(stream_id, set()).add(follower)
-            self._hub.tell("follow", stream=stream_id)
+            self._messenger.tell("follow", stream=stream_id)
         try:
             yield follower
         finally:
@@ -90,14 +90,14 @@ class Followers:
         for follower in self._here.get(stream_id, ()):
             follower.wake()
         if everywhere:
-            self._hub.tell("more", stream=stream_id)
+            self._messenger.tell("more", stream=stream_id)
 
     def show(self, stream_id: str, message: bytes) -> None:
         """Hand followers, if there are any, a message that is not recorded."""
         for follower in self._here.get(stream_id, ()):
             follower.show(message)
         if stream_id in self._elsewhere:
-            self._hub.tell("live", stream=stream_id, message=message.decode())
+            self._messenger.tell("live", stream=stream_id, message=message.decode())
 
     def _take_follow(self, message: JSONObject) -> None:
         self._elsewhere[message["stream"]] = None

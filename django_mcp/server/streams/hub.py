@@ -9,24 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification_head, encode_request
 from django_mcp.server.exchange.quotas import QuotaCounter
-from django_mcp.server.memory.state import LocalBus
+from django_mcp.server.streams.calls import CallTable
+from django_mcp.server.streams.conditions import find_condition
 from django_mcp.server.streams.followers import Followers
 from django_mcp.server.streams.messenger import Messenger
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind, read_change
 from django_mcp.server.streams.stream_index import StreamIndex
-from django_mcp.server.streams.upkeep import close_old_streams, find_judge, tell_all
 
 if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.ports import Bus
-    from django_mcp.server.services.session_lookup import Session
+    from django_mcp.server.exchange.connection import Session
+    from django_mcp.server.options import Options
+    from django_mcp.server.streams.bus import Bus
 
 logger = logging.getLogger("django_mcp")
 
@@ -34,7 +33,23 @@ TICK_S = 1.5
 """How often streams are looked at. What a process believes is not older than 2 s with the time it takes."""
 
 
-class Hub(Messenger):
+class StreamPolicy(Protocol):
+    """What a hub asks of the servers whose streams it has."""
+
+    @property
+    def options(self) -> Options:
+        """The settings of the server."""
+        ...
+
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """Return what tells whether a stream is sent the change of a resource; None: each is."""
+        ...
+
+
+ServerT = TypeVar("ServerT", bound=StreamPolicy)
+
+
+class Hub(Messenger, Generic[ServerT]):
     """Fan changes out to the open streams of this process, and pass word between processes.
 
     Attributes:
@@ -42,7 +57,7 @@ class Hub(Messenger):
         quotas: counts the streams that are open here, by quota key.
         sessions: those that this process holds objects of, by key.
         servers: those whose clients it knows, by name.
-        calls: what runs here, apart from what runs in sessions.
+        calls: the calls that are in flight here.
         on_start: called when it begins to live on an event loop.
         on_tick: called every `TICK_S`.
         on_stop: awaited when the process is about to end.
@@ -51,19 +66,18 @@ class Hub(Messenger):
         index: finds the streams that hear of something.
     """
 
-    def __init__(self, bus: Bus | None = None) -> None:
-        super().__init__(bus or LocalBus())
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
         self.streams: dict[str, PushStream] = {}
         self.quotas = QuotaCounter()
         self.sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
-        self.servers: WeakValueDictionary[str, MCPServer] = WeakValueDictionary()
-        self.calls: set[Context[Any]] = set()
-        self.on_start: list[Callable[[Hub], Any]] = []
-        self.on_tick: list[Callable[[Hub], Any]] = [close_old_streams]
-        self.on_stop: list[Callable[[Hub], Awaitable[None]]] = []
+        self.servers: WeakValueDictionary[str, ServerT] = WeakValueDictionary()
+        self.calls = CallTable()
+        self.on_start: list[Callable[[Hub[Any]], Any]] = []
+        self.on_tick: list[Callable[[Hub[Any]], Any]] = []
+        self.on_stop: list[Callable[[Hub[Any]], Awaitable[None]]] = []
         self.is_closing = False
         self.on("change", self._take_change)
-        self.on("missed", self._take_missed)
         self.on("session", self._take_session)
         self.on("close", self._take_close)
         self.on("request", self._take_request)
@@ -79,7 +93,8 @@ class Hub(Messenger):
         """Live on the running event loop, unless on one that runs."""
         if self.is_running:
             return
-        self.reset()
+        if self.loop is not None:
+            self.reset()
         loop = asyncio.get_running_loop()
         self.loop = loop
         self._ticker = loop.create_task(self._tick())
@@ -93,7 +108,8 @@ class Hub(Messenger):
         return bool(
             self.streams
             or self.followers.count
-            or any(each.in_flight or each.asked for each in list(self.sessions.values()))
+            or self.calls.has_any_of(list(self.sessions.values()))
+            or any(each.asked for each in list(self.sessions.values()))
         )
 
     def reset(self) -> None:
@@ -212,11 +228,11 @@ class Hub(Messenger):
         """Offer a change to the streams of this process; return how many will be sent it."""
         method, params = change.notification()
         server = self.servers.get(change.server)
-        judge = None if server is None else find_judge(server, change)
+        is_receiver = None if server is None else _find_condition(server, change)
         topic = change.topic
         shared, head, reached = b"", b"", 0
         for stream in self._audience(change):
-            if judge is not None and not judge(stream):
+            if is_receiver is not None and not is_receiver(stream):
                 continue
             if stream.tail:
                 head = head or encode_notification_head(method, params)
@@ -256,9 +272,11 @@ class Hub(Messenger):
     def _take_change(self, message: JSONObject) -> None:
         self.publish(read_change(message["change"]))
 
-    def _take_missed(self, message: JSONObject) -> None:
-        tell_all(self, message.get("server"))
-        # Word that a newer stream elsewhere has gone may be among what was missed.
+    def claim_sessions(self) -> None:
+        """Claim the sessions that streams of this process may receive the messages of again.
+
+        A notice that a newer stream elsewhere has ended may have been lost.
+        """
         for key, (*_, newest) in list(self._by_session.items()):
             if not newest.is_active:
                 self.index.add(newest)
@@ -312,7 +330,7 @@ class Hub(Messenger):
         session = self.sessions.get(key)
         if session is not None:
             session.is_ended = True
-            for running in list(session.in_flight.values()):
+            for running in self.calls.of(session):
                 running.cancel()
         for stream in self.streams_of(key):
             stream.end(Ending.SESSION)
@@ -339,6 +357,12 @@ class Hub(Messenger):
         elif event == "subscriptions" and session is not None:
             self.set_subscriptions(session, message["uris"])
         elif event == "cancel" and session is not None:
-            running = session.in_flight.get(message["id"])
+            running = self.calls.find(session, message["id"])
             if running is not None:
                 running.cancel("client")
+
+
+def _find_condition(server: StreamPolicy, change: Change) -> Callable[[PushStream], bool] | None:
+    if change.uri is not None:
+        return server.may_receive(change)
+    return find_condition(server.options, change)

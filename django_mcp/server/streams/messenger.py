@@ -13,7 +13,7 @@ from django_mcp.server.streams.outage import OutageLog
 from django_mcp.server.streams.outbox import Outbox
 
 if TYPE_CHECKING:
-    from django_mcp.server.services.ports import Bus
+    from django_mcp.server.streams.bus import Bus
 
 __all__ = ["Messenger"]
 

@@ -19,11 +19,13 @@ from django_mcp.protocol.messages import (
     encode_notification_head,
 )
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
+from django_mcp.protocol.revisions import find_revision
 
 if TYPE_CHECKING:
+    from django_mcp.protocol.revisions import Revision
+    from django_mcp.server.exchange.connection import Session
     from django_mcp.server.exchange.exchange import Exchange, Sink
     from django_mcp.server.exchange.visibility import Offer
-    from django_mcp.server.services.session_lookup import Session
 
 logger = logging.getLogger("django_mcp")
 
@@ -272,7 +274,11 @@ class PushStream:
         from django_mcp.server.exchange.strict import StrictSink
 
         if not isinstance(self._sink, StrictSink):
-            self._sink = StrictSink(self, self._sink)
+            self._sink = StrictSink(self._find_revision, self._sink)
+
+    def _find_revision(self) -> Revision | None:
+        settled = None if self.session is None else self.session.revision
+        return settled or find_revision(self.revision_name)
 
     async def _flush(self) -> None:
         try:

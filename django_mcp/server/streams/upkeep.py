@@ -6,20 +6,16 @@ import asyncio
 import logging
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
-from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import encode_request
-from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.delivery.audience import may_hear
-from django_mcp.server.streams.stream import ELICITATION_COMPLETE, LISTS, Change, Ending, PushStream
+from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import ConnectionState
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.session_lookup import Session
+    from django_mcp.protocol.json import JSONObject
+    from django_mcp.server.exchange.connection import Session
     from django_mcp.server.streams.hub import Hub
 
 logger = logging.getLogger("django_mcp")
@@ -32,57 +28,32 @@ SLICE = 64
 _telling: set[asyncio.Task[None]] = set()
 
 
-def find_judge(server: MCPServer, change: Change) -> Callable[[PushStream], bool] | None:
-    """Return a function that says whether a stream may hear of a change; None: all may that want to."""
-    if change.uri is not None:
-        return may_hear(server, change)
-    if change.method == ELICITATION_COMPLETE:
-        return _can_visit_pages
-    return None if change.level is None else _wants_level(server, change.level)
+def tell_lists(features: Container[str], stream: PushStream, session: Session) -> None:
+    """Begin a session's first standing stream with the notices that the lists have changed.
 
-
-def _wants_level(server: MCPServer, level: str) -> Callable[[PushStream], bool]:
-    """Return a function that says whether a stream is sent a log message of a level now.
-
-    Its client wants to hear of that level, and has not had too many. A message it allows counts.
+    Args:
+        features: what the server offers; only the lists among them are named.
     """
-    rank, options = LOG_LEVELS[level], server.options
-
-    def judge(stream: PushStream) -> bool:
-        connection = _connection_of(stream)
-        if connection is None:
-            return rank >= LOG_LEVELS[options.log_level]
-        is_wanted = rank >= LOG_LEVELS[connection.log_level or options.log_level]
-        return is_wanted and connection.may_log(options.log_rate)
-
-    return judge
-
-
-def _connection_of(stream: PushStream) -> ConnectionState | None:
-    """Return the connection of a stream's client that lasts longer than a request, if there is one."""
-    if stream.session is not None:
-        return stream.session
-    return None if stream.exchange is None else stream.exchange.connection
-
-
-def _can_visit_pages(stream: PushStream) -> bool:
-    """Return whether the client of a stream can be asked to visit a page, by its revision."""
-    revision = find_revision(stream.revision_name)
-    return revision is not None and "url" in revision.asks
-
-
-def tell_lists(server: MCPServer, stream: PushStream, session: Session) -> None:
-    """Have a session's first standing stream begin with the notices that the lists have changed."""
     if session.was_told_lists:
         return
     session.was_told_lists = True
-    features = server.derived.features
     for name in LISTS:
         if name in features:
-            stream.tell(Change(server=server.name, list=name))
+            stream.tell(Change(server=stream.server_name, list=name))
 
 
-def tell_all(hub: Hub, server_name: str | None) -> None:
+def watch(hub: Hub[Any]) -> None:
+    """Close the old streams of a hub, and announce again what other processes may have missed."""
+    hub.on_tick.append(close_old_streams)
+
+    def missed(message: JSONObject) -> None:
+        tell_all(hub, message.get("server"))
+        hub.claim_sessions()
+
+    hub.on("missed", missed)
+
+
+def tell_all(hub: Hub[Any], server_name: str | None) -> None:
     """Have all streams read again what they hear of, since changes of it were lost.
 
     Args:
@@ -96,7 +67,7 @@ def tell_all(hub: Hub, server_name: str | None) -> None:
     task.add_done_callback(_telling.discard)
 
 
-async def _tell_all(hub: Hub, server_name: str | None) -> None:
+async def _tell_all(hub: Hub[Any], server_name: str | None) -> None:
     names = list(hub.servers.keys()) if server_name is None else [server_name]
     for name in names:
         for list_name in LISTS if server_name is None else ("resources",):
@@ -108,20 +79,20 @@ async def _tell_all(hub: Hub, server_name: str | None) -> None:
             await asyncio.sleep(0)
 
 
-def while_there(method: WeakMethod[Any]) -> Callable[[Hub], Any]:
+def while_there(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
     """Return a function for `Hub.on_tick` that calls a method for as long as its object lives.
 
     A hub may outlive the stores that it looks after.
     """
 
-    def on_tick(hub: Hub) -> Any:
+    def on_tick(hub: Hub[Any]) -> Any:
         found = method()
         return found(hub) if found is not None else None
 
     return on_tick
 
 
-def close_old_streams(hub: Hub) -> None:
+def close_old_streams(hub: Hub[Any]) -> None:
     """Close streams that were open for long enough; their clients open others."""
     if hub.loop is None:
         return
@@ -136,7 +107,7 @@ def close_old_streams(hub: Hub) -> None:
             stream.end(Ending.AGE)
 
 
-def ping_later(hub: Hub, stream: PushStream) -> None:
+def ping_later(hub: Hub[Any], stream: PushStream) -> None:
     """Ping the client of a standing stream at the interval that it was told, if there is one."""
     server = hub.servers.get(stream.server_name)
     every_s = server.options.ping_interval_s if server is not None else None
@@ -145,14 +116,14 @@ def ping_later(hub: Hub, stream: PushStream) -> None:
         hub.loop.call_at(stream.pinged_s, _ping_on_time, hub, stream.id)
 
 
-def _ping_on_time(hub: Hub, stream_id: str) -> None:
+def _ping_on_time(hub: Hub[Any], stream_id: str) -> None:
     stream = hub.streams.get(stream_id)
     if stream is not None and stream.is_open:
         ping_stream(hub, stream)
         ping_later(hub, stream)
 
 
-def ping_stream(hub: Hub, stream: PushStream) -> None:
+def ping_stream(hub: Hub[Any], stream: PushStream) -> None:
     """Ping the client of a stream, or give it up when it is not there any more.
 
     A failure is a ping without an answer, or a queue that was not drained meanwhile.
@@ -170,7 +141,7 @@ def ping_stream(hub: Hub, stream: PushStream) -> None:
     stream.offer(encode_request(stream.ping_id, "ping"))
 
 
-def take_pong(hub: Hub, session_key: str, ping_id: str) -> bool:
+def take_pong(hub: Hub[Any], session_key: str, ping_id: str) -> bool:
     """Take a client's answer to a ping, wherever its stream is; tell whether it is one."""
     if not ping_id.startswith(PING_PREFIX) or len(ping_id) != len(PING_PREFIX) + 32:
         return False

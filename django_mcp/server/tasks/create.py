@@ -18,12 +18,12 @@ from django_mcp.protocol.errors import (
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import NEVER, REQUIRED, TaskRules, read_ttl_ms
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.connection import limit_kept_details
+from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import quota_key_of, share_of
 from django_mcp.server.exchange.task import LEASE_S, Task, new_id
-from django_mcp.server.services.session_lookup import Session
-from django_mcp.server.tasks.interfaces import TaskLimits
+from django_mcp.server.services.ports import TaskLimits
 from django_mcp.server.tasks.run import TaskRun, see_through
+from django_mcp.server.tasks.start import start_run
 from django_mcp.server.tasks.transitions import advance, refuse_undeclared, to_wire
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ async def _make(
     if not await _insert(ctx, task):
         return _TOO_MANY
     try:
-        await server.runner.start(server, task, ctx.exchange)
+        await start_run(server, task, ctx.exchange)
     except BaseException as error:
         # Nobody knows its id, so nobody else could end it.
         await advance(

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.methods.tasks import POLL_S, to_detailed
 from django_mcp.server.streams.stream import Ending, PushStream
+from django_mcp.server.tasks.start import find_own_all
 from django_mcp.server.tasks.transitions import (
-    find_own_all,
+    POLL_S,
     refuse_undeclared,
     rules_of,
     stream_of,
+    to_detailed,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Re
         return Refusal(code=INVALID_PARAMS, message=f"At most {MAX_TASKS} tasks can be listened to")
     if "tasks" not in ctx.server.features(ctx.exchange):
         return []
-    return await find_own_all(ctx, task_ids)
+    return await find_own_all(ctx.server, ctx, task_ids)
 
 
 async def watch(
@@ -78,7 +79,7 @@ async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> No
 
 async def _look(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
     try:
-        return await find_own_all(ctx, task_ids)
+        return await find_own_all(ctx.server, ctx, task_ids)
     except Exception as error:  # noqa: BLE001 - the store is back sooner or later
         logger.warning("Could not look at the tasks of a stream: %r", error)
         return []

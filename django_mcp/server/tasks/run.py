@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.asks import Ask
@@ -15,18 +15,19 @@ from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
+from django_mcp.server.exchange.call import FailureKind
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.task import Step, Task, new_id
-from django_mcp.server.services.ports import FailureKind
+from django_mcp.server.handlers.tools import run_tool
 from django_mcp.server.tasks.sink import TaskSink
 from django_mcp.server.tasks.transitions import STOPPED, advance
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.handlers.context import Context
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.tasks.interfaces import Spawned
+    from django_mcp.server.services.services import Services
 
 __all__ = ["TaskRun", "execute", "hand_back_runs", "see_through", "take_ended"]
 
@@ -63,7 +64,7 @@ class TaskRun:
         loop: where it runs, once it does.
     """
 
-    def __init__(self, server: MCPServer, run_id: str | None = None) -> None:
+    def __init__(self, server: Services, run_id: str | None = None) -> None:
         self.server = server
         self.id = run_id or new_id()
         self.task: Task | None = None
@@ -85,7 +86,7 @@ class TaskRun:
         self.task = task
         self.ctx = ctx
         ctx.run = self
-        ctx.exchange.sink = TaskSink(self, ctx.exchange.connection)
+        ctx.exchange.sink = TaskSink(self.server.hub, task, self.note, ctx.exchange.connection)
         _runs[task.id] = self
 
     def note(self, message: str) -> None:
@@ -175,7 +176,7 @@ def stop_run(task_id: str) -> None:
 
 
 async def execute(
-    server: MCPServer, task_id: str, exchange: Exchange | None = None, run_id: str | None = None
+    server: Services, task_id: str, exchange: Exchange | None = None, run_id: str | None = None
 ) -> None:
     """Run a task until it ends or asks; do nothing when somebody else does.
 
@@ -198,9 +199,7 @@ async def execute(
             refusal = ctx
             await _write(run, task, lambda each, now_s: each.fail(run.id, refusal, now_s))
             return
-        from django_mcp.server.methods import tools
-
-        call = tools.run(ctx, server.registry.tools[task.tool], task.call["arguments"])
+        call = run_tool(ctx, server.registry.tools[task.tool], task.call["arguments"])
         await see_through(run, asyncio.ensure_future(call))
     except Exception:
         logger.exception("Could not run task %s", task_id[:8])
@@ -243,7 +242,7 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
     meta.setdefault(keys.PROGRESS_TOKEN, task.id)
     params = {"name": task.tool, "arguments": call["arguments"], "_meta": meta}
     message = Request(id=task.id, method="tools/call", params=params)
-    ctx = server.context_class.of(server, exchange, message, connection)
+    ctx = cast("Context[Any]", server.make_call(exchange, message, connection))
     ctx.entry = entry
     ctx.answers = task.read_answers()
     run.attach(task, ctx)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.tasks.transitions import look_after
+from django_mcp.server.tasks.start import look_after
 
 if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.streams.hub import Hub
+    from django_mcp.server.services.services import ServerHub, Services
 
 __all__ = ["TaskSweep", "sweep_tasks"]
 
@@ -28,12 +27,12 @@ SWEPT_AT_ONCE = 100
 class TaskSweep:
     """Sweeps the tasks of one server now and then; to be called with each tick of its hub."""
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: Services) -> None:
         self._server = weakref.ref(server)
         self._next_s: float | None = None
         self._running: asyncio.Task[Any] | None = None
 
-    def join(self, hub: Hub) -> None:
+    def join(self, hub: ServerHub) -> None:
         """Be called with each tick of a hub."""
         if self not in hub.on_tick:
             hub.on_tick.append(self)
@@ -55,7 +54,7 @@ class TaskSweep:
         return self._running is not None and not self._running.done()
 
 
-async def _sweep_quietly(server: MCPServer) -> None:
+async def _sweep_quietly(server: Services) -> None:
     try:
         await sweep_tasks(server)
     except StoreUnavailable:
@@ -65,7 +64,7 @@ async def _sweep_quietly(server: MCPServer) -> None:
         logger.exception("Could not settle the tasks of workers that have gone")
 
 
-async def sweep_tasks(server: MCPServer, *, may_begin: bool = True) -> int:
+async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
     """Begin tasks again, or end them, whose worker has gone; return how many were settled.
 
     Tasks of a tenant begin again only when a client of that tenant looks at them.

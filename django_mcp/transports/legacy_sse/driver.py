@@ -20,17 +20,11 @@ from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Malformed, decode_message, encode_error
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import (
-    NO_STORE,
-    UNKNOWN_SESSION,
-    Closing,
-    Session,
-    find_session,
-)
+from django_mcp.server.services.session_lookup import NO_STORE, UNKNOWN_SESSION, find_session
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 
 if TYPE_CHECKING:

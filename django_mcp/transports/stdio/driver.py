@@ -130,7 +130,7 @@ class Pipe:
     def _listening(self) -> set[Any]:
         streams = self._server.hub.streams.values()
         exchanges = {id(each.exchange) for each in streams}
-        running = self._connection.in_flight.values()
+        running = self._server.hub.calls.of(self._connection)
         calls = (ctx.exchange.timers for ctx in running if id(ctx.exchange) in exchanges)
         return {timers.task for timers in calls if timers is not None}
 

@@ -65,12 +65,17 @@ class Teller:
     @property
     def _stream(self) -> PushStream | None:
         connection = self._exchange.connection
-        return None if connection is None else connection.stream
+        stream_id = None if connection is None else connection.stream_id
+        return None if stream_id is None else self._server.hub.streams.get(stream_id)
+
+    def _subscriptions(self) -> set[str]:
+        connection = self._exchange.connection
+        return set() if connection is None else connection.subscriptions or set()
 
     def _open(self, uris: set[str]) -> PushStream:
         server, exchange, connection = self._server, self._exchange, self._exchange.connection
         if connection is None or connection.revision is None:
-            raise ValueError("hands were not shaken")
+            raise ValueError("the connection is not initialized")
         stream = PushStream(
             kind=StreamKind.STDIO,
             server_name=server.name,
@@ -83,7 +88,8 @@ class Teller:
         stream.exchange = exchange
         # It lasts as long as the pipe.
         stream.closes_s = math.inf
-        connection.stream = stream
+        connection.stream_id = stream.id
+        connection.subscriptions = uris
         server.join_hub().attach(stream)
         server.connection_observer.stream_opened(stream)
         return stream
@@ -101,7 +107,7 @@ class Teller:
             if reason is not Ending.SLOW:
                 return
             await self._wait_for_room()
-            stream = self._open(stream.uris)
+            stream = self._open(self._subscriptions())
             self._tell_all(stream)
 
     def _tell_all(self, stream: PushStream) -> None:

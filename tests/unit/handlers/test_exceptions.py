@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp.context import Context
 from django_mcp.handlers.exceptions import DjangoExceptions
-from django_mcp.server.services.ports import FailureKind
+from django_mcp.server.exchange.call import FailureKind
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Order, Product
 from tests.support.wire import R5, WireClient

@@ -10,11 +10,10 @@ import pytest
 from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
+from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.rounds import InputRequired
-from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.ports import FailureKind
 from tests.support.wire import R5, WireClient
 
 
@@ -24,16 +23,14 @@ class Ear:
     is_wanted = True
 
     def __init__(self) -> None:
-        self.heard: list[tuple[Context[Any], bytes | Refusal | None, float]] = []
+        self.heard: list[tuple[Call, bytes | Refusal | None, float]] = []
         self.waiting = asyncio.Event()
 
-    def answered(
-        self, ctx: Context[Any], answer: bytes | Refusal | None, duration_s: float
-    ) -> None:
-        self.heard.append((ctx, answer, duration_s))
+    def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
+        self.heard.append((call, answer, duration_s))
 
     @property
-    def context(self) -> Context[Any]:
+    def context(self) -> Call:
         """Of the one call it heard of."""
         [(ctx, _answer, duration_s)] = self.heard
         assert duration_s >= 0
@@ -165,4 +162,4 @@ async def test_no_call_is_left_in_flight_by_an_observer_that_fails(
     with pytest.raises(RuntimeError, match="deaf"):
         await client.send("tools/call", {"name": "greet"})
 
-    assert server.hub.calls == set()
+    assert len(server.hub.calls) == 0

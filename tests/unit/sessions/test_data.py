@@ -11,8 +11,8 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.services.ports import SessionStore
-from django_mcp.server.services.session_lookup import Closing, Session
 from django_mcp.sessions.data import EngineData
 from tests.support.session_sites import Time, ToFirst, site
 

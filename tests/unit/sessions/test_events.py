@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Stream, StreamEvent, Worker
+from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.services.ports import Event, EventLog, Replay
-from django_mcp.server.services.session_lookup import Closing
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.events import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions

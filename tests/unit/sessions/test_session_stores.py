@@ -10,8 +10,9 @@ from django.test import override_settings
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.messages import Request
+from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.state import new_key
-from django_mcp.server.services.session_lookup import Closing
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import Principal, Time, ToFirst, site
 
@@ -114,7 +115,7 @@ async def test_a_session_that_nobody_comes_for_is_told_of_when_it_expires(kind: 
 async def test_a_session_with_an_open_stream_is_not_idle(kind: str, clock: Time):
     here = site(kind, clock, session_idle_s=100, session_max_age_s=250)
     token, session = await here.open()
-    session.in_flight[1] = Running()  # type: ignore[assignment]
+    here.hub.calls.add_request(Running(), session)  # type: ignore[arg-type]
     for _ in range(4):
         clock.now_s += 60
         await here.tick()
@@ -130,6 +131,8 @@ async def test_a_session_with_an_open_stream_is_not_idle(kind: str, clock: Time)
 
 
 class Running:
+    message = Request(id=1, method="tools/call", params={})
+
     def cancel(self) -> None:
         """A call that takes no notice."""
 

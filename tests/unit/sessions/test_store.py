@@ -18,10 +18,10 @@ from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.messages import Request
+from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.subscription_limits import MAX_URIS
 from django_mcp.server.services.ports import AnswerBox
-from django_mcp.server.services.session_lookup import Closing
-from django_mcp.server.streams.hub import Hub
 from django_mcp.sessions.answers import DatabaseAnswers
 from django_mcp.sessions.closing import close_sessions
 from django_mcp.sessions.pruning import prune_all
@@ -102,7 +102,8 @@ async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself
     _, session = await here.open()
     _, other = await here.open()
     running = Running()
-    session.in_flight[1] = other.in_flight[1] = running  # type: ignore[assignment]
+    for each in (session, other):
+        here.hub.calls.add_request(running, each)  # type: ignore[arg-type]
     await there.store.end(session.key, Closing.SITE)
 
     await here.tick()
@@ -114,6 +115,7 @@ async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself
 
 class Running:
     cancelled = 0
+    message = Request(id=1, method="tools/call", params={})
 
     def cancel(self) -> None:
         self.cancelled += 1
@@ -122,7 +124,7 @@ class Running:
 async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
-    session.in_flight[1] = Running()  # type: ignore[assignment]
+    here.hub.calls.add_request(Running(), session)  # type: ignore[arg-type]
     found = await there.store.find(token)
     assert found is not None
     await there.store.subscribe(found, "stock://1")
@@ -222,7 +224,7 @@ async def test_a_session_whose_row_goes_with_something_else_is_told_of(
 async def test_another_servers_session_is_unknown(clock: Time):
     here = site("database", clock)
     token, session = await here.open()
-    staff = DatabaseSessions(lambda: "staff", Hub, lambda: here.options, clock)
+    staff = DatabaseSessions(lambda: "staff", lambda: here.hub, lambda: here.options, clock)
 
     assert await staff.find(token) is None
     assert await staff.get(session.key) is None

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from django_mcp import Context, default_server, resource, tool
-from django_mcp.server.services.session_lookup import Session
+from django_mcp.server.exchange.connection import Session
 from tests.support.site.guarded.servers import SEE
 
 

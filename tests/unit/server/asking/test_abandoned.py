@@ -64,7 +64,7 @@ async def test_questions_on_streams_whose_clients_have_gone_end_in_time(server: 
     for call in calls:
         assert (await call.answer())["result"]["isError"] is True
 
-    assert (session.asked, session.in_flight) == ({}, {})
+    assert (session.asked, server.hub.calls.of(session)) == ({}, [])
 
     async def is_quiet() -> bool:
         # The hub's own.

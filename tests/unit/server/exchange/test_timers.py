@@ -12,11 +12,10 @@ import pytest
 
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Request
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.session_lookup import Session
 from tests.support.wire import META, R1, R5
 
 SOON_S = 0.001

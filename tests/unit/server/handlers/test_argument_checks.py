@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from django_mcp.protocol.json import encode
 from django_mcp.registry import validators
-from django_mcp.server.handlers.context import Context
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.memory.basics import ThreadScope
 from django_mcp.server.server import MCPServer
 from tests.support.wire import R5, WireClient, headers_for, message
@@ -94,12 +94,12 @@ async def test_large_arguments_of_several_calls_are_checked_one_after_the_other(
     running = most = 0
 
     class Scope(ThreadScope):
-        async def run(self, function: Callable[[], T], ctx: Context[Any]) -> T:
+        async def run(self, function: Callable[[], T], call: Call) -> T:
             nonlocal running, most
             running += 1
             most = max(most, running)
             try:
-                return await super().run(function, ctx)
+                return await super().run(function, call)
             finally:
                 running -= 1
 

@@ -9,9 +9,9 @@ import pytest
 from django_mcp.protocol.content import Image, TextContents
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import CacheHint, Completion, PromptMessage, ReadResult
+from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.memory.basics import NoKnownExceptions
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.ports import Failure, FailureKind
 from tests.support.wire import R5, WireClient
 
 

@@ -494,4 +494,4 @@ async def test_a_request_of_a_kept_connection_is_cancelled_by_its_id(server: MCP
         await server.handle_raw(cancel, connection=connection)
         assert await running == ""
         await ended.wait()
-    assert connection.in_flight == {}
+    assert server.hub.calls.of(connection) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,8 +15,8 @@ from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.server import MCPServer
+from django_mcp.server.services.ports import TaskRunner, TaskStore
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
-from django_mcp.server.tasks.interfaces import TaskRunner, TaskStore
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
 from tests.support.wire import R5
@@ -33,10 +33,15 @@ class Runner(LoopRunner):
         self.is_here = is_here
         self.is_away = False
 
-    async def start(self, server: MCPServer, task: Task, exchange: Exchange | None) -> None:
+    async def start(
+        self,
+        task: Task,
+        exchange: Exchange | None,
+        execute: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
         if self.is_away:
             raise ConnectionError("there is no queue")
-        await super().start(server, task, exchange)
+        await super().start(task, exchange, execute)
 
 
 class Tasks(MemoryTasks):
