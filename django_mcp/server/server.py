@@ -70,10 +70,9 @@ if TYPE_CHECKING:
         Sealer,
         SessionStore,
         StateStore,
-        TaskRunner,
-        TaskStore,
     )
     from django_mcp.server.services.services import ServerHub
+    from django_mcp.server.services.task_ports import TaskRunner, TaskStore
     from django_mcp.server.streams.stream import Change, PushStream
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.ports import TaskRunner
+    from django_mcp.server.services.task_ports import TaskRunner
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from django_mcp.handlers.quotas import ANONYMOUS, digest_of_quota
 from django_mcp.handlers.threads import run_in_pool, run_later
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.services.task_ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker
     from django_mcp.models.tasks import Task as Row
-    from django_mcp.server.services.ports import TaskLimits
+    from django_mcp.server.services.task_ports import TaskLimits
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django_mcp.conf import settings
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.ports import TaskRunner, TaskStore
+from django_mcp.server.services.task_ports import TaskRunner, TaskStore
 from django_mcp.tasks.runners import load_runner
 from django_mcp.tasks.store import DatabaseTasks
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.server.exchange.quotas import is_anonymous_quota
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.services.task_ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.services.ports import TaskLimits
+    from django_mcp.server.services.task_ports import TaskLimits
 
 T = TypeVar("T")
 S = TypeVar("S")

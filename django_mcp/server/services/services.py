@@ -39,9 +39,8 @@ if TYPE_CHECKING:
         Sealer,
         SessionStore,
         StateStore,
-        TaskRunner,
-        TaskStore,
     )
+    from django_mcp.server.services.task_ports import TaskRunner, TaskStore
     from django_mcp.server.services.turns import Turns
     from django_mcp.server.streams.stream import Change, PushStream
 

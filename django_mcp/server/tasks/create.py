@@ -21,7 +21,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import quota_key_of, share_of
 from django_mcp.server.exchange.task import LEASE_S, Task, new_id
-from django_mcp.server.services.ports import TaskLimits
+from django_mcp.server.services.task_ports import TaskLimits
 from django_mcp.server.tasks.run import TaskRun, see_through
 from django_mcp.server.tasks.start import start_run
 from django_mcp.server.tasks.transitions import advance, refuse_undeclared, to_wire

@@ -15,7 +15,7 @@ from django_mcp import MCPServer
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Task as Row
 from django_mcp.server.exchange.task import Task, new_id
-from django_mcp.server.services.ports import TaskLimits
+from django_mcp.server.services.task_ports import TaskLimits
 from django_mcp.tasks.store import DatabaseTasks, _prune_all
 from tests.support.server.tasks import Modern
 from tests.support.session_sites import ToFirst

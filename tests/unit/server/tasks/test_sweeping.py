@@ -9,7 +9,7 @@ import pytest
 
 from django_mcp.server.exchange.task import Task, new_id
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.ports import TaskLimits
+from django_mcp.server.services.task_ports import TaskLimits
 from django_mcp.server.tasks.run import hand_back_runs
 from django_mcp.server.tasks.sweeping import sweep_tasks
 from tests.support.server.tasks import Gate, Modern, make_server

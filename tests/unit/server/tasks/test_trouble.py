@@ -15,7 +15,7 @@ from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.ports import TaskRunner, TaskStore
+from django_mcp.server.services.task_ports import TaskRunner, TaskStore
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
