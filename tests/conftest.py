@@ -1,16 +1,20 @@
-"""What every test shares: Hypothesis profiles, and services that CI may not do without."""
+"""What every test shares: which tests run by default, Hypothesis profiles, and services.
+
+`addopts` in pyproject.toml runs the tests on every core and leaves out those that are slow: all of
+tests/live, which start processes, browsers and services, and single tests with the mark.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.backends import is_answering, postgres_address, redis_address
+from tests.support.backends import is_answering, postgres_address, redis_address, require
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -19,32 +23,46 @@ settings.register_profile("quick", parent=settings.get_profile("default"), max_e
 settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+LIVE = Path(__file__).parent / "live"
+QUICK = "not slow"
+"""The expression of marks in `addopts`."""
 
-APART = ("architecture", "fuzz", "live", "unit/contrib/oauth", "unit/management")
-"""What starts servers, browsers and clusters, or reads the sources: it takes most of the time and
-depends least on the versions of what we need."""
+
+def named_paths(config: pytest.Config) -> list[Path]:
+    """Return the files and folders that the command line names; none when it names no tests."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return []
+    here = config.invocation_params.dir
+    return [here / argument.partition("::")[0] for argument in config.args]
 
 
-def is_apart(path: Path) -> bool:
-    """Tell whether a file or folder is one of `APART`, or in one."""
-    here = Path(__file__).parent
-    return any(path.is_relative_to(here / name) for name in APART)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run files that are named one by one in this process: it starts sooner, and takes a debugger."""
+    paths = named_paths(config)
+    return 0 if paths and all(path.is_file() for path in paths) else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run slow tests that the command line names, unless it has an expression of marks of its own."""
+    if hasattr(config, "workerinput") or config.option.markexpr != QUICK:
+        return
+    has_marks = any(argument.startswith("-m") for argument in config.invocation_params.args)
+    paths = named_paths(config)
+    if not has_marks and paths and all(p.is_file() or p.is_relative_to(LIVE) for p in paths):
+        config.option.markexpr = ""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even read what `-m "not apart"` would leave out."""
-    leaves_out = config.option.markexpr.startswith("not apart")
-    return True if leaves_out and is_apart(collection_path) else None
+    """Do not even read what `-m "not slow"` would leave out."""
+    leaves_out = config.option.markexpr.startswith(QUICK)
+    return True if leaves_out and collection_path == LIVE else None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Mark what is apart, and run it first: of several processes none is left with a long one at the end."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what starts processes."""
     for item in items:
-        if is_apart(item.path):
-            item.add_marker("apart")
-    yield
-    items.sort(key=lambda item: item.get_closest_marker("apart") is None)
+        if item.path.is_relative_to(LIVE):
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)
@@ -82,20 +100,11 @@ def wait_for_pools() -> None:
             time.sleep(0.001)
 
 
-def require_service(name: str, host: str, port: int) -> None:
-    """Skip the test when a service does not answer; fail it on CI, where it has to."""
-    if is_answering(host, port):
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{name} does not answer on {host}:{port}, and CI must not skip its tests")
-    pytest.skip(f"{name} does not answer on {host}:{port}")
-
-
 @pytest.fixture(scope="session")
 def postgres() -> tuple[str, int]:
     """Where PostgreSQL listens: PGHOST and PGPORT, or 127.0.0.1:5432."""
     host, port = postgres_address()
-    require_service("PostgreSQL", host, port)
+    require(is_answering(host, port), f"PostgreSQL does not answer on {host}:{port}")
     return host, port
 
 
@@ -103,5 +112,5 @@ def postgres() -> tuple[str, int]:
 def redis_url() -> str:
     """The URL of a Redis: REDIS_HOST and REDIS_PORT, or 127.0.0.1:6379."""
     host, port = redis_address()
-    require_service("Redis", host, port)
+    require(is_answering(host, port), f"Redis does not answer on {host}:{port}")
     return f"redis://{host}:{port}"

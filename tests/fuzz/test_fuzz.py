@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz import inprocess, sockets
 
 SEED = 1
@@ -18,6 +20,7 @@ def test_mutated_messages_are_answered_without_a_fault():
     assert not fuzzer.failures, "\n".join(map(str, fuzzer.failures[:5]))
 
 
+@pytest.mark.slow
 def test_mutated_requests_are_answered_without_a_fault_by_a_real_server(tmp_path: Path):
     fuzzer = sockets.run("uvicorn", 150, SEED, folder=tmp_path)
 

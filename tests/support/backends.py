@@ -116,6 +116,18 @@ def channel_layers() -> dict[str, dict[str, Any]]:
 # -- where the services are
 
 
+def require(it_is_there: object, what: str) -> None:
+    """Skip the test when a service or a program is missing; fail it on CI, where all have to be there."""
+    # Sites that are served import this module, without a test.
+    import pytest
+
+    if it_is_there:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what}, and CI must not skip its tests")
+    pytest.skip(what)
+
+
 def postgres_address() -> tuple[str, int]:
     return os.environ.get("PGHOST", "127.0.0.1"), int(os.environ.get("PGPORT", "5432"))
 

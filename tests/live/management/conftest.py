@@ -1,5 +1,5 @@
 """Run commands of the example shop as a shell does."""
 
-from tests.support.commands import run, shell, shop
+from tests.support.commands import shell
 
-__all__ = ["run", "shell", "shop"]
+__all__ = ["shell"]

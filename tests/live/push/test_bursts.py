@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live.push.test_processes import LAYERS, PrivateRedis, Site, two_processes
+from tests.support.backends import require
 from tests.support.push.clients import Listener, call, listening
 from tests.support.push.proxy import delaying
 
@@ -22,8 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
-    if shutil.which("redis-server") is None:
-        pytest.skip("there is no redis-server to start")
+    require(shutil.which("redis-server"), "there is no redis-server to start")
     folder = tmp_path_factory.mktemp("bursts")
     redis = PrivateRedis(folder)
     redis.start()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.backends import is_answering
+from tests.support.backends import is_answering, require
 from tests.support.push.clients import (
     Listener,
     ask,
@@ -129,8 +129,7 @@ def site(
         with two_processes(folder) as (first, second, extra):
             yield Site(first=first, second=second, extra=extra)
         return
-    if shutil.which("redis-server") is None:
-        pytest.skip("there is no redis-server to start")
+    require(shutil.which("redis-server"), "there is no redis-server to start")
     redis = PrivateRedis(folder)
     redis.start()
     try:

@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp.auth import Authenticator, DRFAuthenticator, SessionAuthenticator
-from django_mcp.servers import MCPServer, default_server
+from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import make_view
 
 SECURITY = "django.middleware.security.SecurityMiddleware"
@@ -30,13 +30,25 @@ urlpatterns: list[Any] = []
 """No servers: who gets into them has tests of its own below."""
 
 
+LASTING: set[int] = set()
+"""The servers, by their identities, that no collection of garbage removes."""
+
+
 @pytest.fixture(autouse=True)
 def no_servers_of_other_tests() -> Iterator[None]:
-    # A test that had a request answered set aside what there was then.
-    gc.unfreeze()
-    gc.collect()
+    gc.collect(1)
+    if servers_there() != LASTING:
+        # A test that had a request answered set aside what there was then.
+        gc.unfreeze()
+        gc.collect()
+        LASTING.clear()
+        LASTING.update(servers_there())
     with override_settings(ROOT_URLCONF=__name__):
         yield
+
+
+def servers_there() -> set[int]:
+    return {id(server) for server in all_servers()}
 
 
 def found(*, deploy: bool = False) -> list[CheckMessage]:

@@ -1,5 +1,5 @@
-"""Run commands of the example shop, in this process and as a shell does."""
+"""Run commands of the example shop in this process."""
 
-from tests.support.commands import run, shell, shop
+from tests.support.commands import run, shop
 
-__all__ = ["run", "shell", "shop"]
+__all__ = ["run", "shop"]

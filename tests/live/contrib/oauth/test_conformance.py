@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from tests.conformance.suite import PRERELEASE, Suite
+from tests.support.backends import require
 from tests.support.oauth.browser import Browser
 from tests.support.sites import Running, free_port
 
@@ -25,8 +25,7 @@ AUTHORIZATION_URL = re.compile(r"http\S*response_type=code\S*")
 
 @pytest.fixture(scope="module")
 def suite() -> Suite:
-    if shutil.which("npm") is None and os.environ.get("CI") != "true":
-        pytest.skip("npm was not found")
+    require(shutil.which("npm"), "npm is not installed")
     found = Suite()
     found.install(PRERELEASE)
     return found

@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from tests.support import sites
+from tests.support.backends import require
 from tests.support.doc_blocks import blocks_of
 from tests.support.wire import R5, headers_for, message
 
@@ -123,10 +124,8 @@ def nginx(program: str, folder: Path, ports: tuple[int, int]) -> Iterator[str]:
 def program() -> str:
     """Where nginx is; without one these tests are skipped, but failed on CI."""
     found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("there is no nginx, and CI must not skip its tests")
-        pytest.skip("there is no nginx (Debian: apt-get install nginx)")
+    require(found, "there is no nginx (Debian: apt-get install nginx)")
+    assert found is not None
     return found
 
 

@@ -323,20 +323,6 @@ async def test_a_connection_ends_with_its_stream(site: Running) -> None:
     assert status == 404
 
 
-def test_it_is_there_only_where_a_site_wants_it() -> None:
-    from django_mcp.conf import SETTINGS
-    from django_mcp.servers import MCPServer
-
-    def routes(server: MCPServer) -> set[str]:
-        return {str(each.pattern) for each in server.urls[0]}
-
-    plain = MCPServer("plain", public=True)
-    old = MCPServer("old", public=True, legacy_sse=True)
-
-    assert SETTINGS["LEGACY_SSE"].default is False
-    assert routes(old) - routes(plain) == {"sse", "messages"}
-
-
 async def test_a_query_of_too_many_fields_names_no_session(site: Running) -> None:
     async with httpx.AsyncClient() as http:
         url = address(site, f"/messages?{'a=1&' * 200}session_id=x")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.backends import require
 from tests.support.sites import ROOT, environment
 from tests.support.stdio.process import SITE
 from tests.support.stdio.shop import Shop
@@ -32,10 +33,7 @@ def node(*command: str, env: dict[str, str] | None = None, cwd: Path = ROOT) -> 
 
 @pytest.fixture(scope="session", autouse=True)
 def npm() -> None:
-    if shutil.which("npm") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("npm is not installed, and CI must not skip its tests")
-        pytest.skip("npm is not installed")
+    require(shutil.which("npm"), "npm is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from django_mcp.contrib.oauth import doctor
+from tests.support.sites import free_port
 
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
@@ -135,3 +136,15 @@ def test_a_site_that_answers_nonsense_is_survived():
         findings = doctor.run(url)
 
     assert "no authorization server metadata" in findings[-1].text
+
+
+def test_a_site_that_does_not_answer_is_told():
+    (finding,) = doctor.run(f"http://127.0.0.1:{free_port()}/mcp")
+
+    assert not finding.ok
+    assert "cannot be reached" in finding.text
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/mcp", "mcp", "http://[::1/mcp"])
+def test_what_is_no_url_is_told(url: str):
+    assert [finding.ok for finding in doctor.run(url)] == [False]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from django.urls import clear_script_prefix, include, path, set_script_prefix
 
 from django_mcp.auth import CallableAuthenticator
 from django_mcp.servers import MCPServer
-from tests.support.sites import ROOT, environment
 
 AUTHENTICATORS = ["django_mcp.contrib.oauth.OAuthAuthenticator"]
 PROTECTED = {"NAME": "shop", "TITLE": "The shop", "AUTHENTICATORS": AUTHENTICATORS}
@@ -248,25 +245,3 @@ def test_below_a_script_prefix_every_address_is_below_it():
     assert server["token_endpoint"] == "http://testserver/shop/oauth/token/"
     assert by_whole_path == resource
     assert by_issuer == server
-
-
-def test_openid_discovery_is_there_while_it_is_on_and_not_otherwise():
-    assert get("/.well-known/openid-configuration").status_code == 404
-    code = (
-        "import django, json; django.setup()\n"
-        "from django.test import Client\n"
-        "for path in ('', '/mcp'):\n"
-        "    found = Client().get('/.well-known/openid-configuration' + path).json()\n"
-        "    print(found['issuer'], found['code_challenge_methods_supported'], found['jwks_uri'])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**environment("tests"), "DJANGO_SETTINGS_MODULE": "tests.support.site.oidc_settings"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    line = "http://testserver ['S256'] http://testserver/oauth/jwks.json\n"
-    assert done.stdout == line * 2, done.stderr

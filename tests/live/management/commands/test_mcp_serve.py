@@ -11,21 +11,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import util
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
-from django_mcp.management.commands import mcp_serve
-from django_mcp.management.shell.base import find_server
 from django_mcp.protocol.json import decode, encode
-from django_mcp.servers import MCPServer, default_server
 from tests.support.sites import free_port
 from tests.support.wire import R1, R5, headers_for, message
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 LIMIT_S = 30.0
 
 
@@ -123,13 +117,6 @@ def test_one_server_listens_on_several_addresses(tmp_path: Path, hides: str):
     assert f"MCP server 'shop-staff' at {urls}" in log.read_text()
 
 
-def test_an_address_that_is_taken_is_told():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=f"Cannot listen on 127.0.0.1:{port}"):
-            call_command("mcp_serve", port=port)
-
-
 def test_http_sse_is_served_alone_where_it_is_on(tmp_path: Path):
     (tmp_path / "legacy_settings.py").write_text(
         "from tests.settings import *\nDJANGO_MCP = {**DJANGO_MCP, 'LEGACY_SSE': True}\n"
@@ -154,28 +141,3 @@ def test_http_sse_is_served_alone_where_it_is_on(tmp_path: Path):
     assert messages.startswith("/messages?")
     assert status == 202
     assert decode(told.removeprefix(b"data: "))["result"]["protocolVersion"] == "2024-11-05"
-
-
-def test_the_default_server_needs_no_name():
-    assert find_server(None) is default_server
-    assert find_server(default_server.public_name) is default_server
-
-
-def test_an_unknown_name_is_answered_with_those_there_are():
-    server = MCPServer("served")
-
-    with pytest.raises(CommandError, match="No MCP server is called 'nothing'") as raised:
-        call_command("mcp_serve", server="nothing")
-    assert server.public_name in str(raised.value)
-
-
-def test_without_an_asgi_server_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch):
-    found = util.find_spec
-
-    def find_spec(name: str, *rest: Any) -> Any:
-        return None if name in ("uvicorn", "daphne") else found(name, *rest)
-
-    monkeypatch.setattr(mcp_serve, "find_spec", find_spec)
-
-    with pytest.raises(CommandError, match=r"pip install 'django-mcp-endpoints\[speed\]'"):
-        call_command("mcp_serve")

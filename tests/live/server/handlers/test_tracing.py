@@ -1,0 +1,31 @@
+"""OpenTelemetry is loaded for traces only, and not needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.architecture.sources import ROOT
+
+
+def test_without_a_trace_nothing_is_loaded_and_without_the_library_nothing_fails():
+    code = """
+import asyncio, sys
+from django_mcp.server.server import MCPServer
+server = MCPServer("tests")
+server.register_tool(lambda: "done", name="t")
+def call(meta):
+    params = {"name": "t", "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    answer = asyncio.run(server.handle(message))
+    assert answer["result"]["content"][0]["text"] == "done", answer
+call({"progressToken": 1})
+assert not any(name.startswith("opentelemetry") for name in sys.modules)
+sys.modules["opentelemetry"] = None  # as if it were not installed
+call({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr

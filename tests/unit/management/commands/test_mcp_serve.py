@@ -1,0 +1,46 @@
+"""`manage.py mcp_serve`: what it refuses to start with."""
+
+from __future__ import annotations
+
+import socket
+from importlib import util
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_mcp.management.commands import mcp_serve
+from django_mcp.management.shell.base import find_server
+from django_mcp.servers import MCPServer, default_server
+
+
+def test_an_address_that_is_taken_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=f"Cannot listen on 127.0.0.1:{port}"):
+            call_command("mcp_serve", port=port)
+
+
+def test_the_default_server_needs_no_name():
+    assert find_server(None) is default_server
+    assert find_server(default_server.public_name) is default_server
+
+
+def test_an_unknown_name_is_answered_with_those_there_are():
+    server = MCPServer("served")
+
+    with pytest.raises(CommandError, match="No MCP server is called 'nothing'") as raised:
+        call_command("mcp_serve", server="nothing")
+    assert server.public_name in str(raised.value)
+
+
+def test_without_an_asgi_server_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch):
+    found = util.find_spec
+
+    def find_spec(name: str, *rest: Any) -> Any:
+        return None if name in ("uvicorn", "daphne") else found(name, *rest)
+
+    monkeypatch.setattr(mcp_serve, "find_spec", find_spec)
+
+    with pytest.raises(CommandError, match=r"pip install 'django-mcp-endpoints\[speed\]'"):
+        call_command("mcp_serve")

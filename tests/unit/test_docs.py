@@ -1,0 +1,50 @@
+"""What README and docs show is marked, well-formed and linked."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import revisions_page, settings_page
+from tests.support.doc_blocks import PAGES, Block, all_blocks
+
+
+def blocks(*kinds: str) -> list[Block]:
+    return [block for block in all_blocks() if block.kind in kinds]
+
+
+@pytest.mark.parametrize("block", all_blocks(), ids=str)
+def test_every_block_says_how_it_is_run(block: Block):
+    assert block.kind is not None, f"{block}: nothing runs a block marked {block.info!r}"
+
+
+@pytest.mark.parametrize("block", blocks("json", "json answer"), ids=str)
+def test_json_is_json(block: Block):
+    json.loads(block.text)
+
+
+@pytest.mark.parametrize("block", blocks("python fragment"), ids=str)
+def test_a_fragment_is_python(block: Block):
+    compile(block.text, str(block), "exec")
+
+
+def test_the_page_about_the_revisions_says_what_the_records_say():
+    assert revisions_page.PAGE.read_text() == revisions_page.page(), (
+        "run python -m tests.support.revisions_page"
+    )
+
+
+def test_the_page_about_the_settings_says_what_they_declare():
+    assert settings_page.PAGE.read_text() == settings_page.page(), (
+        "run python -m tests.support.settings_page"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path):
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", page.read_text())
+
+    assert [target for target in targets if not (page.parent / target).exists()] == []
