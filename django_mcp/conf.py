@@ -16,6 +16,7 @@ from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from django_mcp.registry.atomic import Atomic, read_aliases
 from django_mcp.registry.problems import suggest
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.rules import (
@@ -33,6 +34,7 @@ __all__ = [
     "SETTINGS",
     "Problem",
     "Settings",
+    "find_aliases",
     "find_problems",
     "server_settings",
     "settings",
@@ -300,6 +302,13 @@ def _wrong_value(key: str, value: object) -> Problem:
         message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
         hint=f"It must be {SETTINGS[key].rule.wanted}.",
     )
+
+
+def find_aliases(atomic: Atomic) -> tuple[str, ...]:
+    """Return the databases that `ATOMIC` means; True means none on a site without a default one."""
+    if atomic is True and not site_settings.DATABASES.get("default"):
+        return ()
+    return read_aliases(atomic)
 
 
 class _Live:

@@ -35,4 +35,4 @@ if os.environ.get("TEST_DATABASE") == "postgresql":
     }
 
 # Most tests look at what is said, and need no database for that.
-DJANGO_MCP = {**DJANGO_MCP, "SESSION_STORE": "memory"}
+DJANGO_MCP = {**DJANGO_MCP, "SESSION_STORE": "memory", "ATOMIC": False}

@@ -42,7 +42,7 @@ _COUNTED = itemgetter(*map(COLUMNS.index, ("minute", *WHAT)))
 def insert(calls: Sequence[Call]) -> None:
     """Write calls, from a thread that may use the database; raises what the database does."""
     # Servers take note of calls before models are loaded.
-    from django.db import DEFAULT_DB_ALIAS, connections, router
+    from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
 
     from django_mcp.handlers.db_connections import run_with_connections
     from django_mcp.models.calls import CallRecord
@@ -54,11 +54,12 @@ def insert(calls: Sequence[Call]) -> None:
     tallies = tally(map(_COUNTED, rows))
 
     def write() -> None:
-        insert_rows(connection, CallRecord, COLUMNS, rows)
-        # Last, since other processes wait for these rows until the transaction ends.
-        add_tallies(alias, tallies)
+        with transaction.atomic(alias):
+            insert_rows(connection, CallRecord, COLUMNS, rows)
+            # Last, since other processes wait for these rows until the transaction ends.
+            add_tallies(alias, tallies)
 
-    run_with_connections(write, lambda: False)
+    run_with_connections(write)
 
 
 def _to_rows(

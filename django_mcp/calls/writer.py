@@ -137,7 +137,7 @@ def _tell(call: Call) -> None:
             if isinstance(answer, Exception):
                 logger.error("A receiver of tool_called failed: %r", receiver, exc_info=answer)
 
-    run_with_connections(send, lambda: False)
+    run_with_connections(send)
 
 
 _writer = _Writer()

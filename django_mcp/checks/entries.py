@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from django.conf import settings as site_settings
 from django.core import checks
-from django.core.checks import CheckMessage, Info, Tags, register
+from django.core.checks import CheckMessage, Error, Info, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.conf import settings
+from django_mcp.conf import find_aliases, server_settings, settings
 from django_mcp.servers import MCPServer, all_servers
 
 __all__: list[str] = []
@@ -72,6 +73,41 @@ def _scopes() -> Iterator[tuple[str, str]]:
         except ImproperlyConfigured:
             continue
         yield from ((f"DJANGO_MCP[{key!r}]", scope) for scope in found)
+
+
+@register("django_mcp")
+def check_atomic(**_kwargs: Any) -> list[CheckMessage]:
+    """E011: a synchronous tool would open a transaction on a database that the site does not have."""
+    known = [alias for alias, database in site_settings.DATABASES.items() if database]
+    listed = ", ".join(map(repr, known)) or "none"
+    return [
+        Error(
+            f"{source} names the database {alias!r}, which is not in DATABASES.",
+            hint=f"Databases are: {listed}. False opens no transaction.",
+            id="django_mcp.E011",
+        )
+        for source, aliases in _transactions()
+        for alias in aliases
+        if alias not in known
+    ]
+
+
+def _transactions() -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what names databases, with their aliases: the setting, servers and tools."""
+    try:
+        of_site = find_aliases(server_settings.atomic)
+        yield "DJANGO_MCP['ATOMIC']", of_site
+        for server in all_servers():
+            if server.options.atomic != of_site:
+                yield (
+                    f"The option atomic of the server {server.public_name!r}",
+                    server.options.atomic,
+                )
+    except ImproperlyConfigured:
+        pass  # E001 reports it
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            yield f"{tool.source}: atomic=", tool.handler.aliases or ()
 
 
 @register("django_mcp", deploy=True)

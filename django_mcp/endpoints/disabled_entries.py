@@ -55,7 +55,7 @@ class _Watch:
         pause = threading.Event()
         while True:
             try:
-                run_with_connections(refresh, lambda: False)
+                run_with_connections(refresh)
                 self._has_complained = False
             except Exception:
                 if not self._has_complained:

@@ -11,22 +11,17 @@ from weakref import WeakSet
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_mcp.handlers.transactions import run_atomically
-
 __all__ = ["run_with_connections", "usable_connections"]
 
 T = TypeVar("T")
 
 
-def run_with_connections(function: Callable[[], T], is_abandoned: Callable[[], bool]) -> T:
-    """Run `function` in this thread, in a transaction if it writes, and tidy up around it.
-
-    Args and errors are those of `run_atomically`.
-    """
+def run_with_connections(function: Callable[[], T]) -> T:
+    """Run `function` in this thread, and close connections that are broken or too old around it."""
     found = _find_connections()
     _tidy(found)
     try:
-        return run_atomically(function, is_abandoned, found)
+        return function()
     finally:
         _tidy(found)
 

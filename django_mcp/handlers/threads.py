@@ -9,8 +9,9 @@ import asyncio
 import contextvars
 import os
 import threading
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from asgiref.sync import sync_to_async
@@ -61,7 +62,7 @@ _breaker: contextvars.ContextVar[Breaker | None] = contextvars.ContextVar(
 
 
 class ThreadScope:
-    """Run synchronous handlers in threads, with usable connections and in transactions.
+    """Run synchronous handlers in threads, with usable connections, tools in transactions.
 
     `DJANGO_MCP["SYNC_THREADS"]` threads at most; the others wait for one of them, and principals
     take turns. Tasks have `TASK_THREADS` of their own, so that long ones keep nobody waiting. With 0
@@ -69,7 +70,9 @@ class ThreadScope:
     a test case's transaction.
     """
 
-    async def run(self, function: Callable[[], T], call: Call) -> T:
+    async def run(
+        self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
+    ) -> T:
         """See `HandlerScope.run`."""
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
@@ -77,11 +80,11 @@ class ThreadScope:
         is_nested = thread_user.get() is not None or _runs_in_place.get()
         pool = None if is_nested else lanes.pool if call.run is None else lanes.task_pool
         if pool is None:
-            return cast(T, await lanes.nested(function, call))
+            return cast(T, await lanes.nested(function, call, aliases))
         call.exchange.waits_for_thread = True
         token = thread_user.set(call)
         try:
-            return cast(T, await lanes.by_pool[pool](function, call))
+            return cast(T, await lanes.by_pool[pool](function, call, aliases))
         except asyncio.CancelledError:
             pool.replace_abandoned()
             raise
@@ -136,10 +139,10 @@ async def run_in_pool(function: Callable[[], T]) -> T:
 async def _hop(function: Callable[[], T]) -> T:
     lanes = _lanes or _open_lanes()
     if lanes.our_pool is None or _runs_in_place.get():
-        return cast(T, await lanes.nested(function, None))
+        return cast(T, await lanes.nested(function, None, ()))
     token = thread_user.set(_INTERNAL)
     try:
-        return cast(T, await lanes.by_pool[lanes.our_pool](function, None))
+        return cast(T, await lanes.by_pool[lanes.our_pool](function, None, ()))
     finally:
         thread_user.reset(token)
 
@@ -157,7 +160,7 @@ def run_later(function: Callable[[], object]) -> None:
         function()
         return
 
-    lanes.our_pool.leave(lambda: run_with_connections(function, lambda: False))
+    lanes.our_pool.leave(partial(run_with_connections, function))
 
 
 @contextmanager
@@ -209,16 +212,20 @@ class _Lanes:
     def __init__(self, max_threads: int, max_tasks: int, replacements: int) -> None:
         # Loads the models' machinery, which importing a server must not.
         from django_mcp.handlers.db_connections import run_with_connections
-        from django_mcp.handlers.transactions import HandlerAbandoned
+        from django_mcp.handlers.transactions import HandlerAbandoned, run_atomically
 
-        def work(function: Callable[[], Any], ctx: Call | None) -> Any:
+        def work(
+            function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]
+        ) -> Any:
             if ctx is None:
-                return run_with_connections(function, lambda: False)
+                return run_with_connections(function)
             if ctx.is_cancelled:
                 # It waited for a thread for longer than anybody waited for it.
                 raise HandlerAbandoned
             ctx.exchange.waits_for_thread = False
-            return run_with_connections(function, lambda: ctx.is_cancelled)
+            if aliases:
+                function = partial(run_atomically, function, lambda: ctx.is_cancelled, aliases)
+            return run_with_connections(function)
 
         self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
         self.by_pool: dict[LoopPool, Callable[..., Awaitable[Any]]] = {}

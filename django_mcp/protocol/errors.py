@@ -71,6 +71,6 @@ class ProtocolError(Exception):
 class ToolError(Exception):
     """Raise from a tool to tell the model what went wrong, in words it can act on.
 
-    The text reaches the model as an in-band error (`isError: true`); a transaction the tool
-    wrote in is rolled back.
+    The text reaches the model as an in-band error (`isError: true`); the transaction of a
+    synchronous tool is rolled back.
     """

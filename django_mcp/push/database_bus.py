@@ -192,7 +192,7 @@ class DatabaseBus:
 
     def _write_apart(self, texts: Sequence[str]) -> None:
         try:
-            run_with_connections(partial(self._write, texts), lambda: False)
+            run_with_connections(partial(self._write, texts))
         except Exception as error:  # noqa: BLE001 - the top of this thread's work
             self._outage.failed(error)
         else:
@@ -202,7 +202,7 @@ class DatabaseBus:
         """Run a function in a thread of its own, which no handler can keep busy."""
         if not settings.SYNC_THREADS:
             return await run_in_pool(function)
-        work = partial(run_with_connections, function, lambda: False)
+        work = partial(run_with_connections, function)
         return await asyncio.get_running_loop().run_in_executor(self._pool(), work)
 
     def _pool(self) -> LoopPool:

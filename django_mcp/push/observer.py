@@ -84,7 +84,7 @@ def _send(signal: Signal, server: MCPServer, values: dict[str, Any]) -> None:
             if isinstance(answer, Exception):
                 logger.error("A receiver of a signal failed: %r", receiver, exc_info=answer)
 
-    run_with_connections(send, lambda: False)
+    run_with_connections(send)
 
 
 class _Courier:

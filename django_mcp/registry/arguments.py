@@ -61,6 +61,7 @@ class Handler:
         source: where it stands, for messages.
         access: who may use it.
         check: what judges a call of it by its arguments.
+        aliases: databases on which it runs in a transaction; None: those of the server.
     """
 
     function: Callable[..., Any]
@@ -72,6 +73,7 @@ class Handler:
     source: str
     access: Access = _OPEN
     check: ObjectCheck | None = None
+    aliases: tuple[str, ...] | None = ()
 
     def bind(self, arguments: JSONObject, ctx: Any) -> dict[str, Any]:
         """Return the keyword arguments of one call.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django_mcp.protocol.headers import HeaderParam, header_params
@@ -14,6 +15,7 @@ from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
+from django_mcp.registry.atomic import Atomic, find_aliases
 from django_mcp.registry.building import (
     Surroundings,
     common_fields,
@@ -56,6 +58,7 @@ def build_tool(
     required_client_capabilities: JSONObject | None = None,
     validate_output: bool | None = None,
     task: str = NEVER,
+    atomic: Atomic | None = None,
     record_arguments: bool = False,
     **common: Any,
 ) -> ToolEntry:
@@ -92,14 +95,19 @@ def build_tool(
         "idempotent": idempotent,
         "open_world": open_world,
     }
+    annotations = _hints(given, source)
+    handler = make_handler(function, signature, read, convert, fields["access"], surroundings)
+    aliases = find_aliases(
+        atomic, source, is_read_only=read_only is True, is_async=handler.is_async
+    )
     return ToolEntry(
         name=name,
-        handler=make_handler(function, signature, read, convert, fields["access"], surroundings),
+        handler=replace(handler, aliases=aliases),
         input_schema=published,
         input_validator=input_validator,
         output_schema=published_output,
         output_validator=_validator(published_output, source),
-        annotations=_hints(given, source),
+        annotations=annotations,
         header_params=headers,
         timeout_s=timeout,
         throttle=rate,

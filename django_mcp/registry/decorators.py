@@ -12,6 +12,7 @@ from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission, read_access
+from django_mcp.registry.atomic import Atomic
 from django_mcp.registry.build_completers import GLOBAL_COMPLETER_PARAMETERS, build_completer
 from django_mcp.registry.build_prompts import build_prompt
 from django_mcp.registry.build_resources import build_resource, build_template
@@ -74,6 +75,9 @@ class ToolOptions(CommonOptions, total=False):
     validate_output: check results against the output schema; by default the server's.
     task: whether a call may go on after its request as a task that the client looks after:
         `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: when it takes long.
+    atomic: the transaction that a synchronous tool runs in. True: on the default database. False:
+        none. An alias, or several: on these databases. By default none for a tool with
+        `read_only=True`, and the server's for others.
     record_arguments: keep the arguments in the record of calls, where there is one; by default
         only what kind of value each was.
     """
@@ -89,6 +93,7 @@ class ToolOptions(CommonOptions, total=False):
     required_client_capabilities: JSONObject | None
     validate_output: bool | None
     task: str
+    atomic: Atomic | None
     record_arguments: bool
 
 

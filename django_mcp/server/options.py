@@ -12,6 +12,7 @@ from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
 from django_mcp.server.rules import (
+    ATOMIC,
     BOOL,
     CACHE_HINTS,
     ICONS,
@@ -105,6 +106,13 @@ class Options:
         BOOL,
         "Whether results are checked against the output schema. A result that does not match is a "
         "server error.",
+    )
+    atomic: Any = setting(
+        True,
+        ATOMIC,
+        "The [transaction](../howto/handlers.md#transactions-and-threads) of synchronous tools without "
+        "`atomic=` or `read_only=True`. `True`: on the default database, if the site has one. "
+        "`False`: none. An alias or a list of aliases: on these databases.",
     )
     call_timeout_s: float | None = setting(
         60,

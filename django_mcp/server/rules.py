@@ -10,6 +10,7 @@ from django_mcp.protocol.content import Icon
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.access import read_access, read_rates, read_scopes
+from django_mcp.registry.atomic import read_aliases
 from django_mcp.registry.hints import is_lazy
 from django_mcp.registry.problems import RegistrationError
 
@@ -119,6 +120,9 @@ RATES = Rule(
     lambda value: isinstance(value, Mapping) and _reads(read_rates)(value),
     "a dict from 'principal', 'address' and 'failures' to rates such as '600/m'",
 ).or_none("for no limit")
+ATOMIC = Rule(
+    _reads(read_aliases), "True, False, the alias of a database, or a list of such aliases"
+)
 SHARE = Rule(lambda value: is_number(value) and 0 < value <= 1, "a number above 0, at most 1")
 CACHE_HINTS = Rule(
     lambda value: (

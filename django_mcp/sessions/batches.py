@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, OperationalError, router, transaction
 from django.db.models import Count, Max, Sum
 
 from django_mcp.handlers.db_connections import run_with_connections
@@ -90,21 +90,25 @@ def write(batch: Batch) -> None:
     """Write a batch, from a thread of the writer or of somebody who cannot wait for it."""
     if batch.events or batch.streams or batch.ended:
         try:
-            _run(lambda: _write_streams(batch, is_renewed=False))
+            _run_atomically(lambda: _write_streams(batch, is_renewed=False))
         except IntegrityError:
             # This process was slow to renew its lease, and forgotten.
-            _run(lambda: _write_streams(batch, is_renewed=True))
+            _run_atomically(lambda: _write_streams(batch, is_renewed=True))
     if batch.seen:
-        _run(lambda: _write_seen(batch.seen))
+        _run_atomically(lambda: _write_seen(batch.seen))
 
 
 def renew_lease() -> None:
     """Have this process count as alive for longer, if it is time to."""
-    _run(hold_lease)
+    run_with_connections(hold_lease)
 
 
-def _run(function: Any) -> None:
-    run_with_connections(function, lambda: False)
+def _run_atomically(function: Callable[[], None]) -> None:
+    def write() -> None:
+        with transaction.atomic(router.db_for_write(StreamEvent)):
+            function()
+
+    run_with_connections(write)
 
 
 def _write_streams(batch: Batch, *, is_renewed: bool) -> None:

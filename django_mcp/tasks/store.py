@@ -62,6 +62,8 @@ class DatabaseTasks:
             self._next_pruning_s = now_s + PRUNE_EVERY_S
 
         def write() -> bool:
+            from django.db import router, transaction
+
             from django_mcp.models.tasks import Task as Row
 
             if is_due:
@@ -69,8 +71,9 @@ class DatabaseTasks:
             columns = _to_columns(task)
             if not _has_room(columns, limits):
                 return False
-            Row(**columns).save(force_insert=True)
-            _drop_finished(columns["quota_key"])
+            with transaction.atomic(router.db_for_write(Row)):
+                Row(**columns).save(force_insert=True)
+                _drop_finished(columns["quota_key"])
             return True
 
         return await self._ask(write)

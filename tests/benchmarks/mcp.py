@@ -9,7 +9,7 @@ from tests.benchmarks.models import Item
 MEASURED = 7
 
 
-@tool
+@tool(atomic=False)
 def echo(text: str) -> str:
     """Give the text back."""
     return text
@@ -42,13 +42,13 @@ def read(name: str) -> str:
     return name
 
 
-@tool
+@tool(atomic=False)
 def length(text: str) -> str:
     """Say how long the text is."""
     return str(len(text))
 
 
-@tool
+@tool(atomic=False)
 def blob(size: int) -> str:
     """Give a text of that size."""
     return "x" * size
@@ -65,7 +65,7 @@ def filler(number: int) -> Callable[..., str]:
         return name
 
     description = f"A tool that only fills the list, number {number}."
-    return tool(name=f"filler_{number}", description=description)(fill)
+    return tool(name=f"filler_{number}", description=description, atomic=False)(fill)
 
 
 for _number in range(int(os.environ.get("BENCH_TOOLS", "0")) - MEASURED):

@@ -26,6 +26,8 @@ CHANNEL_LAYERS = channel_layers()
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "NAME": "conformance-fixtures",
     "TITLE": "Conformance fixtures",
     "AUTODISCOVER_MODULE": "fixtures",

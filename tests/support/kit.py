@@ -60,7 +60,7 @@ def _add_plain(server: MCPServer) -> None:
         """Tell where it runs."""
         return threading.current_thread().name
 
-    @server.tool
+    @server.tool(atomic=True)
     def count(add_one: bool = False, fails: bool = False) -> int:
         """Count the products."""
         if add_one:

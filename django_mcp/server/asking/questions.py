@@ -1,7 +1,7 @@
 """Ask the client while a handler runs: asking unwinds the handler, and it runs again with the answer.
 
 What stands before a question runs once for each round, so write after the last question, or use
-`once`. A synchronous handler's writes before a question are rolled back.
+`once`. What a synchronous tool wrote in its transaction before a question is rolled back.
 """
 
 from __future__ import annotations
@@ -202,7 +202,8 @@ class Asking(InputResponses, kw_only=True):
     def once(self, key: str, function: Callable[[], T]) -> T:
         """Run something once for all rounds of this call, and return its result in each.
 
-        It runs in a transaction of its own, which is kept whatever becomes of the call.
+        It runs apart from the handler, and in a transaction of its own where the handler has one. What
+        it wrote is kept whatever becomes of the call.
 
         Args:
             key: names it among the others of this handler.

@@ -168,7 +168,7 @@ class Call(Record):
         """Whether nobody waits for the response any more: cancelled, timed out, or client gone.
 
         Asynchronous handlers get a `CancelledError` besides. A synchronous handler should look
-        here in long loops and return; what it wrote is then rolled back.
+        here in long loops and return; what a tool wrote in its transaction is then rolled back.
         """
         return self._is_cancelled or (
             self.exchange.is_disconnected and self.exchange.cancels_on_disconnect

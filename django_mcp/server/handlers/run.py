@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +138,9 @@ async def _run_rounds(
     """Run the handler again until it needs nothing more that can be had while its request lasts."""
     while isinstance(outcome, _MORE):
         if isinstance(outcome, OnceDue):
-            ctx.answers.kept[outcome.key] = await ctx.server.scope.run(outcome.function, ctx)
+            ctx.answers.kept[outcome.key] = await ctx.server.scope.run(
+                outcome.function, ctx, _find_aliases(ctx, handler)
+            )
             if ctx.run is not None:
                 await ctx.run.keep(ctx.answers)
         elif isinstance(outcome, Waiting):
@@ -192,7 +194,8 @@ async def _run(
                 return _end(ctx, finish, value)
             return await server.scope.run(partial(_end, ctx, finish, value), ctx)
         ctx.bind_loop()
-        return await server.scope.run(partial(_run_here, ctx, handler, kwargs, finish), ctx)
+        function = partial(_run_here, ctx, handler, kwargs, finish)
+        return await server.scope.run(function, ctx, _find_aliases(ctx, handler))
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
@@ -201,6 +204,11 @@ async def _run(
         raise _time_out(ctx, handler, timeout_s) from None
     finally:
         deadline.cancel()
+
+
+def _find_aliases(ctx: Context[Any], handler: Handler) -> Sequence[str]:
+    """Return the databases on which a synchronous handler runs in a transaction."""
+    return ctx.options.atomic if handler.aliases is None else handler.aliases
 
 
 def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:

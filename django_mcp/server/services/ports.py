@@ -26,12 +26,19 @@ T = TypeVar("T")
 class HandlerScope(Protocol):
     """Where synchronous handlers run."""
 
-    async def run(self, function: Callable[[], T], call: Call) -> T:
+    async def run(
+        self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
+    ) -> T:
         """Run `function` off the event loop and return what it returns.
 
-        What it wrote to a database is kept only if it returned and `call.is_cancelled` is false by
-        then. When the awaiting task is cancelled the function runs on to its end, unheard.
-        While it waits for others to end, `call.exchange.waits_for_thread` is true.
+        When the awaiting task is cancelled the function runs on to its end, unheard. While it waits
+        for others to end, `call.exchange.waits_for_thread` is true.
+
+        Args:
+            function: takes nothing.
+            call: the request.
+            aliases: databases on which it runs in a transaction. What it wrote there is kept only
+                if it returned and `call.is_cancelled` is false by then.
         """
         ...
 

@@ -20,7 +20,7 @@ FORM = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
 
 @pytest.fixture
 def client() -> WireClient:
-    server = MCPServer("asking")
+    server = MCPServer("asking", atomic=["first", "second"])
 
     @server.tool
     def order(ctx: Context) -> str:

@@ -29,7 +29,7 @@ LIMIT_S = 10.0
 
 @pytest.fixture
 def server() -> MCPServer:
-    return MCPServer("threads")
+    return MCPServer("threads", atomic=False)
 
 
 async def call(server: MCPServer, name: str, arguments: Any = None) -> dict[str, Any]:
@@ -225,13 +225,13 @@ async def test_a_call_that_never_got_a_thread_is_not_run_after_its_deadline(serv
 
 @pytest.mark.usefixtures("databases")
 async def test_a_tool_that_fails_leaves_nothing_behind(server: MCPServer):
-    @server.tool
+    @server.tool(atomic=["first", "second"])
     def write_and_fail(sku: str) -> None:
         make_product(sku, "first")
         make_product(sku, "second")
         raise RuntimeError
 
-    @server.tool
+    @server.tool(atomic=["first", "second"])
     def write(sku: str) -> None:
         make_product(sku, "first")
 
@@ -247,7 +247,7 @@ async def test_a_tool_that_fails_leaves_nothing_behind(server: MCPServer):
 async def test_a_result_that_cannot_be_told_leaves_nothing_behind(server: MCPServer):
     """The result is converted inside of the transaction."""
 
-    @server.tool
+    @server.tool(atomic=["first", "second"])
     def write() -> object:
         make_product("a")
         return object()
@@ -260,7 +260,7 @@ async def test_a_result_that_cannot_be_told_leaves_nothing_behind(server: MCPSer
 async def test_what_a_tool_writes_after_its_deadline_is_undone(server: MCPServer):
     release, done = threading.Event(), threading.Event()
 
-    @server.tool(timeout=0.05)
+    @server.tool(timeout=0.05, atomic="first")
     def slow() -> None:
         make_product("a")
         release.wait(LIMIT_S)
@@ -297,7 +297,7 @@ async def test_no_connection_stays_open_in_the_threads(server: MCPServer):
 async def test_atomic_requests_makes_no_difference(server: MCPServer, is_on: bool):
     connections["first"].settings_dict["ATOMIC_REQUESTS"] = is_on
 
-    @server.tool
+    @server.tool(atomic=["first", "second"])
     def write() -> None:
         make_product("a")
         raise RuntimeError

@@ -1,4 +1,4 @@
-"""What a handler wrote is kept when it returns, gone when it fails, on every database it used."""
+"""A tool with `atomic` runs in one transaction: kept when it returns, rolled back when it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_mcp.handlers.db_connections import run_with_connections
-from django_mcp.handlers.transactions import HandlerAbandoned
+from django_mcp.handlers.transactions import HandlerAbandoned, run_atomically
 from example_project.shop.models import Product
 from tests.support.databases import make_product, products
 
@@ -27,8 +27,11 @@ class Failure(Exception):
     """What the handlers here fail with."""
 
 
-def run(function: Callable[[], Any]) -> Any:
-    return run_with_connections(function, lambda: False)
+def run(function: Callable[[], Any], *, is_abandoned: bool = False) -> Any:
+    """Run a function as a tool with `atomic=["first", "second"]` is run."""
+    return run_with_connections(
+        lambda: run_atomically(function, lambda: is_abandoned, ("first", "second"))
+    )
 
 
 def fail(*steps: Callable[[], Any]) -> None:
@@ -118,7 +121,7 @@ def test_an_exception_that_is_no_exception_undoes_too():
 
 def test_what_nobody_waits_for_any_more_is_undone():
     with pytest.raises(HandlerAbandoned):
-        run_with_connections(lambda: make_product("a"), lambda: True)
+        run(lambda: make_product("a"), is_abandoned=True)
 
     assert products() == set()
 
@@ -192,7 +195,7 @@ def test_a_handler_may_undo_its_writes_and_return():
     assert products() == set()
 
 
-def test_rows_can_be_locked_in_a_block_and_without_one(databases: str):
+def test_rows_can_be_locked_in_a_block_and_without_one():
     make_product("a")
 
     def lock() -> None:
@@ -201,7 +204,6 @@ def test_rows_can_be_locked_in_a_block_and_without_one(databases: str):
     def handler() -> None:
         atomically(lock)
         lock()
-        assert in_transaction() or databases == "sqlite"
         make_product("b")
 
     run(handler)
@@ -210,50 +212,11 @@ def test_rows_can_be_locked_in_a_block_and_without_one(databases: str):
     assert products() == {"a", "b"}
 
 
-@only_postgresql  # SQLite has no row locks
-def test_a_lock_is_the_first_thing_a_handler_may_ask_for():
-    make_product("a")
-
-    def handler() -> bool:
-        Product.objects.using("first").select_for_update().get(sku="a")
-        return in_transaction()
-
-    assert run(handler)
-
-
-def test_a_durable_block_keeps_its_promise():
-    """It has committed at its end, whatever becomes of the handler."""
-    fail(
-        lambda: atomically(lambda: make_product("a"), durable=True),
-        lambda: make_product("b"),
-    )
-
-    assert products() == {"a"}
-
-
-def test_a_durable_block_after_a_write_is_refused_as_django_refuses_it():
-    def handler() -> None:
-        make_product("a")
-        atomically(lambda: make_product("b"), durable=True)
-
+def test_a_durable_block_is_refused_as_django_refuses_it():
     with pytest.raises(RuntimeError, match="durable"):
-        run(handler)
+        run(lambda: atomically(lambda: make_product("a"), durable=True))
+
     assert products() == set()
-
-
-def test_a_handler_may_manage_its_transactions_itself():
-    def handler() -> None:
-        transaction.set_autocommit(False, using="first")
-        make_product("a")
-        transaction.commit(using="first")
-        make_product("b")
-        transaction.rollback(using="first")
-        transaction.set_autocommit(True, using="first")
-        raise Failure
-
-    with pytest.raises(Failure):
-        run(handler)
-    assert products() == {"a"}
 
 
 # -- callbacks
@@ -306,33 +269,7 @@ def test_a_callback_may_write():
     assert products() == {"a"}
 
 
-# -- nothing is paid for nothing
-
-
-def test_a_handler_that_reads_opens_no_transaction():
-    make_product("a")
-    opened: list[str] = []
-
-    def spy(execute: Any, sql: str, *rest: Any) -> Any:
-        opened.append(sql.split()[0])
-        return execute(sql, *rest)
-
-    def handler() -> tuple[int, bool]:
-        count = Product.objects.using("first").count()
-        assert Product.objects.using("first").filter(sku="a").exists()
-        return count, in_transaction()
-
-    with connections["first"].execute_wrapper(spy):
-        assert run(handler) == (1, False)
-    assert set(opened) == {"SELECT"}
-
-
-def test_a_write_to_one_database_opens_no_transaction_on_the_other():
-    def handler() -> bool:
-        make_product("a", "first")
-        return in_transaction("second")
-
-    assert run(handler) is False
+# -- a database that is away
 
 
 def unreachable(databases: str) -> dict[str, Any]:
@@ -341,34 +278,15 @@ def unreachable(databases: str) -> dict[str, Any]:
     return {"PORT": "1"}
 
 
-def test_a_handler_that_asks_no_database_works_without_one(databases: str):
-    connections["first"].settings_dict.update(unreachable(databases))
-    connections["first"].close()
+def test_a_database_that_is_away_is_an_error_and_nothing_is_written_elsewhere(databases: str):
+    connections["second"].settings_dict.update(unreachable(databases))
+    connections["second"].close()
 
-    assert run(lambda: 42) == 42
     with pytest.raises(DatabaseError):
-        run(lambda: make_product("a"))
-    with pytest.raises(DatabaseError):
-        run(lambda: atomically(lambda: None))
-    assert run(lambda: make_product("b", "second").sku) == "b"
+        run(lambda: make_product("a", "first"))
 
-
-def test_a_handler_may_try_again_when_the_database_is_back(databases: str):
-    connection = connections["first"]
-    right = dict(connection.settings_dict)
-    connection.settings_dict.update(unreachable(databases))
-    connection.close()
-
-    def handler() -> None:
-        with pytest.raises(DatabaseError):
-            make_product("a")
-        connection.settings_dict.update(right)
-        make_product("a")
-        raise Failure
-
-    with pytest.raises(Failure):
-        run(handler)
     assert products() == set()
+    assert not in_transaction()
 
 
 # -- one within another
@@ -383,16 +301,6 @@ def test_a_handler_called_by_a_handler_is_undone_alone():
     run(outer)
 
     assert products() == {"a", "c"}
-
-
-def test_a_handler_called_before_any_write_is_undone_alone():
-    def outer() -> None:
-        fail(lambda: make_product("a"))
-        run(lambda: make_product("b"))
-
-    run(outer)
-
-    assert products() == {"b"}
 
 
 def test_what_an_inner_handler_wrote_goes_with_the_outer():
@@ -425,10 +333,17 @@ def test_nothing_stays_on_the_connection():
 
     for alias, state in zip(("first", "second"), before, strict=True):
         connection: Any = connections[alias]
-        assert not {"get_autocommit", "on_commit"} & set(vars(connection))
         assert connection.execute_wrappers == state["execute_wrappers"] == []
         assert not connection.in_atomic_block
         assert connection.atomic_blocks == []
+
+
+def test_nothing_is_replaced_on_the_connection_while_a_handler_runs():
+    def handler() -> tuple[set[str], list[Any]]:
+        connection = connections["first"]
+        return {"get_autocommit", "on_commit"} & set(vars(connection)), connection.execute_wrappers
+
+    assert run(handler) == (set(), [])
 
 
 def test_connections_are_closed_after_each_handler():
@@ -482,3 +397,10 @@ def test_writes_lost_to_a_caught_error_are_told_of(caplog: pytest.LogCaptureFixt
     (record,) = caplog.records
     assert "first" in record.getMessage()
     assert record.exc_info is not None
+
+
+def test_a_handler_that_undoes_its_own_writes_is_not_warned_of(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING, "django_mcp"):
+        run(lambda: transaction.set_rollback(True, using="first"))
+
+    assert caplog.records == []

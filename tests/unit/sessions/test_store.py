@@ -147,7 +147,7 @@ async def test_of_many_that_delete_a_session_at_once_one_tells(clock: Time):
         )
 
     with ThreadPoolExecutor(4) as threads:
-        work = [threads.submit(run_with_connections, close, lambda: False) for _ in range(4)]
+        work = [threads.submit(run_with_connections, close) for _ in range(4)]
         counts = [each.result() for each in work]
 
     assert sorted(told) == sorted(keys)
@@ -186,7 +186,7 @@ async def test_who_is_in_use_elsewhere_is_not_evicted(clock: Time, databases: st
             assert done.wait(20)
 
     with ThreadPoolExecutor(1) as threads:
-        work = threads.submit(run_with_connections, use, lambda: False)
+        work = threads.submit(run_with_connections, use)
         assert used.wait(20)
         await here.open(Principal("user:1"))
         done.set()

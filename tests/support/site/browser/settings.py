@@ -15,4 +15,4 @@ LOGGING = {}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 LANGUAGES += [("ar", LANGUAGES[0][1])]
 STATIC_URL = "/static/"
-DJANGO_MCP = {"NAME": "browser-site", "PUBLIC": True, "RECORD_CALLS": True}
+DJANGO_MCP = {"NAME": "browser-site", "PUBLIC": True, "RECORD_CALLS": True, "ATOMIC": False}

@@ -40,6 +40,8 @@ LOGGING = {
     "loggers": {"django_mcp": {"handlers": ["console"], "level": "INFO"}},
 }
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "NAME": "everywhere",
     # Where tokens are for, whichever process they are used at.
     "PUBLIC_URL": "http://localhost",

@@ -29,6 +29,8 @@ DATABASES = {
     },
 }
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "ALLOWED_ORIGINS": ["https://pages.example"],
     "MODE": "stateless",
     "PUSH_BUS": "local",

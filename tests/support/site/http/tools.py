@@ -90,7 +90,7 @@ async def marked(name: str) -> list[str]:
     return sorted(each for each in events if each.startswith(name) and events[each].is_set())
 
 
-@real.tool
+@real.tool(atomic="shared")
 def write_and_wait(ctx: Context, name: str) -> str:
     """Write, and go on until nobody waits."""
     with connections["shared"].cursor() as cursor:

@@ -30,6 +30,8 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": "DEBUG"},
 }
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "NAME": "keyed",
     "MODE": "stateless",
     "AUTODISCOVER_MODULE": None,

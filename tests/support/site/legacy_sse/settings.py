@@ -17,6 +17,8 @@ DATABASES = {
     }
 }
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "PUBLIC": True,
     "LEGACY_SSE": True,
     "AUTODISCOVER_MODULE": None,

@@ -23,6 +23,8 @@ DATABASES = {
     }
 }
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "NAME": "push",
     "PUBLIC": True,
     # Those without credentials are nobody.

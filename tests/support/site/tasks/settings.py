@@ -18,6 +18,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = backends.databases()
 CHANNEL_LAYERS = backends.channel_layers()
 DJANGO_MCP = {
+    # Most tools here touch no database; the others say so, or write with one statement.
+    "ATOMIC": False,
     "NAME": "tasks",
     "PUBLIC": True,
     "TASK_RUNNER": "django_mcp.tasks.celery.CeleryRunner",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -94,12 +94,14 @@ async def test_large_arguments_of_several_calls_are_checked_one_after_the_other(
     running = most = 0
 
     class Scope(ThreadScope):
-        async def run(self, function: Callable[[], T], call: Call) -> T:
+        async def run(
+            self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
+        ) -> T:
             nonlocal running, most
             running += 1
             most = max(most, running)
             try:
-                return await super().run(function, call)
+                return await super().run(function, call, aliases)
             finally:
                 running -= 1
 
