@@ -131,7 +131,8 @@ def find_orders(
     return [OrderOut.of(order) for order in orders[:limit]]
 
 
-@tool(title=gettext_lazy("Place an order"), destructive=False, scopes=ORDERING)
+# These rely on a transaction: a later line may be out of stock.
+@tool(title=gettext_lazy("Place an order"), destructive=False, atomic=True, scopes=ORDERING)
 def place_order(
     user: AbstractBaseUser | AnonymousUser,
     lines: Annotated[list[LineIn], Field(min_length=1)],
@@ -150,7 +151,7 @@ class Agreement:
     order: Annotated[bool, Field(description="Order this, at this price.")]
 
 
-@tool(title=gettext_lazy("Order the same again"), destructive=False, scopes=ORDERING)
+@tool(title=gettext_lazy("Order the same again"), destructive=False, atomic=True, scopes=ORDERING)
 def reorder(ctx: Context, number: str, agreed_total: Decimal | None = None) -> str:
     """Order what an earlier order had, at today's prices, once the customer agrees with the total.
 

@@ -22,7 +22,7 @@ class Holder:
         self.server = MCPServer(name, **options)
         self._begun = threading.Semaphore(0)
         self._may_go = threading.Event()
-        self.server.tool(self.hold)
+        self.server.register_tool(self.hold, atomic=False)
 
     def hold(self) -> str:
         self._begun.release()

@@ -26,7 +26,7 @@ from tests.support.wire import R5, WireClient
 
 @pytest.fixture
 def server() -> MCPServer:
-    return MCPServer("async-orm")
+    return MCPServer("async-orm", atomic=False)
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ async def test_tools_end_in_errors_that_differ():
 async def test_a_function_that_is_told_of_an_error_writes_to_the_database():
     server = MCPServer("failing", public=True)
 
-    @server.tool
+    @server.tool(atomic=True)
     def fail() -> str:
         Product.objects.create(sku="half", name="Half", price=1, stock=1)
         raise ZeroDivisionError
