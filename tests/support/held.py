@@ -19,10 +19,10 @@ class Holder:
     """A server whose tool `hold` keeps its thread until it is let go."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        self.server = MCPServer(name, **options)
+        self.server = MCPServer(name, atomic=False, **options)
         self._begun = threading.Semaphore(0)
         self._may_go = threading.Event()
-        self.server.register_tool(self.hold, atomic=False)
+        self.server.tool(self.hold)
 
     def hold(self) -> str:
         self._begun.release()

@@ -36,7 +36,7 @@ OURS = "django_mcp.middleware"
 
 @pytest.fixture
 def server() -> MCPServer:
-    server = MCPServer("middleware")
+    server = MCPServer("middleware", atomic=False)
 
     @server.tool(title=gettext_lazy("Not found."))
     def language() -> str:

@@ -59,7 +59,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def make_server(**options: Any) -> MCPServer:
     server = MCPServer("road", public=True, **options)
 
-    @server.tool
+    @server.tool(atomic="first")
     def remember(ctx: Context, word: str, fails: bool = False) -> list[str]:
         words = [*ctx.session.get("words", []), word]
         ctx.session["words"] = words
