@@ -70,9 +70,7 @@ class ThreadScope:
     a test case's transaction.
     """
 
-    async def run(
-        self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
-    ) -> T:
+    async def run(self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()) -> T:
         """See `HandlerScope.run`."""
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
@@ -214,9 +212,7 @@ class _Lanes:
         from django_mcp.handlers.db_connections import run_with_connections
         from django_mcp.handlers.transactions import HandlerAbandoned, run_atomically
 
-        def work(
-            function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]
-        ) -> Any:
+        def work(function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]) -> Any:
             if ctx is None:
                 return run_with_connections(function)
             if ctx.is_cancelled:

@@ -32,9 +32,7 @@ class ThreadScope:
     def __init__(self, max_threads: int = 32) -> None:
         self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="mcp")
 
-    async def run(
-        self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
-    ) -> T:
+    async def run(self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()) -> T:
         """See `HandlerScope.run`. There are no databases here."""
         loop, exchange = asyncio.get_running_loop(), call.exchange
 

@@ -26,9 +26,7 @@ T = TypeVar("T")
 class HandlerScope(Protocol):
     """Where synchronous handlers run."""
 
-    async def run(
-        self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
-    ) -> T:
+    async def run(self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()) -> T:
         """Run `function` off the event loop and return what it returns.
 
         When the awaiting task is cancelled the function runs on to its end, unheard. While it waits
