@@ -7,9 +7,11 @@ calls `run_task` at the other end.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +19,7 @@ from django.utils.module_loading import import_string
 
 from django_mcp.handlers.threads import lease_for_task
 from django_mcp.server.memory.tasks import LoopRunner
-from django_mcp.server.tasks.run import execute
+from django_mcp.server.tasks.run import execute, hand_back_runs
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Spawned
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = ["InProcessRunner", "load_runner", "run_task"]
+
+
+HAND_BACK_LIMIT_S = 5.0
+"""How long the end of a process waits for its tasks to be handed back. Ours."""
 
 
 class InProcessRunner(LoopRunner):
@@ -54,8 +60,24 @@ async def _with_lease(work: Coroutine[Any, Any, T], exchange: Exchange | None) -
 @cache
 def _loop_beside() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="django-mcp-tasks", daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, name="django-mcp-tasks", daemon=True)
+    thread.start()
+    # Functions of `atexit` are called when the threads of pools have ended, which wait for the tasks.
+    # CPython's own pools end their threads from here, and there is no public way.
+    before_threads_end = getattr(threading, "_register_atexit", atexit.register)
+    before_threads_end(_hand_back, loop, thread)
     return loop
+
+
+def _hand_back(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Let another process go on with the tasks of this one, which has come to its end.
+
+    WSGI servers say nothing before that.
+    """
+    # In a process that was forked off, the thread stayed behind.
+    if thread.is_alive():
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(hand_back_runs(), loop).result(HAND_BACK_LIMIT_S)
 
 
 if hasattr(os, "register_at_fork"):
