@@ -17,7 +17,7 @@ from django_mcp.auth.access import DjangoAccess
 from django_mcp.auth.gate import Gate, load_authenticators
 from django_mcp.auth.throttles import CacheCounter
 from django_mcp.calls.recorder import CallRecorder
-from django_mcp.conf import KEYWORDS, SETTINGS, find_aliases, server_settings, settings
+from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
 from django_mcp.context import Context
 from django_mcp.handlers.converter import DjangoConverter
 from django_mcp.handlers.exceptions import DjangoExceptions
@@ -153,7 +153,6 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
             if setting.scope in scopes
         }
         found.update(self._given, name=self.public_name)
-        found["atomic"] = find_aliases(found["atomic"])
         found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
         return Options(**found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings as site_settings
@@ -92,17 +92,15 @@ def check_atomic(**_kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-def _transactions() -> Iterator[tuple[str, Sequence[str]]]:
+def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what names databases, with their aliases: the setting, servers and tools."""
     try:
         of_site = find_aliases(server_settings.atomic)
         yield "DJANGO_MCP['ATOMIC']", of_site
         for server in all_servers():
-            if server.options.atomic != of_site:
-                yield (
-                    f"The option atomic of the server {server.public_name!r}",
-                    server.options.atomic,
-                )
+            of_server = find_aliases(server.options.atomic)
+            if of_server != of_site:
+                yield f"The option atomic of the server {server.public_name!r}", of_server
     except ImproperlyConfigured:
         pass  # E001 reports it
     for server in all_servers():

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
 
-from django_mcp.conf import settings
+from django_mcp.conf import find_aliases, settings
 from django_mcp.handlers.leases import (
     ThreadLease,
     principal_key,
     thread_user,
 )
 from django_mcp.handlers.pool import AwaitedWork, LoopPool, PoolState
+from django_mcp.registry.atomic import Atomic
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker
@@ -70,8 +71,9 @@ class ThreadScope:
     a test case's transaction.
     """
 
-    async def run(self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()) -> T:
+    async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
         """See `HandlerScope.run`."""
+        aliases = find_aliases(atomic) if atomic else ()
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.

@@ -11,6 +11,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
+from django_mcp.registry.atomic import Atomic
 from django_mcp.server.rules import (
     ATOMIC,
     BOOL,
@@ -107,7 +108,7 @@ class Options:
         "Whether results are checked against the output schema. A result that does not match is a "
         "server error.",
     )
-    atomic: Any = setting(
+    atomic: Atomic = setting(
         True,
         ATOMIC,
         "The [transaction](../howto/handlers.md#transactions-and-threads) of synchronous tools without "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
+from django_mcp.registry.atomic import Atomic
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors
@@ -139,7 +140,7 @@ async def _run_rounds(
     while isinstance(outcome, _MORE):
         if isinstance(outcome, OnceDue):
             ctx.answers.kept[outcome.key] = await ctx.server.scope.run(
-                outcome.function, ctx, _find_aliases(ctx, handler)
+                outcome.function, ctx, _find_atomic(ctx, handler)
             )
             if ctx.run is not None:
                 await ctx.run.keep(ctx.answers)
@@ -195,7 +196,7 @@ async def _run(
             return await server.scope.run(partial(_end, ctx, finish, value), ctx)
         ctx.bind_loop()
         function = partial(_run_here, ctx, handler, kwargs, finish)
-        return await server.scope.run(function, ctx, _find_aliases(ctx, handler))
+        return await server.scope.run(function, ctx, _find_atomic(ctx, handler))
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
@@ -206,7 +207,7 @@ async def _run(
         deadline.cancel()
 
 
-def _find_aliases(ctx: Context[Any], handler: Handler) -> Sequence[str]:
+def _find_atomic(ctx: Context[Any], handler: Handler) -> Atomic:
     """Return the databases on which a synchronous handler runs in a transaction."""
     return ctx.options.atomic if handler.aliases is None else handler.aliases
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.atomic import Atomic
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
@@ -32,7 +33,7 @@ class ThreadScope:
     def __init__(self, max_threads: int = 32) -> None:
         self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="mcp")
 
-    async def run(self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()) -> T:
+    async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
         """See `HandlerScope.run`. There are no databases here."""
         loop, exchange = asyncio.get_running_loop(), call.exchange
 

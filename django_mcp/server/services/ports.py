@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.atomic import Atomic
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call, Failure
@@ -26,7 +27,7 @@ T = TypeVar("T")
 class HandlerScope(Protocol):
     """Where synchronous handlers run."""
 
-    async def run(self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()) -> T:
+    async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
         """Run `function` off the event loop and return what it returns.
 
         When the awaiting task is cancelled the function runs on to its end, unheard. While it waits
@@ -35,7 +36,7 @@ class HandlerScope(Protocol):
         Args:
             function: takes nothing.
             call: the request.
-            aliases: databases on which it runs in a transaction. What it wrote there is kept only
+            atomic: on which databases it runs in a transaction. What it wrote there is kept only
                 if it returned and `call.is_cancelled` is false by then.
         """
         ...

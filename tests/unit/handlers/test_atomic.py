@@ -10,6 +10,7 @@ from django.db import connections, transaction
 from django.test import override_settings
 
 from django_mcp import MCPServer, ToolResult
+from django_mcp.conf import find_aliases
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.registry.problems import RegistrationError
 from tests.support.databases import make_product, products
@@ -82,7 +83,10 @@ def test_true_means_the_default_database_where_there_is_one(
     databases: dict[str, Any], expected: tuple[str, ...]
 ):
     with override_settings(DJANGO_MCP={}, DATABASES=databases):
-        assert MCPServer("without a word").options.atomic == expected
+        atomic = MCPServer("without a word").options.atomic
+
+        assert atomic is True
+        assert find_aliases(atomic) == expected
 
 
 @pytest.mark.django_db(transaction=True)

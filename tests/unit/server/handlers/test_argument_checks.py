@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from django_mcp.protocol.json import encode
 from django_mcp.registry import validators
+from django_mcp.registry.atomic import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.memory.basics import ThreadScope
 from django_mcp.server.server import MCPServer
@@ -94,14 +95,12 @@ async def test_large_arguments_of_several_calls_are_checked_one_after_the_other(
     running = most = 0
 
     class Scope(ThreadScope):
-        async def run(
-            self, function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
-        ) -> T:
+        async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
             nonlocal running, most
             running += 1
             most = max(most, running)
             try:
-                return await super().run(function, call, aliases)
+                return await super().run(function, call, atomic)
             finally:
                 running -= 1
 
