@@ -309,8 +309,12 @@ class LoopPool(ThreadPoolExecutor):
         return self._thread_count <= self.max_threads + self._count_abandoned()
 
     def _wait(self) -> Work | None:
-        with contextlib.suppress(queue.Empty):
+        try:
             return self._handed_over.get(timeout=LINGER_S)
+        except queue.Empty:
+            return self._leave()
+
+    def _leave(self) -> Work | None:
         with self._lock:
             with contextlib.suppress(queue.Empty):
                 # It came at this moment, for one of the threads that wait.
@@ -361,9 +365,11 @@ class AwaitedWork(Work):
         self._tell(self.done.set_exception, error)
 
     def _tell(self, settle: Callable[[Any], None], outcome: Any) -> None:
-        # Without a loop, which may be closed by now, nobody waits.
-        with contextlib.suppress(RuntimeError):
+        try:
             self._loop.call_soon_threadsafe(self._settle, settle, outcome)
+        except RuntimeError:
+            # Without a loop, which may be closed by now, nobody waits.
+            return
 
     def _settle(self, settle: Callable[[Any], None], outcome: Any) -> None:
         if not self.done.done():

@@ -61,6 +61,12 @@ _breaker: contextvars.ContextVar[Breaker | None] = contextvars.ContextVar(
     "django_mcp_breaker", default=None
 )
 
+_submitting = threading.local()
+"""Whose work the event loop of this thread is giving to a pool, as `call`: asgiref hands on a function
+alone. It is read before anything is awaited. A context variable would cost a microsecond more, since
+asgiref copies each into the thread and back.
+"""
+
 
 class ThreadScope:
     """Run synchronous handlers in threads, with usable connections, tools in transactions.
@@ -82,14 +88,14 @@ class ThreadScope:
         if pool is None:
             return cast(T, await lanes.nested(function, call, aliases))
         call.exchange.waits_for_thread = True
-        token = thread_user.set(call)
+        _submitting.call = call
         try:
             return cast(T, await lanes.by_pool[pool](function, call, aliases))
         except asyncio.CancelledError:
+            # The thread runs on, and asgiref has copied its context to ours.
+            thread_user.set(None)
             pool.replace_abandoned()
             raise
-        finally:
-            thread_user.reset(token)
 
 
 def lease_for_call(exchange: Exchange) -> ThreadLease:
@@ -140,11 +146,13 @@ async def _hop(function: Callable[[], T]) -> T:
     lanes = _lanes or _open_lanes()
     if lanes.our_pool is None or _runs_in_place.get():
         return cast(T, await lanes.nested(function, None, ()))
-    token = thread_user.set(_INTERNAL)
+    outer = thread_user.get()
     try:
         return cast(T, await lanes.by_pool[lanes.our_pool](function, None, ()))
-    finally:
-        thread_user.reset(token)
+    except asyncio.CancelledError:
+        # See `ThreadScope.run`. One that has a thread of a pool already may wait for ours as well.
+        thread_user.set(outer)
+        raise
 
 
 def run_later(function: Callable[[], object]) -> None:
@@ -192,7 +200,8 @@ class _HandlerWork(AwaitedWork):
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(function)
-        self._ctx: Call = thread_user.get()
+        self._ctx: Call = _submitting.call
+        del _submitting.call
 
     @property
     def key(self) -> Hashable:
@@ -225,6 +234,16 @@ class _Lanes:
                 function = partial(run_atomically, function, lambda: ctx.is_cancelled, aliases)
             return run_with_connections(function)
 
+        def work_in_pool(
+            function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]
+        ) -> Any:
+            token = thread_user.set(_INTERNAL if ctx is None else ctx)
+            try:
+                return work(function, ctx, aliases)
+            finally:
+                # asgiref copies what is left set to the caller's context.
+                thread_user.reset(token)
+
         self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
         self.by_pool: dict[LoopPool, Callable[..., Awaitable[Any]]] = {}
         self.pool: LoopPool | None = None
@@ -246,7 +265,7 @@ class _Lanes:
             self.our_pool = LoopPool(few, "django-mcp-own")
             self.authentication_pool = LoopPool(few, "django-mcp-auth")
             self.by_pool = {
-                pool: sync_to_async(work, thread_sensitive=False, executor=pool)
+                pool: sync_to_async(work_in_pool, thread_sensitive=False, executor=pool)
                 for pool in (self.pool, self.task_pool, self.our_pool)
             }
 

@@ -195,6 +195,34 @@ async def test_a_handler_may_reach_the_event_loop_of_its_request(server: MCPServ
     assert inner == outer
 
 
+async def test_what_runs_after_work_that_was_cancelled_gets_a_thread_of_the_pool(
+    server: MCPServer,
+):
+    """asgiref copies the context variables of a thread that runs on to who waited for it."""
+    loop, waiting = asyncio.get_running_loop(), asyncio.current_task()
+    has_ended, names = threading.Event(), list[str]()
+    assert waiting is not None
+
+    def hang() -> None:
+        loop.call_soon_threadsafe(waiting.cancel)
+        has_ended.wait(10)
+
+    @server.tool
+    def where() -> str:
+        names.append(threading.current_thread().name)
+        return "done"
+
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            await threads.run_in_pool(hang)
+        waiting.uncancel()
+        await WireClient(server, R5).call("where")
+    finally:
+        has_ended.set()
+
+    assert names[0].startswith("django-mcp_")
+
+
 @pytest.mark.usefixtures("few_threads")
 async def test_a_call_that_never_got_a_thread_is_not_run_after_its_deadline(server: MCPServer):
     release, begun = threading.Event(), threading.Semaphore(0)
