@@ -94,7 +94,7 @@ def hold_lease(*, is_due: bool = False) -> None:
 
 
 def has_idle_lease() -> bool:
-    """Tell whether nobody has had the lease renewed for so long that it is about to end."""
+    """Return whether nobody has had the lease renewed for so long that it is about to end."""
     return bool(_next_renewal_s) and time.monotonic() > _next_renewal_s + IDLE_S
 
 

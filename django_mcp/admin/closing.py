@@ -26,7 +26,7 @@ def end_session(session: Session) -> None:
 
 
 def close_stream(stream: Stream) -> bool:
-    """Close a stream, on whichever worker; tell whether that may be done to it.
+    """Close a stream, on whichever worker; return whether that may be done to it.
 
     The stream of a call ends with the call: its row says that the call runs, and without it whoever
     resumes the call is told that it was lost.

@@ -115,7 +115,7 @@ class APIKeyAdmin(VisibleList):
         )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may revoke keys, or perhaps single ones."""
+        """Return whether the user may revoke keys, or perhaps single ones."""
         return may_revoke_any(request.user)
 
     # -- whose keys
@@ -130,13 +130,13 @@ class APIKeyAdmin(VisibleList):
         return keys.filter(own | Q(pk__in=find_granted(user, "view", others)))
 
     def has_change_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
-        """Tell whether the user may change and revoke a key, or any at all."""
+        """Return whether the user may change and revoke a key, or any at all."""
         if obj is None:
             return super().has_change_permission(request)
         return may_act_on_key(request.user, "change", obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: APIKey | None = None) -> bool:
-        """Tell whether the user may delete a key, or any at all."""
+        """Return whether the user may delete a key, or any at all."""
         match = request.resolver_match
         if obj is None or (match and getattr(match.func, "model_admin", self) is not self):
             # On the page of another model: with the user they belong to they may go.

@@ -24,11 +24,11 @@ class VisibleList(Page):
     """A list that is open to whoever may see any row of it."""
 
     def sees_all(self, request: HttpRequest) -> bool:
-        """Tell whether the user has the permission to view the model."""
+        """Return whether the user has the permission to view the model."""
         return super().has_view_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tell whether the user may see a row, or any at all."""
+        """Return whether the user may see a row, or any at all."""
         if self.sees_all(request):
             return True
         if not has_object_backend():
@@ -38,7 +38,7 @@ class VisibleList(Page):
         )
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user finds the list on the admin's first page."""
+        """Return whether the user finds the list on the admin's first page."""
         return super().has_module_permission(request) or self.has_view_permission(request)
 
 
@@ -91,7 +91,7 @@ class ReadOnlyList(VisibleList):
         return may(request.user, self.ending, self.model if obj is None else obj)
 
     def has_end_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may end rows, or perhaps single ones; for actions."""
+        """Return whether the user may end rows, or perhaps single ones; for actions."""
         return may(request.user, self.ending, self.model) or has_object_backend()
 
     @admin.display(description=_("principal"), ordering="principal_key")

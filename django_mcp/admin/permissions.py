@@ -24,7 +24,7 @@ def permission_for(action: str, model: type[Model]) -> str:
 
 
 def may(user: Any, action: str, what: type[Model] | Model) -> bool:
-    """Tell whether a user may do something to all of a model, or to one object of it."""
+    """Return whether a user may do something to all of a model, or to one object of it."""
     if not isinstance(what, Model):
         return bool(user.has_perm(permission_for(action, what)))
     name = permission_for(action, type(what))
@@ -53,7 +53,7 @@ _ASKED = ("has_perm", "get_all_permissions", "get_user_permissions", "get_group_
 
 
 def has_object_backend() -> bool:
-    """Tell whether any backend could give a permission for one object: Django's own never do."""
+    """Return whether any backend could give a permission for one object: Django's own never do."""
     return any(
         getattr(type(backend), name, None) is not None
         and getattr(type(backend), name).__module__ != django_backends.__name__

@@ -31,19 +31,19 @@ class Outcome(Enum):
 
 
 def may_act_on_key(user: Any, action: str, key: APIKey) -> bool:
-    """Tell whether a user may do something to a key, which may be somebody else's."""
+    """Return whether a user may do something to a key, which may be somebody else's."""
     if user.is_superuser or key.user_id == user.pk:
         return may(user, action, key)
     return has_object_backend() and bool(user.has_perm(permission_for(action, APIKey), key))
 
 
 def may_revoke_any(user: Any) -> bool:
-    """Tell whether a user may revoke keys, or perhaps single ones."""
+    """Return whether a user may revoke keys, or perhaps single ones."""
     return may(user, "change", APIKey) or has_object_backend()
 
 
 def revoke_key(key: APIKey, request: HttpRequest) -> bool:
-    """Revoke an API key, which stays in the list; tell whether it was not yet."""
+    """Revoke an API key, which stays in the list; return whether it was not yet."""
     now = timezone.now()
     # Only one of two who revoke it at once has done so.
     if not APIKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):

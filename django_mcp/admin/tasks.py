@@ -49,7 +49,7 @@ class TaskAdmin(ReadOnlyList):
         return super().get_queryset(request).defer("call", "rounds", "result", "error")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Tell whether the user may cancel tasks, or perhaps single ones."""
+        """Return whether the user may cancel tasks, or perhaps single ones."""
         return may(request.user, "change", Task) or has_object_backend()
 
     @admin.display(description=_("status message"))

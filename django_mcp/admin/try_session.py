@@ -32,7 +32,7 @@ next_id = itertools.count(1).__next__
 
 
 def can_answer(server: MCPServer, revision: Revision, request: HttpRequest) -> bool:
-    """Tell whether a question of a call at this revision could be answered from the page.
+    """Return whether a question of a call at this revision could be answered from the page.
 
     Before 2026-07-28 that takes a session, and a server that sends while it works.
     """

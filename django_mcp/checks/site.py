@@ -359,7 +359,7 @@ def _needs_of(server: MCPServer) -> Requirements:
 
 
 def _is_sound(key: str) -> bool:
-    """Tell whether a setting can be read; what is wrong with it is E001's."""
+    """Return whether a setting can be read; what is wrong with it is E001's."""
     try:
         getattr(settings, key)
     except ImproperlyConfigured:

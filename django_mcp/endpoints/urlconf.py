@@ -89,7 +89,7 @@ def find_mounts() -> list[Mount]:
 
 
 def is_ours(view: object) -> TypeGuard[MCPView | HealthView | LegacyView]:
-    """Tell whether a view is of a server: its endpoint, its health, or HTTP+SSE."""
+    """Return whether a view is of a server: its endpoint, its health, or HTTP+SSE."""
     return isinstance(view, MCPView | HealthView | LegacyView)
 
 

@@ -83,7 +83,7 @@ async def send(
 
 
 def is_question(result: JSONObject) -> bool:
-    """Tell whether a result asks for input instead of being complete."""
+    """Return whether a result asks for input instead of being complete."""
     return all(result.get(key) == value for key, value in _NEWEST.interim_fields.items())
 
 

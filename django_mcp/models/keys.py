@@ -144,11 +144,11 @@ class APIKey(models.Model):
         return f"mcp_{self.prefix}_{secret}"
 
     def is_secret(self, secret: str) -> bool:
-        """Tell whether a secret is this key's, in the same time whether or not it is."""
+        """Return whether a secret is this key's, in the same time whether or not it is."""
         return constant_time_compare(self.digest, _digest(secret))
 
     def is_over(self, now: datetime) -> bool:
-        """Tell whether the key was revoked or has expired."""
+        """Return whether the key was revoked or has expired."""
         return self.revoked_at is not None or (
             self.expires_at is not None and self.expires_at <= now
         )

@@ -199,7 +199,7 @@ def check_form(schema: Any) -> None:
 
 
 def holds_link(ask: Ask) -> bool:
-    """Tell whether a form shows its user an address, which they could be led astray by.
+    """Return whether a form shows its user an address, which they could be led astray by.
 
     Source: 2025-11-25 client/elicitation "Safe URL Handling": no field of a form does.
     """

@@ -114,7 +114,7 @@ class Headers:
         return None if value is None else value.strip(_WHITESPACE).decode("latin-1")
 
     def says(self, name: str, text: str) -> bool:
-        """Tell whether a header, given in lower case, is there once and is just this text.
+        """Return whether a header, given in lower case, is there once and is just this text.
 
         May be False for one that says the same in other words, such as with blanks around it: then
         it has to be read. Repeated it has a comma in it, and so `text` must have none.
@@ -122,7 +122,7 @@ class Headers:
         return text.isascii() and self.by_name.get(_ENCODED[name]) == text.encode()
 
     def is_repeated(self, name: str) -> bool:
-        """Tell whether several lines had this name, given in lower case."""
+        """Return whether several lines had this name, given in lower case."""
         return bool(self._repeated) and _ENCODED[name] in self._repeated
 
     def discard(self, name: str) -> None:

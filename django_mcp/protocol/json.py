@@ -124,7 +124,7 @@ def _weigh_digits(data: bytes) -> int:
 
 
 def may_be_deep(data: bytes) -> bool:
-    """Tell whether what `data` says has to be walked to know that it is within `MAX_DEPTH`.
+    """Return whether what `data` says has to be walked to know that it is within `MAX_DEPTH`.
 
     Brackets are counted only where there is room for too many: a level of an object takes five
     bytes.

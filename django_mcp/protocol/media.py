@@ -19,7 +19,7 @@ _LONGEST_CACHED_CHARS = 512
 
 
 def admits_json(accept: str | None) -> bool:
-    """Tell whether an `Accept` value admits `application/json`.
+    """Return whether an `Accept` value admits `application/json`.
 
     An absent or blank header, and `*/*`, admit everything; parameters other than `q` are
     ignored; the most specific range decides, and `q=0` excludes.
@@ -30,17 +30,17 @@ def admits_json(accept: str | None) -> bool:
 
 
 def admits_event_stream(accept: str | None) -> bool:
-    """Tell whether an `Accept` value admits `text/event-stream`; see `admits_json`."""
+    """Return whether an `Accept` value admits `text/event-stream`; see `admits_json`."""
     return _admitted(accept)[1]
 
 
 def admits_post(accept: str | None) -> bool:
-    """Tell whether an `Accept` value admits at least one of the two answers to a POST."""
+    """Return whether an `Accept` value admits at least one of the two answers to a POST."""
     return any(_admitted(accept))
 
 
 def is_json(content_type: str | None) -> bool:
-    """Tell whether a `Content-Type` value says JSON in UTF-8.
+    """Return whether a `Content-Type` value says JSON in UTF-8.
 
     That is `application/json` with no charset or `charset=utf-8`; other parameters are
     ignored. An absent header is no.

@@ -183,7 +183,7 @@ def _to_response(value: JSONObject) -> Message:
 
 
 def is_request_id(value: Any) -> bool:
-    """Tell whether JSON-RPC, as MCP narrows it, takes `value` as the id of a request.
+    """Return whether JSON-RPC, as MCP narrows it, takes `value` as the id of a request.
 
     Null, booleans and fractions are none (all revisions, basic "Requests").
     """

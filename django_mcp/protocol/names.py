@@ -41,7 +41,7 @@ _HIDDEN = re.compile(
 
 
 def is_tool_name(name: str) -> bool:
-    """Tell whether a tool may be called this: 1 to 128 of `A-Z a-z 0-9 _ . -`.
+    """Return whether a tool may be called this: 1 to 128 of `A-Z a-z 0-9 _ . -`.
 
     Source: 2025-11-25 server/tools, Tool Names.
     """
@@ -49,7 +49,7 @@ def is_tool_name(name: str) -> bool:
 
 
 def is_token(text: str) -> bool:
-    """Tell whether the text is a token, the form of an HTTP header name.
+    """Return whether the text is a token, the form of an HTTP header name.
 
     Source: RFC 9110 section 5.6.2.
     """
@@ -57,7 +57,7 @@ def is_token(text: str) -> bool:
 
 
 def is_meta_key(key: str) -> bool:
-    """Tell whether a `_meta` key is well formed: an optional `label.label/` and a name.
+    """Return whether a `_meta` key is well formed: an optional `label.label/` and a name.
 
     A label starts with a letter and ends with a letter or digit, with hyphens inside; the name
     starts and ends with a letter or digit, with `- _ .` inside, or is empty after a prefix.
@@ -71,7 +71,7 @@ def is_meta_key(key: str) -> bool:
 
 
 def is_reserved_meta_key(key: str) -> bool:
-    """Tell whether a `_meta` key belongs to the protocol, so that a site may not coin it.
+    """Return whether a `_meta` key belongs to the protocol, so that a site may not coin it.
 
     Reserved are prefixes whose second label is `modelcontextprotocol` or `mcp`
     (`com.example.mcp/` is free), and the W3C trace keys, which have no prefix.
@@ -86,7 +86,7 @@ def is_reserved_meta_key(key: str) -> bool:
 
 
 def is_extension_id(identifier: str) -> bool:
-    """Tell whether an extension may be called this: a `_meta` key with a prefix and a name.
+    """Return whether an extension may be called this: a `_meta` key with a prefix and a name.
 
     Source: 2026-07-28 basic, Extensions.
     """

@@ -119,7 +119,7 @@ def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], 
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Tell whether calling a function, method, partial or object gives an awaitable."""
+    """Return whether calling a function, method, partial or object gives an awaitable."""
     target = _called(function)
     # The mark is how asgiref says it before Python 3.12.
     return (

@@ -136,7 +136,7 @@ def _input(signature: Signature, schema: JSONObject | None) -> tuple[Reader, JSO
 
 
 def _takes_each(signature: Signature, schema: JSONObject) -> bool:
-    """Tell whether a function takes the properties of a schema one by one, not as one dict.
+    """Return whether a function takes the properties of a schema one by one, not as one dict.
 
     Raises:
         RegistrationError: its parameters are not the properties.

@@ -276,19 +276,19 @@ class Registration:
         self.registry.set_completion_handler(completer)
 
     def remove_tool(self, name: str) -> bool:
-        """Stop offering a tool, and tell whether there was one."""
+        """Stop offering a tool, and return whether there was one."""
         return self.registry.remove_tool(name)
 
     def remove_resource(self, uri: str) -> bool:
-        """Stop offering a resource, and tell whether there was one."""
+        """Stop offering a resource, and return whether there was one."""
         return self.registry.remove_resource(uri)
 
     def remove_template(self, uri_template: str) -> bool:
-        """Stop offering a resource template, and tell whether there was one."""
+        """Stop offering a resource template, and return whether there was one."""
         return self.registry.remove_template(uri_template)
 
     def remove_prompt(self, name: str) -> bool:
-        """Stop offering a prompt, and tell whether there was one."""
+        """Stop offering a prompt, and return whether there was one."""
         return self.registry.remove_prompt(name)
 
     def tool_input_schema(self, name: str) -> JSONObject:

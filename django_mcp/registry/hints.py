@@ -108,7 +108,7 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 
 def is_nullable(annotation: Any) -> bool:
-    """Tell whether None is a value of a type."""
+    """Return whether None is a value of a type."""
     return any(
         each in (None, types.NoneType, Any, object)
         or (get_origin(each) is Literal and None in get_args(each))
@@ -131,12 +131,12 @@ def without_requirement(annotation: Any) -> Any:
 
 
 def is_typed_dict(annotation: Any) -> bool:
-    """Tell whether a type is a TypedDict."""
+    """Return whether a type is a TypedDict."""
     return isinstance(annotation, type) and hasattr(annotation, "__required_keys__")
 
 
 def is_model(annotation: Any) -> bool:
-    """Tell whether a type is a pydantic model, which it can only be once pydantic is imported."""
+    """Return whether a type is a pydantic model, which it can only be once pydantic is imported."""
     pydantic = sys.modules.get("pydantic")
     if pydantic is None or not isinstance(annotation, type):
         return False
@@ -144,14 +144,14 @@ def is_model(annotation: Any) -> bool:
 
 
 def is_record(annotation: Any) -> bool:
-    """Tell whether a type has declared fields: a TypedDict, a dataclass or a pydantic model."""
+    """Return whether a type has declared fields: a TypedDict, a dataclass or a pydantic model."""
     if not isinstance(annotation, type):
         return False
     return is_typed_dict(annotation) or dataclasses.is_dataclass(annotation) or is_model(annotation)
 
 
 def is_structured(annotation: Any) -> bool:
-    """Tell whether values of a type are JSON objects or arrays."""
+    """Return whether values of a type are JSON objects or arrays."""
     for each in members(annotation):
         kind = get_origin(each) or each
         if is_record(kind):
@@ -191,7 +191,7 @@ def _text(value: Any) -> str:
 
 
 def is_lazy(value: Any) -> bool:
-    """Tell whether a value is a text that is translated when it is read.
+    """Return whether a value is a text that is translated when it is read.
 
     Known by the name of its base class, since this layer knows no framework.
     """

@@ -117,19 +117,19 @@ class Registry:
     # -- removing
 
     def remove_tool(self, name: str) -> bool:
-        """Remove a tool and tell whether there was one."""
+        """Remove a tool and return whether there was one."""
         return self._remove("tools", name)
 
     def remove_resource(self, uri: str) -> bool:
-        """Remove a resource and tell whether there was one."""
+        """Remove a resource and return whether there was one."""
         return self._remove("resources", uri)
 
     def remove_template(self, uri_template: str) -> bool:
-        """Remove a template and what completes it; tell whether there was one."""
+        """Remove a template and what completes it; return whether there was one."""
         return self._remove("templates", uri_template)
 
     def remove_prompt(self, name: str) -> bool:
-        """Remove a prompt and what completes it; tell whether there was one."""
+        """Remove a prompt and what completes it; return whether there was one."""
         return self._remove("prompts", name)
 
     def _remove(self, attribute: str, key: str) -> bool:
@@ -145,7 +145,7 @@ class Registry:
         return self._tell(_KINDS[attribute]) if is_changed else True
 
     def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
-        """Take what is registered now, and tell whether anything else is shown of it."""
+        """Take what is registered now, and return whether anything else is shown of it."""
         self._registered[attribute] = _frozen(registered)
         before: Mapping[str, Entry] = getattr(self, attribute)
         shown = {

@@ -75,7 +75,7 @@ class ResultConverter(Protocol):
         ...
 
     def needs_thread(self, value: Any) -> bool:
-        """Tell whether converting a value may block, so that it must not be on the event loop."""
+        """Return whether converting a value may block, so that it must not be on the event loop."""
         ...
 
 
@@ -207,7 +207,7 @@ def find_output(annotation: Any, source: str, converter: ResultConverter) -> Out
 
 
 def promises_data(annotation: Any) -> bool:
-    """Tell whether a return annotation promises JSON objects or arrays."""
+    """Return whether a return annotation promises JSON objects or arrays."""
     return _find_data(annotation) is not None and hints.is_structured(annotation)
 
 
@@ -230,14 +230,14 @@ def _find_data(annotation: Any) -> Any | None:
 
 
 def _is_free(plain: Any) -> bool:
-    """Tell whether a type says nothing about data, or says that there is none."""
+    """Return whether a type says nothing about data, or says that there is none."""
     if any(plain is each for each in _FREE):
         return True
     return isinstance(plain, type) and issubclass(plain, (*BLOCKS, *CONTENTS, *BINARY, *_RESULTS))
 
 
 def _is_mixed(item: Any) -> bool:
-    """Tell whether items of a type may be blocks."""
+    """Return whether items of a type may be blocks."""
     return any(
         part is not str and part is not NoneType and _is_free(part) for part in hints.members(item)
     )
@@ -276,7 +276,7 @@ def tool_converter(
 
 
 def is_block(value: Any) -> bool:
-    """Tell whether a value is a content block, or becomes one."""
+    """Return whether a value is a content block, or becomes one."""
     return isinstance(value, (*BLOCKS, *CONTENTS, *BINARY))
 
 

@@ -146,7 +146,7 @@ def resolve_texts(value: Any, read: Callable[[Any], str] = str) -> Any:
 
 
 def has_lazy_texts(value: Any) -> bool:
-    """Tell whether a schema holds texts that are translated when they are read."""
+    """Return whether a schema holds texts that are translated when they are read."""
     if isinstance(value, dict):
         return any(map(has_lazy_texts, value.values()))
     if isinstance(value, list | tuple):
@@ -241,7 +241,7 @@ def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> N
 
 
 def _is_surely_valid(schema: JSONObject) -> bool:
-    """Tell whether the faster engine finds nothing wrong; it is not asked what is."""
+    """Return whether the faster engine finds nothing wrong; it is not asked what is."""
     rust = find_rust_engine()
     try:
         return rust is not None and bool(rust.meta.is_valid(schema))

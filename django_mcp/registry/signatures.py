@@ -167,6 +167,6 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 
 
 def _is_field(value: Any) -> bool:
-    """Tell whether a value is a pydantic `Field(...)`, without importing pydantic."""
+    """Return whether a value is a pydantic `Field(...)`, without importing pydantic."""
     kind = type(value)
     return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")

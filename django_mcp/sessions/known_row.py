@@ -36,7 +36,7 @@ class Known:
         """Tells whether the subscriptions are still those that were read."""
 
     def is_over(self, now_s: float, idle_s: float) -> bool:
-        """Tell whether it has expired, or has not been used for longer than `idle_s`."""
+        """Return whether it has expired, or has not been used for longer than `idle_s`."""
         return now_s >= self.expires_s or now_s - self.seen_s > idle_s
 
     def note_use(self, key: str, now_s: float, idle_s: float) -> None:

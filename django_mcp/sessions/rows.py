@@ -155,7 +155,7 @@ def find_row(server: str, *, is_known: bool, **lookup: Any) -> Row | None:
 
 
 def has_live_stream(key: str, now_s: float) -> bool:
-    """Tell whether a process that is alive has a stream of a session, or may have one by now."""
+    """Return whether a process that is alive has a stream of a session, or may have one by now."""
     streams = Stream.objects.filter(session_id=UUID(key), worker__lease_until__gt=moment(now_s))
     return (
         streams.exists()

@@ -250,7 +250,7 @@ def note_seen(key: str, now_s: float) -> None:
 
 
 def has_waiting() -> bool:
-    """Tell whether something of a stream is not written yet."""
+    """Return whether something of a stream is not written yet."""
     return _writer.has_waiting
 
 

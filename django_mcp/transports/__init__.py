@@ -1,1 +1,1 @@
-"""The drivers: bytes in, one call to the server, bytes out. No protocol rule stands here."""
+"""Transports: each reads a message, calls the server and writes the response."""

@@ -159,7 +159,7 @@ def read_url(client_id: str) -> SplitResult:
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address is one of the public internet, and cannot stand for another one."""
+    """Return whether an address is one of the public internet, and cannot stand for another one."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

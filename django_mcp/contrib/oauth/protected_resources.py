@@ -87,7 +87,7 @@ def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
 
 
 def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
-    """Tell whether a resource indicator is exactly an endpoint that takes an issuer's tokens."""
+    """Return whether a resource indicator is exactly an endpoint that takes an issuer's tokens."""
     # Escapes are resolved on the way to a server, but not where a token's audience is compared.
     server = find_server_of(resource, request) if unquote(resource) == resource else None
     return server is not None and issuer in _find_issuers(server, request)

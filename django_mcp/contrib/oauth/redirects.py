@@ -27,7 +27,7 @@ _RUNS_OR_READS = frozenset(
 
 
 def is_safe_redirect(uri: str) -> bool:
-    """Tell whether a redirect URI is one that a code may be sent to, whoever registered it.
+    """Return whether a redirect URI is one that a code may be sent to, whoever registered it.
 
     Over https to a host, over http to this machine only (RFC 8252 section 7.3), or by a scheme of a
     program; without user, fragment, what an answer would say in its query, or characters that two
@@ -55,5 +55,5 @@ def _looks_like_answer(query: str) -> bool:
 
 
 def is_loopback(host: str | None) -> bool:
-    """Tell whether a host of a URI, without port and brackets, is this machine."""
+    """Return whether a host of a URI, without port and brackets, is this machine."""
     return host in _LOOPBACK

@@ -74,7 +74,7 @@ class Command(ServerCommand):
             self.stdout.write(printable(text))
 
     def has_any(self, server: MCPServer) -> bool:
-        """Tell whether tools are registered."""
+        """Return whether tools are registered."""
         return bool(server.registry.tools)
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:

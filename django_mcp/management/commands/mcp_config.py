@@ -121,7 +121,7 @@ def over_http(client: str, url: str, *, needs_key: bool = False) -> JSONObject:
 
 
 def needs_key(server: MCPServer) -> bool:
-    """Tell whether clients get in with an API key alone: not as nobody, nor with a token they ask for."""
+    """Return whether clients get in with an API key alone: not as nobody, nor with a token they ask for."""
     gate = server.gate
     if gate is None or gate.is_public:
         return False

@@ -39,7 +39,7 @@ class Command(ServerCommand):
             self.stdout.write(f"{message['role']}: {printable(to_text(message['content']))}")
 
     def has_any(self, server: MCPServer) -> bool:
-        """Tell whether prompts are registered."""
+        """Return whether prompts are registered."""
         return bool(server.registry.prompts)
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:

@@ -52,7 +52,7 @@ class Command(ServerCommand):
         self.stderr.write(f"{len(data)} bytes in {file}", lambda line: line)
 
     def has_any(self, server: MCPServer) -> bool:
-        """Tell whether resources are registered."""
+        """Return whether resources are registered."""
         return bool(server.registry.resources or server.registry.templates)
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:

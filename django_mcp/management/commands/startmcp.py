@@ -109,7 +109,7 @@ def find_app(name: str) -> AppConfig:
 
 
 def is_installed(folder: Path) -> bool:
-    """Tell whether a folder is a library's or the interpreter's own, which the next update replaces."""
+    """Return whether a folder is a library's or the interpreter's own, which the next update replaces."""
     folder = folder.resolve()
     if {"site-packages", "dist-packages"} & {*folder.parts}:
         return True

@@ -173,7 +173,7 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _without_handshake(answer: Answer) -> Finding:
-    """Tell whether a server that refuses a handshake means it, or fails."""
+    """Return whether a server that refuses a handshake means it, or fails."""
     error = _error_of(answer)
     if answer.status == 400 and error.get("code") == HEADER_MISMATCH:
         return good("Clients that shake hands are told to use the stateless revision")

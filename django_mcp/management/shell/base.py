@@ -128,7 +128,7 @@ class ServerCommand(BaseCommand):
         return f"The server {server.public_name!r} has no {self.things}. {where_to_register()}"
 
     def has_any(self, server: MCPServer) -> bool:
-        """Tell whether the server has such things at all, whoever sees them."""
+        """Return whether the server has such things at all, whoever sees them."""
         return True
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:

@@ -68,7 +68,7 @@ def find_revision(name: object) -> Revision | None:
 
 
 def has_handshake(name: object) -> bool:
-    """Tell whether `name` is that of a revision that opens with `initialize`."""
+    """Return whether `name` is that of a revision that opens with `initialize`."""
     return type(name) is str and name in _WITH_HANDSHAKE
 
 

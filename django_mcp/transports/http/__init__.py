@@ -1,5 +1,5 @@
-"""Streamable HTTP, twice over the same code: a Channels consumer and a plain Django view.
+"""Streamable HTTP, as a Channels consumer and as a plain Django view.
 
-Both hold no protocol rule. They let the guard judge a request's headers, read its body within
-bounds, make one call to the server, and send what comes back, as JSON or as events.
+Both check a request's headers with the guard, read its body up to a limit, call the server, and
+send the response as JSON or as server-sent events. Neither contains protocol rules.
 """

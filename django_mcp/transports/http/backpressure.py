@@ -1,7 +1,7 @@
-"""Back-pressure on Daphne, whose `send` never waits for a slow client.
+"""Back-pressure for Daphne, whose `send` never waits for a slow client.
 
-Daphne hands everything to Twisted, which keeps what the client has not read. Twisted asks whoever is
-registered as a producer to pause when its buffer is full (64 KiB), and to go on when it is empty.
+Daphne writes everything to Twisted, which buffers what the client has not read. Twisted asks the
+registered producer to pause when its buffer is full (64 KiB), and to resume when it is empty.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["wait_for_room"]
 def wait_for_room(send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
     """Return a `send` for one streamed response that waits while the client is slow.
 
-    On servers whose own `send` waits, this is that `send`. So it is on Daphne where a middleware has
-    put a `send` of its own before Daphne's: the Twisted request behind it cannot be found then.
+    It is the same `send` on servers whose own `send` waits, and on Daphne if a middleware wraps
+    Daphne's `send`, because the Twisted request behind it cannot be found.
     """
     if type(send) is not partial or not send.args:
         return send
@@ -29,7 +29,7 @@ def wait_for_room(send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awa
 
 
 class _Producer:
-    """Sends the messages of one response as a push producer of Twisted (`IPushProducer`)."""
+    """Send the messages of one response as a push producer of Twisted (`IPushProducer`)."""
 
     def __init__(self, send: Callable[[Any], Awaitable[None]], request: Any) -> None:
         self._send = send
@@ -43,13 +43,13 @@ class _Producer:
         if message["type"] == "http.response.start":
             self._register()
         elif not message.get("more_body"):
-            # Nothing follows that would have to wait, and Twisted wants to know before the end.
+            # Nothing that has to wait follows, and Twisted requires this before the end.
             self._unregister()
         await self._send(message)
         await self._has_room.wait()
 
     def _register(self) -> None:
-        # A connection that is closed has no channel.
+        # A closed connection has no channel.
         if self._request.channel is not None and self._request.producer is None:
             self._request.registerProducer(self, True)
             self._is_registered = True
@@ -61,14 +61,14 @@ class _Producer:
         self._has_room.set()
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Let senders wait."""
+        """Make senders wait."""
         self._has_room.clear()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Let senders go on."""
+        """Let senders continue."""
         self._has_room.set()
 
     def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Let senders go on: the connection is closed, and what is sent now is dropped."""
+        """Let senders continue: the connection is closed, and what is sent now is dropped."""
         self._is_registered = False
         self._has_room.set()

@@ -1,4 +1,4 @@
-"""Read a request's body: within its cap, before its deadline, whatever order messages come in."""
+"""Read a request's body within a size limit and a timeout."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 async def read_body(
     receive: Receive, limit_bytes: int, timeout_s: float, timers: TaskTimers
 ) -> bytes | Reply | None:
-    """Return the whole body, or the refusal of it, or None when the client has gone.
+    """Return the whole body, or an error reply, or None if the client has disconnected.
 
-    What is held in memory stays within `limit_bytes` and one message: what is over the cap is
-    refused when it is seen (413), and a body that is not complete after `timeout_s` too (408),
-    whether it stalls or trickles.
+    At most `limit_bytes` and one message are held in memory. A larger body is rejected as soon as
+    the limit is passed (413), and an incomplete one after `timeout_s` (408).
     """
     deadline = timers.limit(timeout_s)
     try:
         message = await receive()
-        # A body is one message nearly always.
+        # Nearly every body is one message.
         if message["type"] == "http.request" and not message.get("more_body"):
             body: bytes = message.get("body") or b""
             return body if len(body) <= limit_bytes else too_large(limit_bytes)
@@ -54,10 +53,10 @@ async def _read_parts(receive: Receive, message: Any, limit_bytes: int) -> bytes
         if not message.get("more_body"):
             return bytes(body)
         message = await receive()
-    # `http.disconnect`; anything else is nothing that can follow, and ends the request as well.
+    # `http.disconnect`, or a message that may not come here, which ends the request as well.
     return None
 
 
 def too_large(limit_bytes: int) -> Reply:
-    """Return the refusal of a body over the cap (RFC 9110, 15.5.14)."""
+    """Return the reply to a body over the limit (RFC 9110, 15.5.14)."""
     return refuse(413, f"The body may have at most {limit_bytes} bytes")

@@ -1,4 +1,4 @@
-"""A `Sink` that keeps its messages until the answer is there: a WSGI response is one body."""
+"""A `Sink` that buffers messages until the response is there: a WSGI response has one body."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["BufferSink"]
 logger = logging.getLogger("django_mcp")
 
 MAX_MESSAGES = 1000
-"""Messages kept ahead of one answer; nobody reads them before the call is over."""
+"""Messages buffered ahead of one response; the client reads none before the call has finished."""
 
 MAX_KEPT_BYTES = 1024 * 1024
-"""Size of these messages together."""
+"""Total size of these messages."""
 
 
 class BufferSink:
-    """Collect the messages of one exchange, within bounds; what is too much is dropped.
+    """Collect the messages of one exchange up to a limit, and drop the rest.
 
-    Progress is worth little once the work is done, and a log is read from its beginning: so the
-    first messages are kept, not the last.
+    The first messages are kept, not the last: progress is worth little once the work is done, and
+    a log is read from its beginning.
     """
 
     __slots__ = ("_dropped", "_messages", "_size_bytes")
@@ -47,11 +47,11 @@ class BufferSink:
             self._messages.append(message)
 
     def body(self, reply: Reply, *, must_stream: bool) -> bytes | None:
-        """Return the events of a whole exchange; None when its answer can be plain JSON.
+        """Return the events of a whole exchange; None if its response can be plain JSON.
 
         Args:
-            reply: the answer, which is the last event.
-            must_stream: the client takes nothing but events.
+            reply: the response, which is the last event.
+            must_stream: the client accepts only events.
         """
         if self._dropped:
             logger.warning("Dropped %d messages ahead of an answer under WSGI", self._dropped)

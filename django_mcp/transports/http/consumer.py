@@ -1,9 +1,9 @@
-"""The Channels consumer: one exchange over ASGI, from its headers to the last byte of its answer.
+"""The Channels consumer, which serves one exchange over ASGI.
 
-It is mounted in a `URLRouter` like any other consumer and goes its own way from there: Channels'
-dispatch would take a channel from the layer, hop to a thread for each message, keep a body of any
-size, and hear of a client's end only when the call is over. Here the call runs in the task the
-ASGI server gave us, and a watch beside it sees the client go.
+It is mounted in a `URLRouter` like any other consumer but has its own `__call__`. Channels'
+dispatch would take a channel from the layer, switch threads for each message, keep a body of any
+size, and notice that the client has disconnected only when the call is over. Here the call runs
+in the task of the ASGI server, and a watch beside it detects the disconnect.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
 from django_mcp.transports.http.body import Receive, read_body
-from django_mcp.transports.http.entries import Entry, find_entry, refuse_at_door
+from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
-from django_mcp.transports.http.replies import fault, json_headers, noted
+from django_mcp.transports.http.replies import internal_error, json_headers, log_error_reply
 from django_mcp.transports.http.sink import Send, StreamSink
 from django_mcp.transports.http.watch import Watch
 from django_mcp.transports.http.websocket import refuse_websocket
@@ -40,13 +40,13 @@ logger = logging.getLogger("django_mcp")
 _NO_CLEARANCE = Clearance()
 
 WATCH_AFTER_S = 0.1
-"""A call is given this long before a task is spent on watching its client; most are done by then."""
+"""A client is watched only after this time, because most calls have finished by then."""
 
 
 class MCPConsumer(AsyncHttpConsumer):
     """Serve one MCP server over ASGI: `MCPConsumer.as_asgi(server=server)`.
 
-    One consumer lives for one request. It never takes the channel layer and touches no database.
+    Each request has its own consumer. It uses neither the channel layer nor a database.
     """
 
     _clearance = _NO_CLEARANCE
@@ -63,7 +63,7 @@ class MCPConsumer(AsyncHttpConsumer):
         self._timers = TaskTimers()
 
     def __call__(self, scope: Any, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """Answer the request; done when all of it is sent, or nobody is there to send it to."""
+        """Respond to the request; returns when all is sent or the client has disconnected."""
         if scope["type"] == "websocket":
             return refuse_websocket(scope, receive, send)
         if scope["type"] != "http":
@@ -80,10 +80,10 @@ class MCPConsumer(AsyncHttpConsumer):
                 await self._respond(reply)
         except Exception:
             logger.exception("Could not serve a request")
-            await self._give_up()
+            await self._abort()
 
     async def _serve_apart(self) -> None:
-        """Serve in a task of its own, for a call that has to outlive its client."""
+        """Serve in a separate task, for a call that has to outlive its client."""
         self._released = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._serve())
         _apart.add(task)
@@ -96,7 +96,7 @@ class MCPConsumer(AsyncHttpConsumer):
             raise
 
     async def _reply(self) -> Reply | None:
-        """Return the answer, or None when the client has gone."""
+        """Return the response, or None if the client has disconnected."""
         scope, server = self.scope, self.server
         method = scope["method"]
         raw_headers: Any = scope["headers"]
@@ -107,9 +107,9 @@ class MCPConsumer(AsyncHttpConsumer):
         )
         if clearance.reply is not None or method != "POST":
             allowed = partial(self._allowed_methods, headers)
-            refusal = refuse_at_door(server, method, clearance, allowed)
+            refusal = check_head(server, method, clearance, allowed)
             if refusal is not None:
-                return noted(refusal)
+                return log_error_reply(refusal)
         exchange = self._exchange = self._open_exchange(headers, clearance)
         authenticate = server.authenticate
         if authenticate is not None:
@@ -123,9 +123,9 @@ class MCPConsumer(AsyncHttpConsumer):
                 self._receive, options.max_body_bytes, options.body_timeout_s, timers
             )
             if not isinstance(body, bytes):
-                return None if body is None else noted(body)
+                return None if body is None else log_error_reply(body)
             exchange.body = body
-            # A stream that this opens must not hold it for as long as it lasts.
+            # A long stream must not keep the body in memory.
             del body
         exchange.build_request = _RequestBuilder(scope, exchange.body)
         watching = timers.after(WATCH_AFTER_S, self._watch)
@@ -134,7 +134,7 @@ class MCPConsumer(AsyncHttpConsumer):
         except asyncio.CancelledError:
             if self._gone is None or not self._gone.is_ours():
                 raise
-            # Cancelled with the client gone.
+            # Cancelled because the client has disconnected.
             return None
         finally:
             watching.cancel()
@@ -198,19 +198,19 @@ class MCPConsumer(AsyncHttpConsumer):
             self._has_started = True
             await self._send({"type": "http.response.body", "body": reply.body or b""})
         except OSError:
-            # How servers of ASGI 2.4 may say that the client has gone.
+            # Servers of ASGI 2.4 may report a disconnect this way.
             return
 
-    async def _give_up(self) -> None:
-        """End what was begun, or say that nothing can be."""
+    async def _abort(self) -> None:
+        """End what was started, or report that the request cannot be served."""
         if self._sink is not None and self._sink.has_started:
             await self._sink.finish(Reply(200))
         elif not self._has_started:
-            await self._respond(fault())
+            await self._respond(internal_error())
 
 
 class _RequestBuilder(Record):
-    """Build Django's request of an ASGI scope and a body."""
+    """Build a Django request from an ASGI scope and a body."""
 
     scope: Any
     body: bytes
@@ -224,13 +224,13 @@ class _RequestBuilder(Record):
 
 
 _apart: set[asyncio.Task[None]] = set()
-"""Keeps the tasks that outlive their ASGI call from being collected."""
+"""Keeps references to the tasks that outlive their ASGI call, so that they are not collected."""
 
 
 def _lets_calls_finish(scope: Any) -> bool:
-    """Tell whether the ASGI server leaves a call alone after its client has gone.
+    """Return whether the ASGI server lets a call continue after its client has disconnected.
 
-    Daphne cancels it ten seconds later, with a warning. It is also the one that names no version
-    of the HTTP specification, which then counts as 2.0.
+    Daphne cancels it ten seconds later, with a warning. Daphne is also the only server with no
+    version of the HTTP specification, which then counts as 2.0.
     """
     return "spec_version" in scope.get("asgi", ())

@@ -1,4 +1,4 @@
-"""CORS for pages the site trusts: the answer to a preflight, and the headers on every other."""
+"""CORS for trusted origins: preflight responses, and the headers of all other responses."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _REQUEST_HEADERS = (
     "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method,"
     " Mcp-Name, Last-Event-ID, X-Request-ID"
 )
-"""What clients send (2026-07-28 basic/transports); `*` would not cover `Authorization`."""
+"""The headers that clients send (2026-07-28 basic/transports); `*` leaves out `Authorization`."""
 
 MAX_AGE_S = 7200
-"""How long a browser may rely on a preflight; Chromium takes no more."""
+"""How long a browser may cache a preflight response; Chromium's maximum."""
 
 MAX_PARAM_HEADERS = 64
-"""How many `Mcp-Param-*` headers one preflight may ask for."""
+"""How many `Mcp-Param-*` headers one preflight may request."""
 
 _PARAM_HEADER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+", re.IGNORECASE)
 
 
 def cors_headers(origin: str, *, with_credentials: bool) -> RawHeaders:
-    """Return what lets a page of `origin`, which is trusted, read the response.
+    """Return the headers that let a page of the trusted `origin` read the response.
 
-    The origin is named, never `*`, so that a cache between them has to keep responses apart.
+    They name the origin, never `*`, so that caches keep the responses apart.
     """
     headers = ((b"access-control-allow-origin", origin.encode("latin-1")), *VARY, _EXPOSED)
     if with_credentials:
@@ -43,10 +43,10 @@ def cors_headers(origin: str, *, with_credentials: bool) -> RawHeaders:
 
 
 def preflight(asked: str, trusted: RawHeaders) -> Reply:
-    """Answer an OPTIONS request of a trusted origin, whose `cors_headers` are added later.
+    """Return the response to an OPTIONS request of a trusted origin, without its `cors_headers`.
 
-    `asked` is the value of `Access-Control-Request-Headers`. The names of the `Mcp-Param-*` headers are the tools' business, so those asked for are
-    granted: a browser page may send them, which says nothing of their values.
+    `asked` is the value of `Access-Control-Request-Headers`. Tools define the names of the
+    `Mcp-Param-*` headers, so all that are requested are allowed.
     """
     if not trusted:
         return Reply(204, None, ((b"allow", _METHODS),))

@@ -1,4 +1,4 @@
-"""Which of the server's three entries an HTTP verb goes to."""
+"""The server's entry point for each HTTP method."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from django_mcp.transports.http.replies import refuse
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["Entry", "find_entry", "refuse_at_door"]
+__all__ = ["Entry", "find_entry", "check_head"]
 
 Entry: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
 
 def find_entry(server: MCPServer, method: str | None) -> Entry:
-    """Return the entry for a verb that the guard let through."""
+    """Return the entry point for a method that the guard accepted."""
     if method == "POST":
         return server.answer
     return server.open_stream if method == "GET" else server.end_session
 
 
-def refuse_at_door(
+def check_head(
     server: MCPServer,
     method: str | None,
     clearance: Clearance,
     allowed_methods: Callable[[], bytes],
 ) -> Reply | None:
-    """Return why a request goes no further than its headers, or the answer to a preflight.
+    """Return an error reply or a preflight response, or None if the request may continue.
 
     Args:
-        server: whose endpoint it is.
-        method: the verb.
-        clearance: the guard's verdict.
-        allowed_methods: returns the value of the header `Allow`.
+        server: the server of the endpoint.
+        method: the HTTP method.
+        clearance: the guard's result.
+        allowed_methods: returns the value of the `Allow` header.
     """
     reply = clearance.reply
     if reply is None:

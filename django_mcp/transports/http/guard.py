@@ -1,8 +1,8 @@
-"""The guard: what the headers of a request alone decide, before its first body byte is read.
+"""The guard: checks a request's headers before its body is read.
 
-Host, origin, preflight, verb, media types, content coding and declared size, in this order; the
-first that fails answers, with a JSON-RPC error that has no id. Which message is inside is not
-looked at, and no protocol rule stands here. What GET and DELETE mean is the server's business.
+It checks host, origin, preflight, method, media types, content coding and declared size, in this
+order. The first check that fails gives the response, a JSON-RPC error without an id. The guard
+does not read the message, and contains no protocol rules.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ __all__ = ["Clearance", "Guard", "current_guard"]
 logger = logging.getLogger("django_mcp")
 
 MAX_HEADERS = 128
-"""Header lines of one request, ours: a tool call mirrors its arguments in some of them."""
+"""Header lines of one request; a tool call mirrors its arguments in some. Our own limit."""
 
 MAX_HEADER_BYTES = 32 * 1024
-"""Names and values of all headers of one request together; nginx takes as much."""
+"""Names and values of all headers of one request together; nginx allows as much."""
 
 MAX_KNOWN = 512
-"""Combinations of headers remembered."""
+"""Combinations of headers whose result is cached."""
 
 MAX_KNOWN_BYTES = 1024
-"""Longer combinations are judged each time, so that what is remembered stays small."""
+"""Longer combinations are not cached, so that the cache stays small."""
 
 MAX_LENGTH_DIGITS = 15
-"""A `Content-Length` of more digits is too large for any cap, and not worth reading."""
+"""A `Content-Length` of more digits is over any limit, and is not parsed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clearance:
-    """The guard's verdict on a request.
+    """The guard's result for a request.
 
     Attributes:
-        reply: the answer, when the request goes no further: a refusal, or a preflight's.
-        may_stream: the client takes server-sent events.
-        must_stream: it takes nothing else, or asked for a stream by its verb.
-        headers: what each response to this request needs for its origin.
+        reply: the response, if the request goes no further: an error, or a preflight response.
+        may_stream: the client accepts server-sent events.
+        must_stream: it accepts nothing else, or its method asks for a stream.
+        headers: headers for each response to this request, because of its origin.
     """
 
     reply: Reply | None = None
@@ -61,7 +61,7 @@ class Clearance:
 
 
 class _Facts(NamedTuple):
-    """What a verdict rests on, decoded: equal facts, equal verdict."""
+    """The decoded values that determine the guard's result."""
 
     method: str
     scheme: str
@@ -76,9 +76,9 @@ _NAMES = (b"host", b"origin", b"content-type", b"accept", b"content-encoding")
 
 
 class Guard:
-    """Judges requests by one state of the site's settings; see `current_guard`.
+    """Checks requests against the current settings of the site; see `current_guard`.
 
-    Clients send the same headers again and again, so verdicts are remembered, within bounds.
+    Clients send the same headers repeatedly, so a bounded number of results is cached.
     """
 
     def __init__(self, rules: SiteRules) -> None:
@@ -96,15 +96,15 @@ class Guard:
         headers: Headers,
         max_body_bytes: int,
     ) -> Clearance:
-        """Return the verdict on a request.
+        """Return the result for a request.
 
         Args:
-            method: the verb, in upper case.
+            method: the HTTP method, in upper case.
             scheme: `http` or `https`, as the server sees it.
             headers: all of them, repeated ones joined: right for lists, malformed for the others.
-            max_body_bytes: the cap on the body, held against `Content-Length`.
+            max_body_bytes: the limit on the body, compared with `Content-Length`.
         """
-        # This is on the way of every request, and works on bytes for that reason.
+        # This runs for each request, so it works on bytes.
         values = headers.by_name
         size = len(b"".join(values)) + len(b"".join(values.values()))
         if headers.line_count > MAX_HEADERS or size > MAX_HEADER_BYTES:
@@ -152,7 +152,7 @@ def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
         return Clearance(reply=refusal)
     headers: RawHeaders = ()
     if facts.origin is not None:
-        # A host was found, or it would have been refused.
+        # There is a host, or the request would have been rejected already.
         if not rules.is_origin(facts.origin, facts.host or "", facts.scheme):
             return Clearance(reply=_refuse_origin(facts.origin), headers=VARY)
         headers = cors_headers(facts.origin, with_credentials=rules.may_send_cookies(facts.origin))
@@ -168,7 +168,7 @@ def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
 
 
 def _refuse_host(host: str | None, rules: SiteRules) -> Reply | None:
-    # Two Host headers come joined by a comma, which none may have in it.
+    # Two Host headers arrive joined by a comma, which a host may not contain.
     domain = split_domain_port(host)[0] if host is not None else ""
     if not domain:
         return refuse(400, "One well-formed Host header is needed")
@@ -196,7 +196,7 @@ def _refuse_kind(facts: _Facts) -> Reply | None:
     if not is_json(facts.content_type):
         return refuse(415, "Content-Type must be application/json, in UTF-8")
     if facts.encoding is not None and facts.encoding.lower() != "identity":
-        # A few bytes can unfold to any size, so nothing compressed is read.
+        # A few bytes can decompress to any size, so compressed bodies are not read.
         return refuse(
             415, "Content-Encoding must be left out", ((b"accept-encoding", b"identity"),)
         )
@@ -225,7 +225,7 @@ _current: Guard | None = None
 
 
 def current_guard() -> Guard:
-    """Return the guard for the settings as they are."""
+    """Return the guard for the current settings."""
     global _current
     if _current is None:
         _current = Guard(read_rules())

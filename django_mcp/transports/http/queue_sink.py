@@ -1,4 +1,4 @@
-"""A `Sink` that hands its messages over to whoever iterates: the plain view's way to stream."""
+"""A `Sink` that passes messages to an iterator, with which the plain view streams."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django_mcp.server.exchange.exchange import Reply
 __all__ = ["QueueSink"]
 
 MAX_QUEUED = 16
-"""Messages that wait for a slow client before the handler has to wait with them."""
+"""Messages queued for a slow client before the handler has to wait."""
 
 
 class QueueSink:
-    """Carry the messages of one exchange, and at last its reply, to the response that is written.
+    """Pass the messages of one exchange, and its reply as the last, to the response.
 
-    One side sends, the other takes. Once `close` was called, what is sent is dropped in silence.
+    One side sends, the other takes. What is sent after `close` is dropped without an error.
     """
 
     __slots__ = ("_has_room", "_is_closed", "_items")
@@ -49,17 +49,17 @@ class QueueSink:
             self._items.put_nowait(frame)
 
     def finish(self, reply: Reply) -> None:
-        """Hand the reply over, behind everything sent before it; never waits."""
+        """Queue the reply after all messages; never waits."""
         if not self._is_closed:
             self._items.put_nowait(reply)
 
     def close(self) -> None:
-        """Let go of everything: nobody takes it any more."""
+        """Drop everything, since nobody takes it any more."""
         self._is_closed = True
         self._has_room.set()
 
     async def take(self, timeout_s: float | None) -> bytes | Reply | None:
-        """Return the next event, at last the reply; None when nothing came for `timeout_s`."""
+        """Return the next event, the reply as the last; None if nothing came for `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 item = await self._items.get()
@@ -71,7 +71,7 @@ class QueueSink:
     async def frames(
         self, first: bytes | Reply | None, keepalive_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Yield server-sent events from `first` on, comments in long silences, to the reply's."""
+        """Yield server-sent events from `first` to the reply, with keep-alive comments."""
         item = first
         while not isinstance(item, Reply):
             yield sse.comment() if item is None else item

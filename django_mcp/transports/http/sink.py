@@ -1,4 +1,4 @@
-"""The server-sent events of one exchange, opened by the first thing there is to send."""
+"""A `Sink` that writes server-sent events, and starts the response with the first of them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Send", "StreamSink"]
 
 
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
-"""The ASGI callable that takes the next message; it waits while the client is slow, if it can."""
+"""The ASGI callable that sends a message; it waits while the client is slow, if the server can."""
 
 
 class StreamSink(Record):
-    """A `Sink` that writes events to an ASGI `send`.
+    """Write events to an ASGI `send`.
 
-    Until something is sent, nothing is: the answer may still become plain JSON with a status of
-    its own. After `finish`, and once the client has gone, what is sent is dropped in silence.
-    Several tasks may send at once; each message arrives whole, and in the order of the calls.
+    The response starts with the first message, so until then it may become plain JSON with another
+    status. What is sent after `finish`, or after the client has disconnected, is dropped without an
+    error. Several tasks may send at once: each message arrives whole, in the order of the calls.
     """
 
     _send: Send
@@ -33,7 +33,7 @@ class StreamSink(Record):
     _lock: asyncio.Lock | None = None
     has_started: bool = False
     last_sent_s: float = 0.0
-    """When something was sent last, by the loop's clock."""
+    """When something was last sent, by the loop's clock."""
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
@@ -48,7 +48,7 @@ class StreamSink(Record):
         await self._write(sse.retry(retry_ms), is_last=True)
 
     async def keep_alive(self) -> None:
-        """Send a comment, so that nobody on the way takes the connection for a dead one."""
+        """Send a comment, so that proxies do not close the connection as idle."""
         await self._write(sse.comment())
 
     async def point(self, uri: str) -> None:
@@ -56,7 +56,7 @@ class StreamSink(Record):
         await self._write(sse.endpoint(uri))
 
     async def finish(self, reply: Reply) -> None:
-        """Send the answer, if there is one, and end the stream."""
+        """Send the response, if there is one, and end the stream."""
         if not self.has_started:
             self._headers = (*self._headers, *reply.headers)
         body = reply.body
@@ -65,7 +65,7 @@ class StreamSink(Record):
         await self._write(data, is_last=True)
 
     def close(self) -> None:
-        """Drop what is still to come: the answer goes another way, or nowhere."""
+        """Drop what follows, since the response is sent elsewhere or not at all."""
         self._is_finished = True
 
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
@@ -91,6 +91,6 @@ class StreamSink(Record):
                     {"type": "http.response.body", "body": data, "more_body": not is_last}
                 )
             except OSError:
-                # How servers of ASGI 2.4 may say that the client has gone.
+                # Servers of ASGI 2.4 may report a disconnect this way.
                 self._is_finished = True
             self.last_sent_s = asyncio.get_running_loop().time()

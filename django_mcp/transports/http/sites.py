@@ -1,9 +1,9 @@
-"""Which hosts and origins a site trusts, by its settings.
+"""The hosts and origins that a site trusts, by its settings.
 
-The hosts are Django's own rule (`ALLOWED_HOSTS`), which a consumer has to apply itself. The
-origins are what keeps web pages of strangers out of a server on the user's machine or network:
-a page may call its own site, a page of this machine may call a server on this machine, and
-everything else must be listed in `DJANGO_MCP["ALLOWED_ORIGINS"]`.
+The rule for hosts is Django's own (`ALLOWED_HOSTS`), which a consumer has to apply itself. The rule
+for origins protects servers on the user's machine or network from the pages of other sites: a
+page may call its own site, a page on this machine may call a server on this machine, and all other
+origins must be listed in `DJANGO_MCP["ALLOWED_ORIGINS"]`.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ SETTINGS_READ = frozenset(
 """The names of the settings that `read_rules` reads."""
 
 ANY_ORIGIN = "*"
-"""Listed as an origin: pages of every site may call, without their cookies."""
+"""As a listed origin: pages of all sites may call, without cookies."""
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,]+", re.IGNORECASE)
 _WEB_ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[a-f0-9:.]+\])(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _DEBUG_HOSTS = (".localhost", "127.0.0.1", "[::1]")
-"""What Django allows when `DEBUG` is on and `ALLOWED_HOSTS` is empty."""
+"""The hosts that Django allows if `DEBUG` is on and `ALLOWED_HOSTS` is empty."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SiteRules:
-    """What the settings of a site say about who may call.
+    """The settings of a site that restrict hosts and origins.
 
     Attributes:
         hosts: `ALLOWED_HOSTS`, or Django's defaults for development.
         origins: those listed, as a browser writes them.
         allows_credentials: pages of listed origins may send cookies.
-        host_header: where a proxy tells the host that was asked for (`USE_X_FORWARDED_HOST`).
-        scheme_header, secure_value: where a proxy tells the scheme, and what it says when that
-            is https (`SECURE_PROXY_SSL_HEADER`). Both headers are named in lower case.
+        host_header: the header in which a proxy sends the original host (`USE_X_FORWARDED_HOST`).
+        scheme_header, secure_value: the header in which a proxy sends the scheme, and its value for
+            https (`SECURE_PROXY_SSL_HEADER`). Both headers are named in lower case.
     """
 
     hosts: Collection[str]
@@ -55,13 +55,13 @@ class SiteRules:
     secure_value: str = ""
 
     def is_host(self, host: str) -> bool:
-        """Tell whether a well-formed `Host`, lower case and without its port, is this site's."""
+        """Return whether a well-formed `Host`, in lower case and without a port, is this site's."""
         return validate_host(host, self.hosts)
 
     def is_origin(self, origin: str, host: str, scheme: str) -> bool:
-        """Tell whether a page of `origin` may call the site under `host` by `scheme`.
+        """Return whether a page of `origin` may call the site at `host` by `scheme`.
 
-        `null` is never one: it is any sandboxed page and any local file.
+        `null` never may: it is the origin of all sandboxed pages and local files.
         """
         if origin in self.origins and origin != ANY_ORIGIN:
             return True
@@ -75,8 +75,8 @@ class SiteRules:
         if is_loopback(domain):
             return is_loopback(asked_domain)
         default = _DEFAULT_PORTS[own_scheme]
-        # A page got over TLS is trusted at least as much as one that was not, and a proxy that
-        # ends TLS may keep that from us; the reverse would let a forged page in.
+        # A page loaded over TLS is trusted at least as much as one that was not, and the server may
+        # not see that a proxy ends TLS. The reverse would let a forged page in.
         return (
             domain == asked_domain
             and (port or default) == (asked_port or default)
@@ -84,16 +84,16 @@ class SiteRules:
         )
 
     def read_scheme(self, told: str) -> str:
-        """Return the scheme that a proxy tells of."""
+        """Return the scheme that a proxy sent."""
         return "https" if told.split(",", 1)[0].strip() == self.secure_value else "http"
 
     def may_send_cookies(self, origin: str) -> bool:
-        """Tell whether pages of an origin may send cookies: only listed ones, if any."""
+        """Return whether pages of an origin may send cookies; only listed origins ever may."""
         return self.allows_credentials and origin in self.origins
 
 
 def is_loopback(domain: str) -> bool:
-    """Tell whether a domain, lower case, always means the machine it is used on."""
+    """Return whether a domain, in lower case, always means the local machine."""
     return (
         domain in ("localhost", "[::1]")
         or domain.endswith(".localhost")
@@ -102,7 +102,7 @@ def is_loopback(domain: str) -> bool:
 
 
 def read_rules() -> SiteRules:
-    """Return the rules of this site, from Django's settings and ours."""
+    """Return the rules of this site, from its settings."""
     name, secure_value = site_settings.SECURE_PROXY_SSL_HEADER or (None, "")
     hosts: Collection[str] = site_settings.ALLOWED_HOSTS
     if site_settings.DEBUG and not hosts:

@@ -1,8 +1,8 @@
-"""The plain Django view: the same exchange for sites without ASGI routing, and under WSGI.
+"""The plain Django view, for sites without ASGI routing and for WSGI.
 
-Everything is decided by the code the consumer uses; this file reads a Django request and writes a
-Django response. Django has read the body before an ASGI view is called, and under WSGI messages
-arrive together with the answer and no client is seen leaving: both are for the consumer.
+It converts between Django's requests and responses and the code that the consumer uses. Unlike the
+consumer, it gets a body that Django has already read, and under WSGI it sends messages together
+with the response and does not notice when a client disconnects.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.buffer_sink import BufferSink
-from django_mcp.transports.http.entries import Entry, find_entry, refuse_at_door
+from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.queue_sink import QueueSink
 from django_mcp.transports.http.replies import (
     STREAM_HEADERS,
     RawHeaders,
-    fault,
+    internal_error,
     json_headers,
-    noted,
+    log_error_reply,
     refuse,
 )
 
@@ -48,18 +48,18 @@ _check_first_use: Callable[[], None] | None = None
 
 
 def set_first_use(check: Callable[[], None] | None) -> None:
-    """Say what must be asked before a view answers for the first time; what it raises is raised on."""
+    """Set a check to run before a view first responds; its exception is raised again."""
     global _check_first_use
     _check_first_use = check
 
 
 def make_view(server: MCPServer) -> MCPView:
-    """Return a view that serves `server`, to be named in a URLconf."""
+    """Return a view that serves `server`, for a URLconf."""
     return MCPView(server)
 
 
 class _EveryAlias(Container[object]):
-    """The database aliases whose ATOMIC_REQUESTS a view is exempt from: all there will ever be."""
+    """All database aliases, so that ATOMIC_REQUESTS applies to the view on none of them."""
 
     def __contains__(self, alias: object) -> bool:
         return True
@@ -68,9 +68,8 @@ class _EveryAlias(Container[object]):
 class MCPView:
     """An asynchronous view that serves one MCP server.
 
-    What the site does to its other views is kept from it, as far as a view can say so: the CSRF
-    check (the guard has its own rule for origins), the login page, the transaction per request
-    (tools open their own).
+    It is exempt from the CSRF check (the guard checks the origin), the login redirect, and the
+    transaction per request (tools open their own), as far as a view can be.
     """
 
     csrf_exempt = True
@@ -83,7 +82,7 @@ class MCPView:
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
-        """Answer a request; never with HTML, and never with a redirect.
+        """Respond to a request, never with HTML or a redirect.
 
         Raises:
             ImproperlyConfigured: the site cannot serve this; Django logs what to do about it.
@@ -96,15 +95,15 @@ class MCPView:
             return await self._serve(request, url_kwargs)
         except Exception:
             logger.exception("Could not serve a request")
-            return _respond(fault())
+            return _respond(internal_error())
 
     async def _serve(self, request: HttpRequest, url_kwargs: dict[str, Any]) -> HttpResponseBase:
         headers, clearance = self._examine(request)
         can_push = isinstance(request, ASGIRequest)
         allowed = partial(self.server.allowed_methods, headers, can_push=can_push)
-        at_door = refuse_at_door(self.server, request.method, clearance, allowed)
-        if at_door is not None:
-            return _respond(noted(at_door), clearance.headers)
+        early = check_head(self.server, request.method, clearance, allowed)
+        if early is not None:
+            return _respond(log_error_reply(early), clearance.headers)
         exchange = Exchange(
             headers=headers,
             address=request.META.get("REMOTE_ADDR"),
@@ -133,7 +132,7 @@ class MCPView:
         return headers, clearance
 
     async def _prepare(self, request: HttpRequest, exchange: Exchange) -> Reply | None:
-        """Authenticate, then read the body; return the refusal, if any."""
+        """Authenticate, then read the body; return the error reply, if any."""
         authenticate = self.server.authenticate
         if authenticate is not None:
             challenge = await authenticate(exchange)
@@ -142,14 +141,14 @@ class MCPView:
         if request.method == "POST":
             body = _read_body(request, self.server.options.max_body_bytes)
             if isinstance(body, Reply):
-                return noted(body)
+                return log_error_reply(body)
             exchange.body = body
         return None
 
     async def _call(
         self, entry: Entry, exchange: Exchange, clearance: Clearance
     ) -> HttpResponseBase:
-        """Answer in one body: events, when there were messages ahead of the answer."""
+        """Respond with one body, which holds events if there were messages before the response."""
         sink = BufferSink()
         exchange.is_buffered = True
         if clearance.may_stream:
@@ -166,7 +165,7 @@ class MCPView:
     async def _call_apart(
         self, entry: Entry, exchange: Exchange, clearance: Clearance
     ) -> HttpResponseBase:
-        """Run the call in a task of its own, as it may outlive the view, or even its client."""
+        """Run the call in a separate task, since it may outlive the view and the client."""
         sink = QueueSink()
         timeout_s = None
         if clearance.may_stream:
@@ -191,7 +190,7 @@ class MCPView:
 
 
 _running: set[asyncio.Task[None]] = set()
-"""Keeps the tasks of calls from being collected while nobody waits for them."""
+"""Keeps references to the tasks of calls, so that they are not collected."""
 
 
 async def _run(entry: Entry, exchange: Exchange, sink: QueueSink) -> None:
@@ -199,14 +198,14 @@ async def _run(entry: Entry, exchange: Exchange, sink: QueueSink) -> None:
         reply = await entry(exchange)
     except Exception:
         logger.exception("Could not serve a request")
-        reply = fault()
+        reply = internal_error()
     sink.finish(reply)
 
 
 class _Frames:
-    """The events of a call for its response, which may be given up before anything is read of it.
+    """The events of a call for its response, which may be closed before anything is read.
 
-    Django closes a response then, in any thread; one that middleware puts away is only collected.
+    Django closes a response in any thread; one that middleware discards is only collected.
     """
 
     __slots__ = ("_frames", "_leave", "_loop")
@@ -223,8 +222,8 @@ class _Frames:
         return await anext(self._frames)
 
     def close(self) -> None:
-        """Take leave of the call, if it still runs."""
-        # Of a loop that is closed nothing runs any more.
+        """Disconnect from the call if it still runs."""
+        # In a closed loop nothing runs any more.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._leave)
 
@@ -232,7 +231,7 @@ class _Frames:
 
 
 def _leave(task: asyncio.Task[None], exchange: Exchange, sink: QueueSink) -> None:
-    """Take note that nobody reads any more, and stop the call if that means it."""
+    """Handle a disconnected client; stops the call unless it may outlive its client."""
     if task.done() or exchange.is_disconnected:
         return
     exchange.disconnected()
@@ -249,7 +248,7 @@ def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
 
 
 def _read_body(request: HttpRequest, limit_bytes: int) -> bytes | Reply:
-    # Some middleware may have read it before us, which is then Django's to bound.
+    # If middleware has read it already, Django's limit applies.
     body: bytes | None = getattr(request, "_body", None)
     if body is None:
         try:
@@ -257,7 +256,7 @@ def _read_body(request: HttpRequest, limit_bytes: int) -> bytes | Reply:
             body = request.read(limit_bytes + 1)
         except UnreadablePostError:
             return refuse(400, "The body could not be read")
-        # A handler that is given the request finds the body where it looks for it.
+        # A handler that uses the request finds the body in its usual place.
         request._body = body
     return body if len(body) <= limit_bytes else too_large(limit_bytes)
 
@@ -272,7 +271,7 @@ def _respond(reply: Reply, extra: RawHeaders = ()) -> HttpResponse:
 def _stream(frames: AsyncIterator[bytes], extra: RawHeaders) -> StreamingHttpResponse:
     response = StreamingHttpResponse(frames)
     _add_headers(response, (*STREAM_HEADERS, *extra))
-    # Keeps GZipMiddleware away, whose stream of compressed pieces many clients cannot read.
+    # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
     response["Content-Encoding"] = "identity"
     return response
 

@@ -1,4 +1,4 @@
-"""Look out for the client while its call runs: has it gone, and has it heard nothing for long?"""
+"""Detect disconnects and send keep-alive comments while a call runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Watch"]
 
 
 class Watch:
-    """Wait for the end of the client, and break long silences, beside a running call.
+    """Detect a disconnect, and send comments in long silences, while a call runs.
 
-    `close` it when the call is done.
+    Call `close` when the call is done.
     """
 
     __slots__ = (
@@ -50,20 +50,20 @@ class Watch:
             self._silence = loop.call_later(keepalive_s, self._look, sink)
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         if self._silence is not None:
             self._silence.cancel()
         for task in (self._task, self._alive):
             if task is not None:
                 task.cancel()
-        # A cancelled task keeps where it was, and so us: no reference cycle for the collector.
+        # A cancelled task keeps its frame, which refers to this object: avoid the reference cycle.
         self._task = self._alive = None
 
     async def _wait_until_gone(self) -> None:
         try:
             message = await self._receive()
             while message["type"] != "http.disconnect":
-                # Nothing else can follow the body; if it does, the loop must stay free.
+                # Nothing else can follow the body; if it does, the loop must not be blocked.
                 await asyncio.sleep(0)
                 message = await self._receive()
         except OSError:
@@ -74,12 +74,12 @@ class Watch:
         self._on_gone()
 
     def _look(self, sink: StreamSink) -> None:
-        """Break the silence if it has lasted, and look again when the next one would have."""
+        """Send a comment if the silence is too long, and schedule the next look."""
         loop = asyncio.get_running_loop()
         quiet_s = loop.time() - max(self._begun_s, sink.last_sent_s)
         if quiet_s >= self._keepalive_s:
             quiet_s = 0.0
             if self._alive is None or self._alive.done():
-                # One that still waits has a slow client before it, and says enough.
+                # If the last comment still waits, the client is slow and needs no other.
                 self._alive = loop.create_task(sink.keep_alive())
         self._silence = loop.call_later(self._keepalive_s - quiet_s, self._look, sink)

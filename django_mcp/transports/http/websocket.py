@@ -1,4 +1,4 @@
-"""The answer to WebSocket upgrades, which MCP does not use."""
+"""Reject WebSocket upgrades, which MCP does not use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["refuse_websocket"]
 
 
 async def refuse_websocket(_scope: Any, receive: Any, send: Any) -> None:
-    """Refuse a WebSocket before it opens; the client gets HTTP 403."""
+    """Reject a WebSocket before it opens; the client gets HTTP 403."""
     await receive()
     await send({"type": "websocket.close", "code": 1008})

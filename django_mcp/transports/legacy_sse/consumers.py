@@ -1,4 +1,4 @@
-"""The consumers of HTTP+SSE: the same way in as at the endpoint, and another server entry behind."""
+"""The consumers of HTTP+SSE."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from django_mcp.transports.legacy_sse.driver import TOKEN, keep_stream, take_mes
 __all__ = ["LegacyMessageConsumer", "LegacyStreamConsumer"]
 
 MAX_QUERY_FIELDS = 100
-"""Fields of a query that are read; ours."""
+"""Fields of a query that are read. Our own limit."""
 
 
 class LegacyStreamConsumer(MCPConsumer):
-    """Keep the stream of a client open: `GET .../sse`."""
+    """Keep a client's stream open: `GET .../sse`."""
 
     def _allowed_methods(self, headers: Headers) -> bytes:
         return b"GET, OPTIONS"
@@ -37,7 +37,7 @@ class LegacyStreamConsumer(MCPConsumer):
 
 
 class LegacyMessageConsumer(MCPConsumer):
-    """Take a client's messages: `POST .../messages?session_id=...`."""
+    """Receive a client's messages: `POST .../messages?session_id=...`."""
 
     def _allowed_methods(self, headers: Headers) -> bytes:
         return b"POST, OPTIONS"
@@ -51,7 +51,7 @@ class LegacyMessageConsumer(MCPConsumer):
 
 
 def _find_token(query: str) -> str:
-    """Return the token that a query names last, or "": a query of too many fields names none."""
+    """Return the last token in a query, or "" if there is none or the query has too many fields."""
     try:
         return parse_qs(query, max_num_fields=MAX_QUERY_FIELDS).get(TOKEN, [""])[-1]
     except ValueError:

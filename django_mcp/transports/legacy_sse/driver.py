@@ -1,7 +1,7 @@
-"""What the two URLs of HTTP+SSE do: one keeps a stream open, the other takes messages for it.
+"""The two endpoints of HTTP+SSE: one keeps a stream open, the other receives messages for it.
 
-The connection lives and dies with its stream. A message may arrive at another process than the
-stream is at; the hub takes it there.
+The connection lasts as long as its stream. If a message arrives in another process than the
+stream's, the hub passes it on.
 
 Source: 2024-11-05 basic/transports "HTTP with SSE".
 """
@@ -38,19 +38,19 @@ logger = logging.getLogger("django_mcp")
 TOKEN = "session_id"  # noqa: S105 - the name of a query parameter
 
 SSE = "sse"
-"""What the sessions of this transport say that they are carried by."""
+"""The transport name that its sessions are stored with."""
 
 MAX_PASSED_BYTES = 30 * 1024
-"""Of a message that goes to another process by itself; in JSON it may take twice as much. Ours."""
+"""Largest message that is passed to another process directly; JSON may double it. Our own limit."""
 
 KEPT_S = 60.0
-"""How long a larger one is kept for that process. Ours."""
+"""How long a larger message is kept for that process. Our own limit."""
 
 
 class QueueSink:
-    """A `Sink` for the calls of a connection: all of them share the bounded queue of its stream.
+    """A `Sink` for the calls of a connection, which share the bounded queue of its stream.
 
-    When the queue is full because the client does not read, the stream ends, see `PushStream.offer`.
+    If the queue is full because the client does not read, the stream ends; see `PushStream.offer`.
     """
 
     __slots__ = ("_stream",)
@@ -59,7 +59,7 @@ class QueueSink:
         self._stream = stream
 
     def answer(self, message: bytes) -> None:
-        """Queue the answer of a call, which nothing follows."""
+        """Queue the response to a call, which is its last message."""
         self._stream.offer(message)
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
@@ -75,16 +75,16 @@ class QueueSink:
         self._stream.end(Ending.CLOSED)
 
 
-class _Way(NamedTuple):
-    """How to serve a connection: `exchange` is that of the GET that opened the stream."""
+class _StreamContext(NamedTuple):
+    """What serves a connection; `exchange` is that of the GET that opened the stream."""
 
     server: MCPServer
     sink: QueueSink
     exchange: Exchange
 
 
-_ways: WeakKeyDictionary[Session, _Way] = WeakKeyDictionary()
-"""How to serve the connections whose streams are in this process."""
+_stream_contexts: WeakKeyDictionary[Session, _StreamContext] = WeakKeyDictionary()
+"""What serves each connection whose stream is in this process."""
 
 _running: set[asyncio.Task[None]] = set()
 
@@ -92,13 +92,13 @@ _running: set[asyncio.Task[None]] = set()
 async def keep_stream(
     server: MCPServer, exchange: Exchange, sink: StreamSink, messages_url: str
 ) -> Reply:
-    """Open a stream, tell the client where to post, and serve it until it leaves.
+    """Open a stream, send the client the URL to post to, and serve it until it disconnects.
 
     Args:
-        server: whose.
-        exchange: of the GET; its principal owns the connection.
+        server: the server of the endpoint.
+        exchange: that of the GET; its principal owns the connection.
         sink: the stream.
-        messages_url: where the client posts; the token is added to its query.
+        messages_url: the URL to post to; the token is added to its query.
     """
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
@@ -114,7 +114,7 @@ async def keep_stream(
         return _refuse(token)
     server.connection_observer.session_opened(session)
     exchange.connection = session
-    server.hub.on("legacy", _take_passed_on(server))
+    server.hub.on("legacy", _receive_forwarded(server))
     stream = PushStream(
         kind=StreamKind.LEGACY,
         server_name=server.name,
@@ -123,14 +123,14 @@ async def keep_stream(
         uris=await server.sessions.read_subscriptions(session),
         session=session,
     )
-    _ways[session] = _Way(server, QueueSink(stream), exchange)
+    _stream_contexts[session] = _StreamContext(server, QueueSink(stream), exchange)
     try:
         joiner = "&" if "?" in messages_url else "?"
         await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
         await run_stream(server, exchange, stream)
     finally:
-        _ways.pop(session, None)
-        # Cleanup has to finish although the client's leaving cancels this task.
+        _stream_contexts.pop(session, None)
+        # Cleanup has to finish although the disconnect cancels this task.
         await asyncio.shield(_end(server, session))
     return Reply(200)
 
@@ -141,7 +141,7 @@ async def _end(server: MCPServer, session: Session) -> None:
 
 
 async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Reply:
-    """Take a message for the stream that `token` belongs to; its answer goes there."""
+    """Receive a message for the stream of `token`, on which its response is sent."""
     message = decode_message(exchange.body, server.options.max_body_values)
     try:
         session = await find_session(server, exchange, token, transport=SSE)
@@ -149,22 +149,22 @@ async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Rep
             return _refuse(UNKNOWN_SESSION)
         if isinstance(message, Malformed):
             return Reply(message.refusal.status or 400, encode_error(message.id, message.refusal))
-        if session in _ways:
+        if session in _stream_contexts:
             _serve(session, exchange.body, exchange)
             return Reply(202)
         if not await server.sessions.has_stream(session):
-            # The process that it was open in was killed.
+            # The process that held the stream was killed.
             return _refuse(UNKNOWN_SESSION)
     except StoreUnavailable:
         return _refuse(NO_STORE)
-    return await _pass_on(server, session, exchange.body, exchange.address)
+    return await _forward(server, session, exchange.body, exchange.address)
 
 
-async def _pass_on(server: MCPServer, session: Session, body: bytes, address: str | None) -> Reply:
-    """Send a message to the process that has the stream, and say so if that cannot be done."""
+async def _forward(server: MCPServer, session: Session, body: bytes, address: str | None) -> Reply:
+    """Send a message to the stream's process, and return an error if that fails."""
     bus = server.join_hub().bus
     if not bus.is_shared:
-        return _refuse(_OUT_OF_REACH)
+        return _refuse(_UNREACHABLE)
     message: JSONObject = {"kind": "legacy", "session": session.key}
     try:
         if len(body) <= MAX_PASSED_BYTES:
@@ -176,34 +176,34 @@ async def _pass_on(server: MCPServer, session: Session, body: bytes, address: st
             )
         await bus.send(message)
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
-        # The client is told, and what failed logs why.
+        # The client gets an error, and what failed logs why.
         logger.info("Could not pass a message on to its stream: %r", error)
-        return _refuse(_OUT_OF_REACH)
+        return _refuse(_UNREACHABLE)
     return Reply(202)
 
 
-def _take_passed_on(server: MCPServer) -> Any:
+def _receive_forwarded(server: MCPServer) -> Any:
     def take(message: JSONObject) -> None:
         session = server.hub.sessions.get(message["session"])
-        way = _ways.get(session) if session is not None else None
-        if session is None or way is None:
+        context = _stream_contexts.get(session) if session is not None else None
+        if session is None or context is None:
             return
         if "kept" in message:
-            _begin(_answer_kept(session, way, message["kept"]))
+            _begin(_answer_stored(session, context, message["kept"]))
         else:
-            _serve(session, message["body"].encode(), way.exchange)
+            _serve(session, message["body"].encode(), context.exchange)
 
     return take
 
 
-async def _answer_kept(session: Session, way: _Way, reference: str) -> None:
+async def _answer_stored(session: Session, context: _StreamContext, reference: str) -> None:
     try:
-        body = await way.server.states.take(session.key, reference)
+        body = await context.server.states.take(session.key, reference)
     except Exception:
         logger.exception("Could not read a message that was passed on")
         return
     if body is not None:
-        await _answer(session, body, way.exchange)
+        await _answer(session, body, context.exchange)
 
 
 def _serve(session: Session, body: bytes, asked: Exchange) -> None:
@@ -217,35 +217,35 @@ def _begin(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _answer(session: Session, body: bytes, asked: Exchange) -> None:
-    """Answer a message on its stream, in the surroundings of an HTTP request.
+    """Respond to a message on its stream, as part of an HTTP request.
 
-    That is the request that brought it or, where another process took it, the stream's own.
+    That is the request that brought it or, if another process received it, the stream's own.
     """
-    way = _ways.get(session)
-    if way is None:
+    context = _stream_contexts.get(session)
+    if context is None:
         return
     exchange = Exchange(
         body=body,
         headers=_without_rules(asked.headers),
-        principal=way.exchange.principal,
+        principal=context.exchange.principal,
         address=asked.address,
         can_stream=True,
         build_request=asked.build_request,
-        sink=way.sink,
+        sink=context.sink,
         url_kwargs=asked.url_kwargs,
         connection=session,
     )
     exchange.gate = asked.gate
     try:
-        reply = await way.server.answer(exchange)
+        reply = await context.server.answer(exchange)
         if reply.body is not None and not reply.is_dispensable:
-            way.sink.answer(reply.body)
+            context.sink.answer(reply.body)
     except Exception:
         logger.exception("Could not serve a message")
 
 
 def _without_rules(headers: Headers | None) -> Headers:
-    """Return headers without those of Streamable HTTP, which mean nothing here."""
+    """Return the headers without those of Streamable HTTP, which have no meaning here."""
     found = Headers([] if headers is None else list(headers.by_name.items()))
     for name in (PROTOCOL_VERSION, SESSION_ID, LAST_EVENT_ID):
         found.discard(name)
@@ -256,7 +256,7 @@ def _refuse(refusal: Refusal) -> Reply:
     return Reply(refusal.status or 400, encode_error(None, refusal), refusal.headers)
 
 
-_OUT_OF_REACH = Refusal(
+_UNREACHABLE = Refusal(
     code=INTERNAL_ERROR,
     message="The stream is at another process, which cannot be reached now: try again",
     status=503,

@@ -1,4 +1,4 @@
-"""What stands in the URLconf for HTTP+SSE; the ASGI wrapper puts the consumers in its place."""
+"""The views for HTTP+SSE in a URLconf; the ASGI wrapper replaces them with the consumers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["LegacyView"]
 
 
 class LegacyView:
-    """Says that HTTP+SSE needs ASGI routing, where there is none.
+    """Report that HTTP+SSE needs ASGI routing, where there is none.
 
     Attributes:
-        server: whose.
+        server: the server of the endpoint.
         takes_messages: whether it is the URL that clients post to.
     """
 
@@ -33,7 +33,7 @@ class LegacyView:
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponse:
-        """Answer 501."""
+        """Return status 501."""
         refusal = Refusal(
             code=INVALID_REQUEST, message="HTTP+SSE is served by django_mcp_application only"
         )

@@ -1,1 +1,1 @@
-"""The stdio transport: a message a line, on the pipes of a process that the client has started."""
+"""The stdio transport: one message a line, on the pipes of a process that the client started."""

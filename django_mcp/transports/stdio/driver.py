@@ -1,4 +1,4 @@
-"""Serve one client on the pipes of this process: every line an exchange, all of them at once."""
+"""Serve one client on the pipes of this process, with each line as an exchange of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.exchange.session_data import MemoryData
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.streams.stream import Ending
-from django_mcp.transports.stdio.notifications import Teller
+from django_mcp.transports.stdio.notifications import ChangeNotifier
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
 
 if TYPE_CHECKING:
@@ -27,30 +27,30 @@ __all__ = ["LineSink", "serve"]
 logger = logging.getLogger("django_mcp")
 
 FINISH_S = 1.0
-"""How long calls may go on after the end of input. Ours."""
+"""How long calls may continue after the end of input. Our own limit."""
 
 CANCEL_S = 0.5
 FLUSH_S = 0.5
-"""How long cancelled calls may take to end, and the client to read the last answers. Ours."""
+"""Time for cancelled calls to end, and for the client to read the rest. Our own limit."""
 
 GOODBYE_S = 0.1
-"""How long streams may take to say that they end, when the process is told to stop. Ours."""
+"""Time for streams to send their end when the process is stopped. Our own limit."""
 
 RECHECK_S = 1.0
-"""How often it is looked whether the client may still be served, when it sends nothing. Ours.
+"""How often the client's authorization is checked while it sends nothing. Our own limit.
 
-What runs has then seen the end of it within the two seconds that are promised.
+What runs is then cancelled within the promised two seconds.
 """
 
 MAX_RUNNING = 1024
 MAX_RUNNING_BYTES = 64 * 1024 * 1024
-"""Exchanges that run at once, and what their lines have together; further lines wait. Ours."""
+"""Size of the lines that are served at once; further lines wait. Our own limit."""
 
 FindPrincipal = Callable[[], Awaitable[Any]]
 
 
 class LineSink:
-    """A `Sink` on the one pipe there is: messages of all exchanges go the same way."""
+    """A `Sink` that writes the messages of all exchanges to the same pipe."""
 
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
@@ -84,15 +84,15 @@ class Pipe:
         self._find_principal = find_principal
         self._connection = ConnectionState()
         self._connection.data = MemoryData({})
-        self._teller: Teller | None = None
+        self._notifier: ChangeNotifier | None = None
         self._waiting: deque[Line] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._running_bytes = 0
-        self._shaking_hands: asyncio.Task[None] | None = None
+        self._initializing: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Answer lines until there are no more, the client has gone, or at `stop`."""
+        """Serve lines until the input ends, the client disconnects, or `stop` is set."""
         stopping = asyncio.ensure_future(stop.wait())
         gone = asyncio.ensure_future(self._writer.broken.wait())
         ended = asyncio.ensure_future(self._ended.wait())
@@ -109,17 +109,17 @@ class Pipe:
             await self._end(others, is_told=stopping.done())
 
     async def _finish(self, over: set[asyncio.Future[Any]]) -> None:
-        """Let what runs after the end of input go on for a moment."""
+        """Let what runs continue for a moment after the end of input."""
         until_s = self._loop.time() + FINISH_S
         while (self._running or self._waiting) and not any(each.done() for each in over):
             if not self._running:
-                # What waits is begun in the loop's next turn.
+                # Waiting lines start in the loop's next turn.
                 await asyncio.sleep(0)
                 continue
             left_s = until_s - self._loop.time()
             if left_s <= 0:
                 break
-            # Streams do not end by themselves, and nobody waits for what they could tell.
+            # Streams do not end by themselves, and nobody waits for their messages.
             listening = self._listening()
             if not self._waiting and all(task in listening for task in self._running):
                 break
@@ -139,13 +139,13 @@ class Pipe:
         if is_told and self._running:
             self._server.hub.end_streams(Ending.SHUTDOWN)
             await asyncio.wait(list(self._running), timeout=GOODBYE_S)
-        if self._teller is not None:
-            self._teller.end()
+        if self._notifier is not None:
+            self._notifier.end()
         left = [*others, *self._running]
         for task in left:
             task.cancel()
         if left:
-            # A handler may refuse to be cancelled; nobody waits for it any longer.
+            # A handler may suppress its cancellation; it is not waited for any longer.
             await asyncio.wait(left, timeout=CANCEL_S)
         await self._writer.flush(FLUSH_S)
 
@@ -159,11 +159,11 @@ class Pipe:
             self._begin()
 
     def _begin(self) -> None:
-        """Begin with what waits, as far as there is room for it."""
+        """Start waiting lines while there is room for them."""
         waiting, released = self._waiting, 0
         while (
             waiting
-            and self._shaking_hands is None
+            and self._initializing is None
             and len(self._running) < MAX_RUNNING
             and self._running_bytes <= MAX_RUNNING_BYTES
         ):
@@ -175,9 +175,9 @@ class Pipe:
                 continue
             self._running[task] = size
             self._running_bytes += size
-            if self._teller is None and _may_shake_hands(line):
-                # What comes behind it may need what it settles.
-                self._shaking_hands = task
+            if self._notifier is None and _may_initialize(line):
+                # The lines after it may depend on it.
+                self._initializing = task
         if released:
             self._reader.release(released)
 
@@ -186,8 +186,8 @@ class Pipe:
         if task is None or task not in self._running:
             return
         self._running_bytes -= self._running.pop(task)
-        if task is self._shaking_hands:
-            self._shaking_hands = None
+        if task is self._initializing:
+            self._initializing = None
         if self._waiting:
             self._loop.call_soon(self._begin)
 
@@ -197,7 +197,7 @@ class Pipe:
             if not isinstance(line, bytes):
                 await self._writer.write(self._refuse_length())
                 return
-            # Whoever does not read is not worked for.
+            # A client that does not read its responses gets no more work done.
             await self._writer.wait_for_room()
             find = self._find_principal
             principal = ANONYMOUS if find is None else await self._look(find)
@@ -212,8 +212,8 @@ class Pipe:
             body = (await timers.drive(self._server.answer(exchange))).body
             if body is not None:
                 await self._writer.write(body)
-            if self._teller is None and self._connection.is_initialized:
-                self._begin_telling(exchange)
+            if self._notifier is None and self._connection.is_initialized:
+                self._start_notifications(exchange)
         except Exception:
             logger.exception("Could not serve a line")
         finally:
@@ -224,12 +224,12 @@ class Pipe:
         message = f"The line is too long: at most {limit} bytes are read"
         return encode_error(None, Refusal(code=INVALID_REQUEST, message=message))
 
-    # -- whom it is for
+    # -- the principal
 
     async def _look(self, find_principal: FindPrincipal) -> Any:
         principal = await find_principal()
-        if self._teller is not None:
-            self._teller.set_principal(principal)
+        if self._notifier is not None:
+            self._notifier.set_principal(principal)
         return principal
 
     async def _recheck(self, find_principal: FindPrincipal) -> None:
@@ -241,15 +241,15 @@ class Pipe:
                 except Exception:
                     logger.exception("Could not look up whom this connection is for")
 
-    def _begin_telling(self, exchange: Exchange) -> None:
-        """Tell of changes from now on: a handshake has settled that the client hears of them."""
+    def _start_notifications(self, exchange: Exchange) -> None:
+        """Send change notifications from now on, after an initialization that allows them."""
         if self._connection.revision is not None:
-            self._teller = Teller(
+            self._notifier = ChangeNotifier(
                 self._server, exchange, self._sink, self._writer.wait_until_empty, self._ended.set
             )
 
 
-def _may_shake_hands(line: Line) -> bool:
+def _may_initialize(line: Line) -> bool:
     return isinstance(line, bytes) and b"initialize" in line
 
 
@@ -278,13 +278,13 @@ async def serve(
     find_principal: FindPrincipal | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve the client at the other end of two pipes; returns when it has gone, or at `stop`.
+    """Serve the client at the other end of two pipes until it disconnects or `stop` is set.
 
     Args:
-        server: whose tools, resources and prompts.
+        server: the server to serve.
         reading, writing: file descriptors.
-        find_principal: says on whose behalf each message is; None: nobody's.
-        stop: ends it, with what runs cancelled.
+        find_principal: returns the principal for each message; None: anonymous.
+        stop: ends the connection and cancels what runs.
     """
     try:
         await Pipe(server, reading, writing, find_principal).run(stop or asyncio.Event())

@@ -1,4 +1,4 @@
-"""Tell the client at the other end of a pipe of changes, for as long as the pipe is there."""
+"""Send change notifications to the client of a pipe."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange, Sink
     from django_mcp.server.server import MCPServer
 
-__all__ = ["Teller"]
+__all__ = ["ChangeNotifier"]
 
 _FINAL = frozenset({Ending.CLOSED, Ending.PRINCIPAL})
-"""Whoever ends the stream so means the client, which has no other way here to come back by."""
+"""Reasons that end the connection, since a client cannot reconnect to a pipe."""
 
 
-class Teller:
-    """Keeps the one stream of a pipe whose client has shaken hands.
+class ChangeNotifier:
+    """Keeps the one stream of a pipe whose connection is initialized.
 
-    A reader that was too slow misses changes. It hears of everything that may have changed as soon
-    as it reads again, since nobody opens another stream on a pipe.
+    A client that reads too slowly misses changes. Once it reads again, it is notified of everything
+    that may have changed, because it cannot open another stream.
 
     Args:
-        server: whose changes.
-        exchange: of the client; says what it may see.
+        server: the server whose changes are sent.
+        exchange: that of the client, which determines what it may see.
         sink: the pipe.
         wait_for_room: waits until the client has read what was written.
         close: ends the connection.
@@ -49,14 +49,14 @@ class Teller:
         self._task = asyncio.get_running_loop().create_task(self._run(self._open(set())))
 
     def set_principal(self, principal: Any) -> None:
-        """Say anew on whose behalf the client hears of changes."""
+        """Replace the principal of the stream."""
         self._exchange.principal = principal
         stream = self._stream
         if stream is not None:
             stream.principal = principal
 
     def end(self) -> None:
-        """Tell of nothing any more."""
+        """Stop sending notifications."""
         self._task.cancel()
         stream = self._stream
         if stream is not None:

@@ -1,6 +1,6 @@
-"""The two pipes to the client: lines in and out, each with a thread of its own.
+"""The two pipes to the client, which threads read and write line by line.
 
-Blocking reads and writes in threads work on every platform, which watching pipes does not.
+Blocking reads and writes in threads work on every platform; watching pipes does not.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ __all__ = [
 
 READ_BYTES = 64 * 1024
 MAX_AHEAD_BYTES = 4 * 1024 * 1024
-"""What is read ahead of what was begun; the rest is left in the pipe."""
+"""How much is read ahead of the lines being served; the rest stays in the pipe."""
 
 LINE_BYTES = 256
-"""What a line is counted as beyond its length, so that short ones are bounded as well."""
+"""Added to the length of each line when counted, so that short lines are bounded as well."""
 
 MAX_QUEUED_BYTES = 4 * 1024 * 1024
-"""Bytes that wait for a client that does not read; senders wait beyond that."""
+"""Bytes buffered for a client that does not read, before senders have to wait."""
 
 ATOMIC_BYTES = min(getattr(select, "PIPE_BUF", 512), 4096)
-"""What a pipe that is ready takes at once, without blocking."""
+"""What a ready pipe accepts without blocking."""
 
 
 class TooLong:
-    """Stands in place of a line that was too long to be kept."""
+    """Stands in place of a line that was too long to keep."""
 
 
 Line: TypeAlias = bytes | type[TooLong]
 
 
 def size_of(line: Line) -> int:
-    """Return what a line that waits is counted as."""
+    """Return the counted size of a waiting line."""
     return LINE_BYTES + (len(line) if isinstance(line, bytes) else 0)
 
 
 @cache
 def take_pipes() -> tuple[int, int]:
-    """Return descriptors of the client's pipes, and keep everybody else away from them.
+    """Return descriptors of the client's pipes, and redirect descriptors 0 and 1.
 
-    From the first call on what prints, logs or inherits descriptors 0 and 1 reads nothing and
-    writes to stderr, whatever its language.
+    From the first call on, anything else that uses descriptors 0 and 1 (`print`, logging, child
+    processes) reads nothing and writes to stderr.
 
     Raises:
         SystemExit: the process was started without one of them.
     """
     if sys.__stdin__ is None or sys.__stdout__ is None:
-        # Their numbers belong to whatever was opened since.
+        # Another file may have these numbers by now.
         raise SystemExit("mcp_stdio needs a standard input and output, and one of them is closed.")
     reading, writing = os.dup(0), os.dup(1)
     for each in (reading, writing):
@@ -78,7 +78,7 @@ def take_pipes() -> tuple[int, int]:
         # Started without a stderr.
         os.dup2(nothing, 1)
     os.close(nothing)
-    # What was printed while the site was loaded may still wait here; it is no message either.
+    # What was printed while the site was loaded may still be buffered; it is not a message.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     if sys.platform == "win32":
@@ -90,15 +90,15 @@ def take_pipes() -> tuple[int, int]:
 
 
 def end_on_signals() -> None:
-    """Have the process end with status 0 when it is told to before it serves; it has done nothing."""
-    # Elsewhere than in the main thread no signal arrives.
+    """Make the process exit with status 0 if it gets a signal before it serves."""
+    # Only the main thread receives signals.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: os._exit(0))
 
 
 class LineSplitter:
-    """Cuts what comes over a pipe into lines, without their ends; blank ones are left out."""
+    """Split what a pipe delivers into lines without their ends, and drop blank ones."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -107,7 +107,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[Line]:
-        """Return the lines that `data` completes; no data is the end, and ends a line as well."""
+        """Return the lines that `data` completes; without data, what is left is the last line."""
         if self._is_first:
             # Some shells put a byte order mark before what they pipe.
             data = data.removeprefix(b"\xef\xbb\xbf")
@@ -124,7 +124,7 @@ class LineSplitter:
             self._rest += piece
             if len(self._rest) > self._max_bytes:
                 self._is_too_long = True
-                # Its memory is given back at once.
+                # Free its memory at once.
                 self._rest = bytearray()
 
     def _end(self, piece: bytes) -> Line | None:
@@ -137,13 +137,13 @@ class LineSplitter:
 
 
 class LineReader:
-    """Reads lines in a thread and hands them to the event loop, a bounded way ahead of it.
+    """Reads lines in a thread, up to a limit ahead of the event loop that takes them.
 
     Args:
-        descriptor: of the pipe.
-        max_bytes: of a line.
-        on_lines: called on the loop with lines as they come; with None at the end of input. It
-            has each of them given back by `release` when it is done with it.
+        descriptor: the pipe.
+        max_bytes: the maximum length of a line.
+        on_lines: called on the loop with each batch of lines, and with None at the end of input. It
+            must return the size of each line by `release` when the line is done.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class LineReader:
         self._may_read = threading.Condition()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         threading.Thread(target=self._read, name="mcp-stdin", daemon=True).start()
 
     def release(self, size: int) -> None:
-        """Read on, since lines of that size, as `size_of` counts, wait no longer."""
+        """Free the room of lines of that size, as `size_of` counts it."""
         with self._may_read:
             self._ahead_bytes -= size
             self._may_read.notify()
@@ -185,7 +185,7 @@ class LineReader:
         try:
             self._loop.call_soon_threadsafe(self._on_lines, lines)
         except RuntimeError:
-            # The loop is closed: nobody reads any more.
+            # The loop is closed, so nothing reads any more.
             return False
         if self._ahead_bytes > MAX_AHEAD_BYTES:
             with self._may_read:
@@ -197,7 +197,7 @@ class LineReader:
 class LineWriter:
     """Writes lines whole and in order; senders wait while the client does not read.
 
-    What the pipe takes at once is written by the sender itself, the rest by a thread.
+    The sender itself writes what the pipe accepts at once, a thread the rest.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -239,23 +239,23 @@ class LineWriter:
             self._thread.start()
 
     async def wait_for_room(self) -> None:
-        """Wait while more than enough waits for the client to read it."""
-        # All that wait are woken together, and the first may fill it again.
+        """Wait while too much is buffered for the client."""
+        # All waiting senders wake together, and the first may fill the buffer again.
         while not self._has_room.is_set():
             await self._has_room.wait()
 
     async def wait_until_empty(self) -> None:
-        """Wait until nothing waits for the client any more."""
+        """Wait until the buffer is empty."""
         await self._is_empty.wait()
 
     async def flush(self, timeout_s: float) -> None:
-        """Wait until everything is written, for a while."""
+        """Wait until everything is written, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._is_empty.wait()
 
     def _is_ready(self) -> bool:
-        # Where the client has gone as well: the write then says so at once.
+        # Also true if the client has disconnected: the write then fails at once.
         return self._poll is not None and bool(self._poll.poll(0))
 
     def _put(self, data: bytes) -> None:
@@ -264,7 +264,7 @@ class LineWriter:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
-            # The client has gone; there is nobody to tell.
+            # The client has disconnected.
             self.is_broken = True
             self._call(self._break)
 
@@ -290,7 +290,7 @@ class LineWriter:
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:
-            # The loop is closed: nobody writes any more.
+            # The loop is closed, so nothing writes any more.
             return False
         return True
 

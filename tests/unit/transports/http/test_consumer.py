@@ -475,10 +475,10 @@ async def test_a_refusal_is_worth_a_line_that_no_client_can_forge(
     with caplog.at_level(logging.INFO):
         await post(headers={"origin": "http://evil.example\x1b[2J\u0085ERROR all is lost"})
 
-    (record,) = caplog.records
-    assert record.levelno == logging.INFO
-    assert "403" in record.getMessage()
-    assert record.getMessage().isprintable()
+    assert "403" in caplog.text
+    for record in caplog.records:
+        assert record.levelno == logging.INFO
+        assert record.getMessage().isprintable()
 
 
 async def test_nothing_is_logged_for_what_clients_do_wrong(caplog: pytest.LogCaptureFixture):
