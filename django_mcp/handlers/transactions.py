@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from django.db import connections, transaction
@@ -30,25 +29,25 @@ def run_atomically(
     Args:
         function: runs in this thread.
         is_abandoned: called once, after `function` has returned.
-        aliases: the databases that get a transaction. When one of them cannot commit, those before
-            it roll back.
+        aliases: the databases that get a transaction, at least one. When one of them cannot commit,
+            those before it roll back.
 
     Raises:
         HandlerAbandoned: it returned, but too late.
     """
-    with ExitStack() as blocks:
-        entered: list[tuple[Any, Any]] = []
-        for alias in aliases:
-            blocks.enter_context(transaction.atomic(alias))
-            # The attributes of a connection's transaction are not in its type.
-            connection: Any = connections[alias]
-            entered.append((connection, connection.rollback_exc))
-        result = function()
-        if is_abandoned():
-            raise HandlerAbandoned
-        for connection, earlier_cause in entered:
-            if connection.needs_rollback and connection.rollback_exc is not earlier_cause:
-                _warn_of_lost_writes(connection)
+    alias, others = aliases[0], aliases[1:]
+    # The attributes of a connection's transaction are not in its type.
+    connection: Any = connections[alias]
+    with transaction.atomic(alias):
+        earlier_cause = connection.rollback_exc
+        if others:
+            result = run_atomically(function, is_abandoned, others)
+        else:
+            result = function()
+            if is_abandoned():
+                raise HandlerAbandoned
+        if connection.needs_rollback and connection.rollback_exc is not earlier_cause:
+            _warn_of_lost_writes(connection)
     return result
 
 
