@@ -9,6 +9,7 @@ from django.conf import settings
 from msgspec import UNSET, UnsetType
 
 from django_mcp.auth.credentials import STRIPPED_HEADERS
+from django_mcp.auth.principal import user_of
 from django_mcp.pages.asking import PageAsking
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from django_mcp.auth.principal import AuthInfo
 
-__all__ = ["Context", "user_of"]
+__all__ = ["Context"]
 
 
 class Context(PageAsking):
@@ -112,12 +113,3 @@ def _without_session(cookies: str) -> str:
         if cookie.partition("=")[0].strip() != settings.SESSION_COOKIE_NAME
     ]
     return ";".join(kept).strip()
-
-
-def user_of(principal: Any) -> Any:
-    """Return a principal's user: its `user`, or itself when it is one."""
-    from django.contrib.auth.base_user import AbstractBaseUser
-    from django.contrib.auth.models import AnonymousUser
-
-    user = getattr(principal, "user", principal)
-    return user if isinstance(user, AbstractBaseUser | AnonymousUser) else AnonymousUser()

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.principal import Principal
+from django_mcp.auth.principal import Principal, user_of
 from django_mcp.auth.restore import describe, revive
 from django_mcp.auth.scopes import are_covered
-from django_mcp.context import user_of
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Rule

@@ -5,36 +5,40 @@ Sources: RFC 6750 section 3, RFC 9728 section 5.1, 2025-11-25 and 2026-07-28 bas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from django.core.exceptions import DisallowedHost
+
+from django_mcp.auth.addresses import metadata_url_of
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange.exchange import Exchange, Reply
 
 if TYPE_CHECKING:
-    from django_mcp.auth.gate import Gate
+    from django_mcp.auth.authenticator import Authenticator
 
-__all__ = ["FindMetadataURL", "insufficient_scope", "set_metadata_source", "unauthorized"]
-
-FindMetadataURL = Callable[[Exchange], str | None]
-"""Returns the URL of the metadata (RFC 9728) of the endpoint that an exchange came to.
-
-`exchange.gate` has the server. The URL must rest on settings or on the host that the guard let
-through (`exchange.build_request().get_host()`), never on a header that nobody checked.
-"""
-
-_find_metadata_url: FindMetadataURL | None = None
+__all__ = ["ProtectedServer", "insufficient_scope", "unauthorized"]
 
 _NOT_IN_SCOPES = frozenset({"offline_access"})
 """About refreshing, which is no business of the resource (2026-07-28 basic/authorization)."""
 
 
-def set_metadata_source(find: FindMetadataURL | None) -> None:
-    """Say where the metadata of protected resources is; None: there is none."""
-    global _find_metadata_url
-    _find_metadata_url = find
+class ProtectedServer(Protocol):
+    """What a challenge says of the server that refuses: the `gate` of an exchange is one."""
+
+    @property
+    def authenticators(self) -> Sequence[Authenticator]:
+        """What it knows credentials by, in order."""
+
+    @property
+    def realm(self) -> str:
+        """Its name."""
+
+    @property
+    def required_scopes(self) -> tuple[str, ...]:
+        """Scopes that every token needs, whatever it is used for."""
 
 
 def unauthorized(
@@ -92,7 +96,7 @@ def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
 def _challenges(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> list[str]:
-    gate: Gate | None = exchange.gate
+    gate: ProtectedServer | None = exchange.gate
     asked = [] if gate is None else [each.challenge(exchange) for each in gate.authenticators]
     # Each once. A 401 must have one (RFC 9110 section 15.5.2).
     found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
@@ -109,7 +113,7 @@ def _challenges(
 def _bearer(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> str:
-    gate: Gate | None = exchange.gate
+    gate: ProtectedServer | None = exchange.gate
     found = {
         "realm": "mcp" if gate is None else gate.realm,
         "error": error,
@@ -124,8 +128,16 @@ def _bearer(
 
 def _metadata_url_of(exchange: Exchange) -> str | None:
     """Return where the server says whose OAuth tokens it takes; None: it takes none."""
-    find = _find_metadata_url
-    return None if find is None or exchange.gate is None else find(exchange)
+    gate: ProtectedServer | None = exchange.gate
+    if gate is None or exchange.build_request is None:
+        return None
+    request = exchange.build_request()
+    try:
+        # Built from settings or from an allowed host, never from a header that nobody checked.
+        takes_tokens = any(each.find_authorization_servers(request) for each in gate.authenticators)
+        return metadata_url_of(request) if takes_tokens else None
+    except DisallowedHost:
+        return None
 
 
 def _told(scopes: Iterable[str]) -> tuple[str, ...]:

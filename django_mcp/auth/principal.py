@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
 
-    from django_mcp.auth.authenticator import Authenticator
-
-__all__ = ["MAX_KEY_LENGTH", "AuthInfo", "Principal", "make_key"]
+__all__ = ["MAX_KEY_LENGTH", "AuthInfo", "CredentialSource", "Principal", "make_key", "user_of"]
 
 MAX_KEY_LENGTH = 128
 """Characters of a principal's key, which sessions store."""
@@ -50,6 +48,18 @@ class AuthInfo:
     allowed_tools: frozenset[str] | None = None
 
 
+class CredentialSource(Protocol):
+    """Where a principal's credentials come from: every `Authenticator` is one."""
+
+    kind: str
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
+        """Return those of its principals whose credentials no longer hold."""
+
+    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
+        """Return those of its principals who may not act any more, with whichever credentials."""
+
+
 class Principal:
     """On whose behalf an authenticated request is made.
 
@@ -72,7 +82,7 @@ class Principal:
         key: str,
         user: AbstractBaseUser | AnonymousUser | None = None,
         auth: AuthInfo | None = None,
-        source: Authenticator | None = None,
+        source: CredentialSource | None = None,
         handle: Any = None,
     ) -> None:
         self.key = key
@@ -125,3 +135,12 @@ def make_key(authenticator: str, subject: object, client_id: object = None) -> s
         return key
     # No quoted part has this sign in it, so that no short key can look like a long one's.
     return f"{authenticator}#{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def user_of(principal: Any) -> Any:
+    """Return a principal's user: its `user`, or itself when it is one."""
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
+
+    user = getattr(principal, "user", principal)
+    return user if isinstance(user, AbstractBaseUser | AnonymousUser) else AnonymousUser()

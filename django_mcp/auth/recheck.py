@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.principal import Principal
+from django_mcp.auth.principal import CredentialSource, Principal
 from django_mcp.handlers.threads import lease_for_authentication
 
 __all__ = ["find_withdrawn", "recheck"]
@@ -49,8 +48,10 @@ async def find_withdrawn(principals: Iterable[Any]) -> set[Principal]:
     return withdrawn
 
 
-def _by_source(principals: Iterable[Principal]) -> Iterable[tuple[Authenticator, list[Principal]]]:
-    found: dict[Authenticator, list[Principal]] = {}
+def _by_source(
+    principals: Iterable[Principal],
+) -> Iterable[tuple[CredentialSource, list[Principal]]]:
+    found: dict[CredentialSource, list[Principal]] = {}
     for principal in principals:
         if principal.source is not None:
             found.setdefault(principal.source, []).append(principal)

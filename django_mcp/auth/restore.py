@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.principal import AuthInfo, Principal
+from django_mcp.auth.principal import AuthInfo, Principal, user_of
 from django_mcp.auth.recheck import find_withdrawn
-from django_mcp.context import user_of
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.exchange.exchange import ANONYMOUS

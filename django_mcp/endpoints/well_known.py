@@ -10,19 +10,17 @@ from itertools import chain
 from typing import Any
 
 from django.apps import apps
-from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_script_prefix, path
 
-from django_mcp.auth.addresses import METADATA_PATH, metadata_url_of, origin_of
+from django_mcp.auth.addresses import METADATA_PATH, origin_of
 from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.challenges import set_metadata_source
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.contrib.oauth.protected_resources import baseline_scopes
 from django_mcp.contrib.oauth.protected_resources import connect as connect_resources
 from django_mcp.contrib.oauth.public import open_to_pages, refusal
 from django_mcp.endpoints.urlconf import find_mounts
-from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView, set_first_use
 
@@ -48,8 +46,7 @@ NAMING_REMEDY = (
 
 
 def connect() -> None:
-    """Tell challenges where the metadata is, views what must be there, and the OAuth part which servers are."""
-    set_metadata_source(_find_metadata_url)
+    """Tell views what must be there, and the OAuth part which servers are."""
     set_first_use(require_authorization_servers)
     connect_resources(
         all_servers=all_servers,
@@ -202,17 +199,4 @@ def _find_root_path() -> str | None:
     for server, endpoint in endpoints.items():
         if getattr(server, "is_default", False) or len(endpoints) == 1:
             return endpoint
-    return None
-
-
-def _find_metadata_url(exchange: Exchange) -> str | None:
-    gate = exchange.gate
-    if gate is None or exchange.build_request is None:
-        return None
-    request = exchange.build_request()
-    try:
-        if any(each.find_authorization_servers(request) for each in gate.authenticators):
-            return metadata_url_of(request)
-    except DisallowedHost:
-        return None
     return None
