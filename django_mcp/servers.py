@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from django.apps import apps
 from django.core.signals import setting_changed
@@ -28,18 +27,20 @@ from django_mcp.handlers.states import SiteStates
 from django_mcp.handlers.threads import ThreadScope, lease_for_call
 from django_mcp.injectables import find_django_provider
 from django_mcp.inprocess.methods import InProcess
+from django_mcp.known_servers import find_known, known_servers, remember
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import Reaches
 from django_mcp.push.notify import Publishes
 from django_mcp.push.observer import SignalObserver
+from django_mcp.push.process_hub import process_hub
+from django_mcp.push.upkeep import look_after
 from django_mcp.registry.injection import Provider
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.rules import LIST_METHODS
 from django_mcp.server.setting import Scope, check_options
 from django_mcp.sessions.session_stores import KeepsSessions
-from django_mcp.tasks import runners
 from django_mcp.tasks.task_stores import KeepsTasks
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from django_mcp.auth.authenticator import Authenticator
     from django_mcp.server.services.ports import Observer
+    from django_mcp.server.services.services import ServerHub
 
 __all__ = [
     "MCPServer",
@@ -71,8 +73,6 @@ __all__ = [
 
 _OF_GATE = ("public", "authenticators")
 """Keywords that say who gets in. They are no options of the core's server."""
-
-_servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 
 
 class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
@@ -122,7 +122,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         self.make_form = make_django_form
         self.observer: Observer | None = CallRecorder(self)
         self.connection_observer = SignalObserver(self)
-        _servers[self] = None
+        remember(self)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self._given_name or '(default)'}>"
@@ -286,12 +286,13 @@ def _list_hints(ttl_ms: int) -> dict[str, CacheHint]:
 
 def all_servers() -> list[MCPServer]:
     """Return the servers of this process, the default one first, the others by name."""
-    return sorted(_servers, key=lambda server: server._given_name or "")
+    found = [each for each in known_servers() if isinstance(each, MCPServer)]
+    return sorted(found, key=lambda server: server._given_name or "")
 
 
 def _forget_settings(*, setting: str, **_kwargs: Any) -> None:
     if setting == "DJANGO_MCP":
-        for server in _servers:
+        for server in all_servers():
             server.forget_settings()
 
 
@@ -299,15 +300,21 @@ setting_changed.connect(_forget_settings, dispatch_uid="django_mcp.servers")
 
 
 def find_server(name: object) -> MCPServer | None:
-    """Return the server of a name; None: there is none, or no longer.
-
-    Of several it is the one made last: the others may be about to be collected, after a test.
-    """
-    found = reversed(list(_servers))
-    return next((each for each in found if each.public_name == name), None)
+    """Return the server of a name, of several the one made last; None: there is none."""
+    found = find_known(name)
+    return found if isinstance(found, MCPServer) else None
 
 
-runners.find_server = find_server
+def _receive_changes(hub: ServerHub) -> None:
+    # Loads the machinery of models, which importing a server must not.
+    from django_mcp.push import access, keys
+
+    access.join(hub)
+    keys.join(hub)
+
+
+process_hub().on_start.append(_receive_changes)
+process_hub().on_tick.append(look_after)
 
 default_server = MCPServer()
 """The server that `include("django_mcp.urls")` serves at `/mcp`."""

@@ -7,7 +7,6 @@ import os
 from django_mcp.auth.verdicts import knows_any
 from django_mcp.push.bus import SiteBus
 from django_mcp.push.shutdown import chain_signals
-from django_mcp.push.upkeep import look_after
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.upkeep import watch
@@ -22,17 +21,7 @@ def _make() -> ServerHub:
     # What is remembered of a key must not outlive it for long, though nothing is open.
     bus.is_wanted = lambda: hub.is_busy or knows_any("api-key")
     hub.on_start.append(chain_signals)
-    hub.on_start.append(_hear_of_changes)
-    hub.on_tick.append(look_after)
     return hub
-
-
-def _hear_of_changes(hub: ServerHub) -> None:
-    # They need the hub itself.
-    from django_mcp.push import access, keys
-
-    access.join(hub)
-    keys.join(hub)
 
 
 _hub = _make()

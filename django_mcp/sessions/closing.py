@@ -15,10 +15,10 @@ from django.db import connections, router, transaction
 from django.db.models import F
 from django.db.models.signals import post_delete
 
+from django_mcp.known_servers import find_known
 from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-from django_mcp.sessions.session_stores import find_keeper
 
 __all__ = ["Closed", "close_sessions", "tell_closed"]
 
@@ -31,7 +31,7 @@ _deleted: ContextVar[list[Session] | None] = ContextVar("django_mcp_deleted", de
 
 def tell_closed(session: Session, reason: Closing) -> None:
     """Tell the session's server, if there is one of its name in this process."""
-    server = find_keeper(session.server_name)
+    server = find_known(session.server_name)
     if server is not None:
         server.session_closed(session, reason)
 

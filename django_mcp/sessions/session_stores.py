@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from django_mcp.conf import settings
 from django_mcp.server.server import MCPServer
 
-__all__ = ["KeepsSessions", "find_keeper"]
+__all__ = ["KeepsSessions"]
 
 _NAMES = ("sessions", "answers", "events")
 
@@ -22,7 +20,6 @@ class KeepsSessions(MCPServer):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        _keepers.add(self)
         self._made: dict[str, Any] = {}
         # The core's are those of "memory".
         self._plain = {each: vars(self).pop(each) for each in _NAMES}
@@ -34,7 +31,10 @@ class KeepsSessions(MCPServer):
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             made = self._plain
             if settings.SESSION_STORE == "model":
-                made = import_module("django_mcp.sessions.stores").make_stores(self)
+                # Loads models, which importing a server must not.
+                from django_mcp.sessions.stores import make_stores
+
+                made = make_stores(self)
             self._made = made
             vars(self).update({each: made[each] for each in _NAMES if each not in vars(self)})
             return vars(self)[name]
@@ -44,11 +44,3 @@ class KeepsSessions(MCPServer):
         for name, store in self._made.items():
             if vars(self).get(name) is store:
                 del vars(self)[name]
-
-
-_keepers: WeakSet[KeepsSessions] = WeakSet()
-
-
-def find_keeper(name: str) -> KeepsSessions | None:
-    """Return the server of this process whose sessions are kept under a name."""
-    return next((each for each in list(_keepers) if each.options.name == name), None)

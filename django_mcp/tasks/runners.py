@@ -10,7 +10,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.utils.module_loading import import_string
 
 from django_mcp.handlers.threads import lease_for_task
+from django_mcp.known_servers import find_known
 from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.tasks.run import execute, hand_back_runs
 
@@ -85,10 +86,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_loop_beside.cache_clear)
 
 
-find_server: Callable[[str], MCPServer | None] | None = None
-"""Set by `servers`, which knows them."""
-
-
 def run_task(server_name: str, task_id: str) -> None:
     """Run one task in this process, and return when it has ended or asks something.
 
@@ -99,9 +96,7 @@ def run_task(server_name: str, task_id: str) -> None:
         server_name: the name of the server it was made at.
         task_id: its id.
     """
-    # Servers are known once they are imported; a worker of a queue has no other reason to.
-    import_string("django_mcp.servers.all_servers")()
-    server = find_server(server_name) if find_server is not None else None
+    server = find_known(server_name)
     if server is None:
         raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
     asyncio.run(_with_lease(_execute(server, task_id), None))
