@@ -21,8 +21,8 @@ __all__ = [
 tool_called = Signal()
 """Sent after a tool was called, whatever came of it, within about a second.
 
-`call` is a `django_mcp.calls.Call`. While it has receivers each call is noted for them, recorded or
-not.
+`call` is a `django_mcp.calls.RecordedCall`. While it has receivers each call is noted for them,
+recorded or not.
 """
 
 session_opened = Signal()

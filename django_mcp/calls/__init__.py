@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.calls.call import Call
+from django_mcp.calls.call import RecordedCall
 from django_mcp.calls.writer import flush_calls
 
-__all__ = ["Call", "flush_calls"]
+__all__ = ["RecordedCall", "flush_calls"]

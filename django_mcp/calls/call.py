@@ -1,4 +1,4 @@
-"""Call: what is kept of one call, short enough for a queue of thousands of them."""
+"""RecordedCall: what is kept of one call, short enough for a queue of thousands of them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["STEPS_PER_DOUBLING", "Call", "step_of", "upper_ms"]
+__all__ = ["STEPS_PER_DOUBLING", "RecordedCall", "step_of", "upper_ms"]
 
 STEPS_PER_DOUBLING = 4
 """Of the scale that durations are counted on: neighbours are 19 % apart."""
 
 
 @dataclass(kw_only=True, slots=True)
-class Call:
+class RecordedCall:
     """One tool called, resource read or prompt filled in.
 
     Attributes:

@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.calls.call import Call as RecordedCall
+from django_mcp.calls.call import RecordedCall
 from django_mcp.calls.writer import put
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import Refusal

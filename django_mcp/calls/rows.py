@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.calls.bulk import insert_rows
-from django_mcp.calls.call import Call, step_of
+from django_mcp.calls.call import RecordedCall, step_of
 from django_mcp.calls.tallies import WHAT, add_tallies, tally
 from django_mcp.protocol.texts import clean
 
@@ -39,7 +39,7 @@ COLUMNS = (
 _COUNTED = itemgetter(*map(COLUMNS.index, ("minute", *WHAT)))
 
 
-def insert(calls: Sequence[Call]) -> None:
+def insert(calls: Sequence[RecordedCall]) -> None:
     """Write calls, from a thread that may use the database; raises what the database does."""
     # Servers take note of calls before models are loaded.
     from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
@@ -63,7 +63,7 @@ def insert(calls: Sequence[Call]) -> None:
 
 
 def _to_rows(
-    calls: Sequence[Call], connection: BaseDatabaseWrapper, user_field: Any
+    calls: Sequence[RecordedCall], connection: BaseDatabaseWrapper, user_field: Any
 ) -> list[tuple[Any, ...]]:
     prepare_time: Callable[[datetime], Any] = connection.ops.adapt_datetimefield_value
     # There are far fewer users and servers than calls.
@@ -81,7 +81,7 @@ def _to_rows(
     return rows
 
 
-def _to_row(call: Call, started_at: Any, server: str, user: Any) -> tuple[Any, ...]:
+def _to_row(call: RecordedCall, started_at: Any, server: str, user: Any) -> tuple[Any, ...]:
     duration_ms = call.duration_s * 1000
     return (
         started_at,

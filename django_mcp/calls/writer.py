@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.signals import setting_changed
 
-from django_mcp.calls.call import Call
+from django_mcp.calls.call import RecordedCall
 from django_mcp.calls.rows import insert
 from django_mcp.conf import settings
 from django_mcp.signals import tool_called
@@ -33,7 +33,7 @@ BATCH = 1000
 FLUSH_EVERY_S = 1.0
 WARN_EVERY_S = 60.0
 
-_Item = tuple[Call, bool, bool]
+_Item = tuple[RecordedCall, bool, bool]
 
 
 class _Writer:
@@ -81,7 +81,7 @@ class _Writer:
         queue = self._queue
         return [queue.popleft() for _ in range(min(len(queue), BATCH))]
 
-    def _store(self, calls: Sequence[Call]) -> None:
+    def _store(self, calls: Sequence[RecordedCall]) -> None:
         if not calls:
             return
         try:
@@ -129,7 +129,7 @@ class _Writer:
         connections.close_all()
 
 
-def _tell(call: Call) -> None:
+def _tell(call: RecordedCall) -> None:
     from django_mcp.handlers.db_connections import run_with_connections
 
     def send() -> None:
@@ -143,7 +143,7 @@ def _tell(call: Call) -> None:
 _writer = _Writer()
 
 
-def put(call: Call, *, is_recorded: bool, is_told: bool) -> None:
+def put(call: RecordedCall, *, is_recorded: bool, is_told: bool) -> None:
     """Queue a call, to be written, told to receivers, or both. Takes a microsecond."""
     _writer.put((call, is_recorded, is_told))
 

@@ -10,7 +10,7 @@ import pytest
 from django.core.cache import cache
 from django.test import Client, override_settings
 
-from django_mcp.calls import Call
+from django_mcp.calls import RecordedCall
 from django_mcp.calls.rows import insert
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_pages import HERE, url
@@ -34,7 +34,7 @@ def record_calls(server: MCPServer, count: int, name: str = "greet", **values: A
     given: dict[str, Any] = {"duration_s": 0.001, "outcome": "done", **texts, **values}
     insert(
         [
-            Call(
+            RecordedCall(
                 server=server,
                 started_at=now - at,
                 method="tools/call",

@@ -18,7 +18,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connections
 from django.test import override_settings
 
-from django_mcp.calls import Call, flush_calls
+from django_mcp.calls import RecordedCall, flush_calls
 from django_mcp.calls.call import step_of, upper_ms
 from django_mcp.calls.retention import prune_calls, prune_tallies
 from django_mcp.calls.rows import insert
@@ -211,12 +211,12 @@ def test_a_share_of_calls_can_be_recorded(server: MCPServer):
 def test_receivers_hear_of_tools_called_recorded_or_not(
     server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
-    heard: list[tuple[MCPServer, Call]] = []
+    heard: list[tuple[MCPServer, RecordedCall]] = []
 
     def fail(**_kwargs: object) -> None:
         raise ValueError("in a receiver")
 
-    def hear(sender: MCPServer, call: Call, **_kwargs: object) -> None:
+    def hear(sender: MCPServer, call: RecordedCall, **_kwargs: object) -> None:
         heard.append((sender, call))
 
     tool_called.connect(fail)
@@ -295,7 +295,7 @@ AWKWARD = '\'; DROP %s \\N \\u0000 "$1" 💥 \\'
 def test_what_is_written_in_bulk_is_read_as_it_was(server: MCPServer, databases: str):
     names = ("name", "principal", "client_name", "client_version", "arguments")
     texts = dict.fromkeys(names, AWKWARD)
-    given = Call(
+    given = RecordedCall(
         server=server,
         started_at=1_700_000_000.123456,
         duration_s=0.0123,
@@ -321,10 +321,10 @@ def test_what_is_written_in_bulk_is_read_as_it_was(server: MCPServer, databases:
     connections["first"].close()
 
 
-def make_call(server: MCPServer, name: str, at_s: float, **values: Any) -> Call:
+def make_call(server: MCPServer, name: str, at_s: float, **values: Any) -> RecordedCall:
     texts = dict.fromkeys(("reference", "principal", "client_name", "client_version"), "")
     given = {"duration_s": 0.001, "outcome": "done", **texts, **values}
-    return Call(
+    return RecordedCall(
         server=server,
         started_at=at_s,
         method="tools/call",
