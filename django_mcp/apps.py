@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django.urls import URLPattern
+
+    from django_mcp.server.server import MCPServer
 
 __all__ = ["DjangoMCPConfig"]
 
@@ -26,27 +31,46 @@ class DjangoMCPConfig(AppConfig):
         super().__init__(app_name, app_module)
         if sys.argv[1:2] == ["mcp_stdio"] and not {"-h", "--help"} & {*sys.argv}:
             # What other apps print while they are loaded would reach the client.
-            pipes = import_module("django_mcp.transports.stdio.pipes")
+            from django_mcp.transports.stdio import pipes
+
             pipes.take_pipes()
             pipes.end_on_signals()
 
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""
-        import_module("django_mcp.checks.site")
-        import_module("django_mcp.checks.entries")
-        import_module("django_mcp.checks.tokens")
-        import_module("django_mcp.checks.versions")
-        import_module("django_mcp.checks.workers")
-        import_module("django_mcp.checks.sessions")
-        import_module("django_mcp.checks.tasks")
-        import_module("django_mcp.sessions.closing")
-        # It takes the time.
-        import_module("django_mcp.workers")
-        import_module("django_mcp.push.permission_signals").connect()
-        import_module("django_mcp.push.keys").connect()
-        import_module("django_mcp.endpoints.disabled_entries")
+        # Models are there now. Most of these are imported for what they register.
+        from django_mcp import workers  # noqa: F401  (the time of the process's start)
+        from django_mcp.checks import (  # noqa: F401
+            entries,
+            sessions,
+            site,
+            tasks,
+            tokens,
+            versions,
+        )
+        from django_mcp.checks import workers as workers_checks  # noqa: F401
+        from django_mcp.endpoints import disabled_entries  # noqa: F401
+        from django_mcp.push import keys, permission_signals
+        from django_mcp.sessions import closing  # noqa: F401
+
+        permission_signals.connect()
+        keys.connect()
         discover()
-        import_module("django_mcp.endpoints.well_known").connect()
+
+    def patterns_of(self, server: MCPServer) -> list[URLPattern]:
+        """See `ServingApp.patterns_of`."""
+        from django_mcp.endpoints.urlconf import patterns_of
+
+        return patterns_of(server)
+
+    def prepare(self, *, is_http: bool) -> None:
+        """See `ServingApp.prepare`."""
+        from django_mcp.endpoints.disabled_entries import watch
+        from django_mcp.endpoints.mounts import announce
+
+        watch()
+        if is_http:
+            announce()
 
 
 def discover() -> None:

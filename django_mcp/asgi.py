@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from django_mcp.transports.http.websocket import refuse_websocket
+from django_mcp.transports.http.asgi import ASGIApp, not_found, refuse_websocket
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["ASGIApp", "django_mcp_application", "not_found", "standalone_application"]
-
-ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
-"""Takes the scope, receive and send."""
+__all__ = ["ASGIApp", "django_mcp_application", "standalone_application"]
 
 
 def django_mcp_application(application: ASGIApp) -> ASGIApp:
@@ -30,7 +26,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     from django.conf import settings
     from django.urls import set_script_prefix
 
-    from django_mcp.endpoints.urlconf import announce, find_match
+    from django_mcp.endpoints.mounts import announce, find_match
     from django_mcp.endpoints.well_known import require_authorization_servers
     from django_mcp.heap import process_heap
 
@@ -104,10 +100,10 @@ def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> 
 
     Args:
         server: the one.
-        beside: answers what is neither, as `alone.site_of` does; None: nobody does.
+        beside: answers what is neither, as `single_server.site_of` does; None: nobody does.
     """
     from django_mcp.endpoints.health import serve_health
-    from django_mcp.endpoints.urlconf import announce_server, consumer_of, legacy_consumer_of
+    from django_mcp.endpoints.mounts import announce_server, consumer_of, legacy_consumer_of
     from django_mcp.heap import process_heap
 
     consumer = consumer_of(server)
@@ -130,12 +126,3 @@ def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> 
             process_heap.settle()
 
     return serve
-
-
-async def not_found(_scope: Any, _receive: Any, send: Any) -> None:
-    """Answer that nothing is there."""
-    await send({"type": "http.response.start", "status": 404, "headers": _NO_CONTENT})
-    await send({"type": "http.response.body", "body": b""})
-
-
-_NO_CONTENT = [(b"content-length", b"0")]

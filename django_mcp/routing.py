@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import re_path
 
 from django_mcp.endpoints.health import serve_health
-from django_mcp.endpoints.urlconf import consumer_of
+from django_mcp.endpoints.mounts import consumer_of
 from django_mcp.servers import default_server
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ This is the one file that joins the two. Importing it loads no models.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from django_mcp.auth.access import DjangoAccess
@@ -40,6 +39,7 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.rules import LIST_METHODS
 from django_mcp.server.setting import Scope, check_options
+from django_mcp.serving import find_serving_app
 from django_mcp.sessions.session_stores import KeepsSessions
 from django_mcp.tasks.task_stores import KeepsTasks
 
@@ -170,11 +170,10 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         get_reply = self._get_reply
         if get_reply is None:
             get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, self.load_answer())
-            if apps.is_installed("django_mcp"):
-                import_module("django_mcp.endpoints.disabled_entries").watch()
-            if exchange.headers is not None:
+            app = find_serving_app()
+            if app is not None:
                 # Where only the view serves, nothing of ours runs before the first request.
-                import_module("django_mcp.endpoints.urlconf").announce()
+                app.prepare(is_http=exchange.headers is not None)
         return _answer_leasing(get_reply, exchange)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
@@ -251,9 +250,10 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
         """What `path()` takes, as of an admin site: `mcp` and `mcp/health` below its prefix."""
-        from django_mcp.endpoints.urlconf import patterns_of
-
-        return patterns_of(self), "django_mcp", self._given_name or "django_mcp"
+        app = find_serving_app()
+        if app is None:
+            raise ImproperlyConfigured("Add 'django_mcp' to INSTALLED_APPS to serve MCP.")
+        return app.patterns_of(self), "django_mcp", self._given_name or "django_mcp"
 
     def forget_settings(self) -> None:
         """Read the settings again when they are next needed; registrations stay."""

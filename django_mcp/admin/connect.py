@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from django_mcp.admin.texts import inert
 from django_mcp.auth.addresses import origin_of
-from django_mcp.endpoints.urlconf import find_mounts
-from django_mcp.management.commands.mcp_config import WHERE, needs_key, over_http
+from django_mcp.endpoints.client_config import WHERE, needs_key, over_http
+from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.models import APIKey
 from django_mcp.protocol.json import encode_pretty
 from django_mcp.servers import MCPServer

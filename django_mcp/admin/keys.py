@@ -21,8 +21,8 @@ from django_mcp.admin.permissions import find_granted
 from django_mcp.admin.revoke import may_act_on_key, may_revoke_any, revoke_key
 from django_mcp.admin.texts import inert
 from django_mcp.auth.permissions import offer_to
+from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
-from django_mcp.contrib.oauth.protected_resources import named_scopes
 from django_mcp.models.keys import APIKey
 from django_mcp.servers import all_servers
 
@@ -221,6 +221,7 @@ def _usable_tools(user: Any) -> set[str]:
 
 
 def _wanted_scopes() -> set[str]:
-    gates = [server.gate for server in all_servers() if server.gate is not None]
+    servers = all_servers()
+    gates = [server.gate for server in servers if server.gate is not None]
     required = chain.from_iterable(gate.required_scopes for gate in gates)
-    return {*named_scopes(), *required, *(settings.SCOPE_IMPLIES or ())}
+    return {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}

@@ -51,6 +51,9 @@ class Authenticator:
     A site with such an authenticator and without an authorization server for it does not start.
     """
 
+    is_of_this_site: bool = False
+    """Whether this site's own authorization server issues the tokens."""
+
     required_scopes: tuple[str, ...] = ()
     """Scopes that every token must have, told in the challenge."""
 

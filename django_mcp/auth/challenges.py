@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from django.core.exceptions import DisallowedHost
 
-from django_mcp.auth.addresses import metadata_url_of
+from django_mcp.auth.scopes import NOT_OF_RESOURCES
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from django_mcp.auth.authenticator import Authenticator
 
 __all__ = ["ProtectedServer", "insufficient_scope", "unauthorized"]
-
-_NOT_IN_SCOPES = frozenset({"offline_access"})
-"""About refreshing, which is no business of the resource (2026-07-28 basic/authorization)."""
 
 
 class ProtectedServer(Protocol):
@@ -131,6 +128,9 @@ def _metadata_url_of(exchange: Exchange) -> str | None:
     gate: ProtectedServer | None = exchange.gate
     if gate is None or exchange.build_request is None:
         return None
+    # Loads Django's URLs, which importing a server must not.
+    from django_mcp.auth.addresses import metadata_url_of
+
     request = exchange.build_request()
     try:
         # Built from settings or from an allowed host, never from a header that nobody checked.
@@ -141,7 +141,7 @@ def _metadata_url_of(exchange: Exchange) -> str | None:
 
 
 def _told(scopes: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(scope for scope in scopes if scope not in _NOT_IN_SCOPES))
+    return tuple(dict.fromkeys(scope for scope in scopes if scope not in NOT_OF_RESOURCES))
 
 
 def _quoted(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Which scopes a token covers, where a broad one stands for narrower ones.
+"""Which scopes servers name, and which a token covers where a broad one stands for narrower ones.
 
 Source: 2026-07-28 basic/authorization: servers honour hierarchies of scopes.
 """
@@ -7,12 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
 
-__all__ = ["are_covered", "expand_scopes"]
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
+
+__all__ = ["NOT_OF_RESOURCES", "are_covered", "baseline_scopes", "expand_scopes", "named_scopes"]
+
+NOT_OF_RESOURCES = frozenset({"offline_access"})
+"""About refreshing, so no resource asks for it (2026-07-28 basic/authorization)."""
+
+
+def named_scopes(servers: Iterable[MCPServer]) -> list[str]:
+    """Return the scopes that the entries of servers name: sorted, each once."""
+    needed = (each.derived.requirements.scopes.values() for each in servers)
+    found = set(chain.from_iterable(chain.from_iterable(needed)))
+    return sorted(found - NOT_OF_RESOURCES)
+
+
+def baseline_scopes(server: MCPServer) -> list[str]:
+    """Return what clients of a server are told to ask for at first (RFC 9728 `scopes_supported`)."""
+    chosen = settings.OAUTH_BASE_SCOPES
+    if chosen is None:
+        return named_scopes([server])
+    return [scope for scope in chosen if scope not in NOT_OF_RESOURCES]
 
 
 def are_covered(wanted: Iterable[str], held: frozenset[str]) -> bool:

@@ -18,7 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth.gate import Gate
 from django_mcp.conf import find_problems, settings
-from django_mcp.endpoints.urlconf import find_decorated, find_mounts
+from django_mcp.endpoints.mounts import find_decorated, find_mounts
 from django_mcp.middleware import load_middleware
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.visibility import Requirements

@@ -11,18 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from django.apps import apps
 from django.conf import settings as site_settings
 from django.core.handlers.asgi import ASGIHandler
 from django.shortcuts import resolve_url
 from django.urls import URLResolver, path
 
-from django_mcp.asgi import ASGIApp, not_found
 from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.conf import settings
-from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
-from django_mcp.endpoints.urlconf import is_ours
+from django_mcp.endpoints.mounts import is_ours
 from django_mcp.endpoints.well_known import SERVER_PATH, patterns, require_authorization_servers
+from django_mcp.transports.http.asgi import ASGIApp, not_found
 
 if TYPE_CHECKING:
     from django_mcp.servers import MCPServer
@@ -82,9 +80,7 @@ def _sign_in_of(server: MCPServer) -> str | None:
 
 def _takes_own_tokens(server: MCPServer) -> bool:
     authenticators = () if server.gate is None else server.gate.authenticators
-    return apps.is_installed("django_mcp.contrib.oauth") and any(
-        isinstance(each, OAuthAuthenticator) for each in authenticators
-    )
+    return any(each.is_of_this_site for each in authenticators)
 
 
 def _without_servers(found: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
@@ -16,16 +16,16 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_
 
 from django_mcp.auth.addresses import METADATA_PATH, origin_of
 from django_mcp.auth.authenticator import Authenticator
-from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
-from django_mcp.contrib.oauth.protected_resources import baseline_scopes
-from django_mcp.contrib.oauth.protected_resources import connect as connect_resources
-from django_mcp.contrib.oauth.public import open_to_pages, refusal
-from django_mcp.endpoints.urlconf import find_mounts
+from django_mcp.auth.scopes import baseline_scopes
+from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.open_views import open_to_pages, refusal
 from django_mcp.servers import MCPServer, all_servers
-from django_mcp.transports.http.view import MCPView, set_first_use
+from django_mcp.transports.http.view import MCPView
 
 __all__ = [
-    "connect",
+    "DocumentsApp",
+    "find_issuers",
+    "find_root_path",
     "find_server",
     "find_undescribed",
     "find_unnamed",
@@ -45,15 +45,15 @@ NAMING_REMEDY = (
 )
 
 
-def connect() -> None:
-    """Tell views what must be there, and the OAuth part which servers are."""
-    set_first_use(require_authorization_servers)
-    connect_resources(
-        all_servers=all_servers,
-        find_server=find_server,
-        find_root_path=_find_root_path,
-        find_issuers=_find_issuers,
-    )
+@runtime_checkable
+class DocumentsApp(Protocol):
+    """An installed app with more documents for the root of the URLconf, such as `django_mcp.contrib.oauth`.
+
+    Its `AppConfig` is one by having the method.
+    """
+
+    def mcp_urlpatterns(self) -> list[URLPattern | URLResolver]:
+        """Return the URL patterns of its documents."""
 
 
 def require_authorization_servers() -> None:
@@ -80,7 +80,7 @@ def require_authorization_servers() -> None:
 
 def find_unreachable() -> list[MCPServer]:
     """Return the servers whose tokens come from this site's authorization server, if it is not there."""
-    takers = _mounted_with(lambda each: isinstance(each, OAuthAuthenticator))
+    takers = _mounted_with(lambda each: each.is_of_this_site)
     return takers if takers and not (_is_there(SERVER_PATH) and _is_there(METADATA_PATH)) else []
 
 
@@ -143,17 +143,16 @@ def patterns() -> list[URLPattern | URLResolver]:
         path(name, view),
         path(f"{name}/<path:resource_path>", view),
     ]
-    if apps.is_installed("django_mcp.contrib.oauth"):
-        from django.urls import include
-
-        found.append(path("", include("django_mcp.contrib.oauth.urls")))
+    for config in apps.get_app_configs():
+        if isinstance(config, DocumentsApp):
+            found += config.mcp_urlpatterns()
     return found
 
 
 def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpResponseBase:
     """Answer with the metadata of the endpoint whose path follows; without one, of the root's server."""
     prefix = get_script_prefix()
-    path_info = f"/{resource_path}" if resource_path else _find_root_path() or "/"
+    path_info = f"/{resource_path}" if resource_path else find_root_path() or "/"
     if prefix != "/" and path_info.startswith(prefix):
         path_info = path_info.removeprefix(prefix.rstrip("/"))
     server = find_server(path_info)
@@ -166,7 +165,7 @@ def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpRes
 
 def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[str, Any] | None:
     gate = server.gate
-    issuers = _find_issuers(server, request)
+    issuers = find_issuers(server, request)
     if gate is None or not issuers:
         return None
     scopes = list(dict.fromkeys((*gate.required_scopes, *baseline_scopes(server))))
@@ -182,14 +181,14 @@ def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[s
     return found
 
 
-def _find_issuers(server: Any, request: HttpRequest) -> list[str]:
+def find_issuers(server: Any, request: HttpRequest) -> list[str]:
     """Return the issuers whose tokens a server takes, each once."""
     authenticators = () if server.gate is None else server.gate.authenticators
     found = (each.find_authorization_servers(request) for each in authenticators)
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
-def _find_root_path() -> str | None:
+def find_root_path() -> str | None:
     """Return the path of the endpoint that the root form is about: the default server's, or the only one."""
     endpoints = {
         mount.view.server: mount.path

@@ -52,13 +52,11 @@ class Reaches(MCPServer):
         return _wait(self.ais_subscribed, uri)
 
     async def is_subscribed_elsewhere(self, uri: str) -> bool:
-        """See `Reaching.is_subscribed_elsewhere`."""
+        """See `Reaching.is_subscribed_elsewhere`: for streams, beside what sessions subscribe to."""
         if settings.SESSION_STORE != "model":
             return False
-        from django_mcp.sessions.rows import is_any_subscribed
-
-        return await run_in_pool(
-            lambda: is_any_subscribed(self.name, uri) or is_any_listening(self.name, uri)
+        return await super().is_subscribed_elsewhere(uri) or await run_in_pool(
+            lambda: is_any_listening(self.name, uri)
         )
 
     def ping_client(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.conf import settings
+from django_mcp.handlers.threads import run_in_pool
 from django_mcp.server.server import MCPServer
 
 __all__ = ["KeepsSessions"]
@@ -44,3 +45,11 @@ class KeepsSessions(MCPServer):
         for name, store in self._made.items():
             if vars(self).get(name) is store:
                 del vars(self)[name]
+
+    async def is_subscribed_elsewhere(self, uri: str) -> bool:
+        """See `Reaching.is_subscribed_elsewhere`."""
+        if settings.SESSION_STORE != "model":
+            return False
+        from django_mcp.sessions.rows import is_any_subscribed
+
+        return await run_in_pool(lambda: is_any_subscribed(self.name, uri))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import Resolver404, get_resolver
 
-from django_mcp.endpoints.urlconf import find_mounts
+from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.protocol import sse
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 from django_mcp.transports.http.consumer import MCPConsumer

@@ -211,31 +211,31 @@ async def test_a_forced_script_name_counts_as_it_does_for_django(site: Site):
 
 
 async def test_many_paths_are_remembered_within_bounds(site: Site):
-    from django_mcp.endpoints import urlconf as mounting
+    from django_mcp.endpoints import mounts
 
     application = django_mcp_application(site)
 
-    for number in range(mounting.MAX_KNOWN + 5):
+    for number in range(mounts.MAX_KNOWN + 5):
         await ask(application, f"/of/t{number}/mcp", method="OPTIONS")
 
-    assert len(mounting._known) <= mounting.MAX_KNOWN
+    assert len(mounts._known) <= mounts.MAX_KNOWN
 
 
 async def test_an_endpoint_alone_asks_the_urlconf_for_no_other_path(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ):
-    from django_mcp.endpoints import urlconf as mounting
+    from django_mcp.endpoints import mounts
 
     alone = ModuleType("alone")
     alone.urlpatterns = [path("", server.urls), path("<path:rest>", page)]  # type: ignore[attr-defined]
     resolved: list[str] = []
-    resolve = mounting._resolve
+    resolve = mounts._resolve
 
-    def spy(path: str) -> mounting.Match | None:
+    def spy(path: str) -> mounts.Match | None:
         resolved.append(path)
         return resolve(path)
 
-    monkeypatch.setattr(mounting, "_resolve", spy)
+    monkeypatch.setattr(mounts, "_resolve", spy)
 
     with override_settings(ROOT_URLCONF=alone):
         application = django_mcp_application(site)

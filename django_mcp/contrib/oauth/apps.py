@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from django.urls import URLPattern, URLResolver
+
+    from django_mcp.management.doctor.finding import Examination, Finding, Person
 
 __all__ = ["OAuthConfig"]
 
@@ -20,7 +25,23 @@ class OAuthConfig(AppConfig):
 
     def ready(self) -> None:
         """Put the checks in place, and the hasher of generated client secrets."""
-        models = import_module("oauth2_provider.models")
-        secrets = import_module("django_mcp.contrib.oauth.client_secrets")
-        secrets.connect(models.get_application_model())
-        import_module("django_mcp.contrib.oauth.checks")
+        from oauth2_provider.models import get_application_model
+
+        from django_mcp.contrib.oauth import checks  # noqa: F401  (registers them)
+        from django_mcp.contrib.oauth.client_secrets import connect
+
+        connect(get_application_model())
+
+    def mcp_urlpatterns(self) -> list[URLPattern | URLResolver]:
+        """See `DocumentsApp.mcp_urlpatterns`."""
+        from django.urls import include, path
+
+        return [path("", include("django_mcp.contrib.oauth.urls"))]
+
+    def examine_oauth(
+        self, url: str, person: Person | None, examine: Examination | None
+    ) -> list[Finding]:
+        """See `OAuthExaminer.examine_oauth`."""
+        from django_mcp.contrib.oauth.doctor import run
+
+        return run(url, person, examine)

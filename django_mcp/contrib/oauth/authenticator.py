@@ -29,6 +29,7 @@ class OAuthAuthenticator(BearerAuthenticator):
     """Knows the access tokens of this site's own authorization server: one query for each."""
 
     kind = "oauth"
+    is_of_this_site = True
 
     def find_authorization_servers(self, request: HttpRequest) -> tuple[str, ...]:
         """See `Authenticator.find_authorization_servers`: this site itself."""

@@ -7,23 +7,16 @@ part that is a person's it needs a `Person` who signs in and presses a button, e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
 from django_mcp.contrib.oauth.doctor_client import REDIRECT, Visit
+from django_mcp.management.doctor.finding import Examination, Finding, Person, bad, good
 from django_mcp.management.doctor.http import Unreachable, ask
 from django_mcp.protocol.json import encode
 
-__all__ = ["Examination", "Finding", "Person", "run"]
-
-Person: TypeAlias = Callable[[str], str]
-"""Takes an authorization URL, lets somebody allow it, and returns the URL the browser was sent to."""
-
-Examination: TypeAlias = Callable[[str], "Iterator[Finding]"]
-"""Takes an access token, and yields what a client that has it finds."""
+__all__ = ["run"]
 
 NOBODY = "https://stranger.invalid/callback"
 SERVER_PATH = "/.well-known/oauth-authorization-server"
@@ -32,21 +25,6 @@ PING_HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """One thing that was tried.
-
-    Attributes:
-        ok: a client gets past it.
-        text: what was found.
-        fix: what to do when it is not ok.
-    """
-
-    ok: bool
-    text: str
-    fix: str = ""
 
 
 class _Stop(Exception):
@@ -69,9 +47,7 @@ def run(
     except _Stop:
         pass
     except Unreachable as error:
-        findings.append(
-            Finding(ok=False, text=str(error), fix="Start the site, or correct the URL.")
-        )
+        findings.append(bad(str(error), "Start the site, or correct the URL."))
     return findings
 
 
@@ -100,22 +76,22 @@ class _Client(Visit):
         answer = ask("POST", self.url, PING, PING_HEADERS)
         challenge = answer.headers.get("www-authenticate", "")
         if answer.status not in (401, 403) and answer.status < 500:
-            yield _bad(
+            yield bad(
                 "The endpoint answers without a token, so clients never start OAuth.",
                 "Take PUBLIC out, and name an authenticator in AUTHENTICATORS.",
             )
             raise _Stop
         if answer.status != 401 or not challenge.lower().startswith("bearer"):
-            yield _bad(
+            yield bad(
                 f"Without a token the endpoint answers {answer.status}, not 401 with a challenge.",
                 "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
             )
             raise _Stop
-        yield _good("Without a token the endpoint answers 401 and a Bearer challenge.")
+        yield good("Without a token the endpoint answers 401 and a Bearer challenge.")
         found = re.search(r'resource_metadata="([^"]+)"', challenge)
         self.metadata_url = found[1] if found else ""
         if not found:
-            yield _bad(
+            yield bad(
                 "The challenge names no resource_metadata, which some clients rely on.",
                 "Include django_mcp.urls at the root of the URLconf.",
             )
@@ -127,7 +103,7 @@ class _Client(Visit):
         for place in dict.fromkeys(filter(None, places)):
             document = self.read(place)
             if document is None:
-                yield _bad(
+                yield bad(
                     f"There is no resource metadata at {place}.",
                     "Include django_mcp.urls at the root of the URLconf, and let the proxy pass "
                     "/.well-known/ on.",
@@ -138,16 +114,16 @@ class _Client(Visit):
             raise _Stop
         named = self.resource.get("resource")
         if not isinstance(named, str) or canonical_uri(named) != canonical_uri(self.url):
-            yield _bad(
+            yield bad(
                 f"The metadata is about {named}, and the client asked for {self.url}.",
                 "Set DJANGO_MCP['PUBLIC_URL'] to the address that clients use, or make the proxy "
                 "pass Host and the scheme on (SECURE_PROXY_SSL_HEADER).",
             )
             raise _Stop
         if not self.resource.get("authorization_servers"):
-            yield _bad("The metadata names no authorization server.", "Name one, or use ours.")
+            yield bad("The metadata names no authorization server.", "Name one, or use ours.")
             raise _Stop
-        yield _good(f"The resource metadata is about {named}.")
+        yield good(f"The resource metadata is about {named}.")
 
     def read_server(self) -> Iterator[Finding]:
         issuer = str(self.resource["authorization_servers"][0])
@@ -155,27 +131,27 @@ class _Client(Visit):
         place = f"{parts.scheme}://{parts.netloc}{SERVER_PATH}{parts.path.rstrip('/')}"
         document = self.read(place)
         if document is None:
-            yield _bad(
+            yield bad(
                 f"There is no authorization server metadata at {place}.",
                 "Include django_mcp.urls at the root of the URLconf.",
             )
             raise _Stop
         self.server = document
         if document.get("issuer") != issuer:
-            yield _bad(
+            yield bad(
                 f"The metadata's issuer is {document.get('issuer')}, and {issuer} was expected.",
                 "Leave OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'] out, or make it the PUBLIC_URL.",
             )
             raise _Stop
-        yield _good(f"The authorization server is {issuer}.")
+        yield good(f"The authorization server is {issuer}.")
         for key, wanted, setting in _WANTED:
             if wanted not in (document.get(key) or ()):
-                yield _bad(
+                yield bad(
                     f"The metadata's {key} has no {wanted!r}.",
                     f"Set OAUTH2_PROVIDER[{setting!r}] as oauth2_provider_settings() does.",
                 )
         if document.get("code_challenge_methods_supported") != ["S256"]:
-            yield _bad("PKCE by other methods than S256 is offered.", "Refuse them.")
+            yield bad("PKCE by other methods than S256 is offered.", "Refuse them.")
         insecure = [
             f"{key} ({url})"
             for key, url in document.items()
@@ -183,22 +159,22 @@ class _Client(Visit):
             if not _is_safe(str(url), self.url)
         ]
         if insecure:
-            yield _bad(
+            yield bad(
                 f"Not https, or of another host: {', '.join(insecure)}.",
                 "Set DJANGO_MCP['PUBLIC_URL'] to the https address that clients use.",
             )
 
     def register(self) -> Iterator[Finding]:
         if self.server.get("client_id_metadata_document_supported") is True:
-            yield _good("Clients may use a metadata document as their id.")
+            yield good("Clients may use a metadata document as their id.")
         else:
-            yield _bad(
+            yield bad(
                 "Client-id metadata documents are off, and newer clients have nothing else.",
                 "Set OAUTH2_PROVIDER['CIMD_ENABLED'] to True.",
             )
         endpoint = self.server.get("registration_endpoint")
         if endpoint is None:
-            yield _good("Dynamic registration is off.")
+            yield good("Dynamic registration is off.")
             raise _Stop
         body = encode(
             {
@@ -211,14 +187,14 @@ class _Client(Visit):
         )
         answer = ask("POST", endpoint, body, {"Content-Type": "application/json"})
         if answer.status == 429:
-            yield _bad(
+            yield bad(
                 "Too many clients were registered from here in this hour.",
                 "Wait, or raise DJANGO_MCP['OAUTH_REGISTRATIONS_PER_HOUR'].",
             )
             raise _Stop
         data = answer.json()
         if answer.status != 201 or not isinstance(data.get("client_id"), str):
-            yield _bad(
+            yield bad(
                 f"Registration answers {answer.status}: {data.get('error_description', '')}",
                 "Let anybody register: DCR_REGISTRATION_PERMISSION_CLASSES as "
                 "oauth2_provider_settings() has it.",
@@ -229,7 +205,7 @@ class _Client(Visit):
             data.get("registration_client_uri"),
             data.get("registration_access_token"),
         )
-        yield _good("A client can register itself.")
+        yield good("A client can register itself.")
 
     # -- what a thief would try
 
@@ -245,18 +221,18 @@ class _Client(Visit):
             place = answer.headers.get("location", "")
             error = parse_qs(urlsplit(place).query).get("error")
             if place.startswith(NOBODY) or (answer.status == 200 and error is None):
-                yield _bad(
+                yield bad(
                     f"An authorization {how} is not refused.",
                     "Use the settings of oauth2_provider_settings().",
                 )
         page = ask("GET", self.authorization_url())
         if page.status not in (200, 302) or page.headers.get("location", "").startswith(REDIRECT):
-            yield _bad(
+            yield bad(
                 f"The authorization page answers {page.status} to a valid request.",
                 "Look at LOGIN_URL and the site's log.",
             )
             raise _Stop
-        yield _good("The authorization page asks people to sign in.")
+        yield good("The authorization page asks people to sign in.")
 
     # -- what a client does with somebody's consent
 
@@ -266,10 +242,10 @@ class _Client(Visit):
         query = parse_qs(urlsplit(person(self.authorization_url())).query)
         answer = {name: values[0] for name, values in query.items()}
         if "code" not in answer:
-            yield _bad(f"There is no code: {answer.get('error', 'no error')}.", "Allow the client.")
+            yield bad(f"There is no code: {answer.get('error', 'no error')}.", "Allow the client.")
             raise _Stop
         if answer.get("state") != self.state or answer.get("iss") != self.server["issuer"]:
-            yield _bad("The answer's state or issuer is another one.", "See check django_mcp.O012.")
+            yield bad("The answer's state or issuer is another one.", "See check django_mcp.O012.")
         form = {
             "grant_type": "authorization_code",
             "code": answer["code"],
@@ -280,7 +256,7 @@ class _Client(Visit):
         }
         tokens = self.post("token_endpoint", form)
         if tokens.status != 200:
-            yield _bad(f"The code is not taken: {tokens.json()}.", "Look at the site's log.")
+            yield bad(f"The code is not taken: {tokens.json()}.", "Look at the site's log.")
             raise _Stop
         access = tokens.json()["access_token"]
         yield from self._use(access, "The endpoint takes the token.", is_good=True)
@@ -293,11 +269,11 @@ class _Client(Visit):
         }
         refreshed = self.post("token_endpoint", refresh)
         if refreshed.status != 200:
-            yield _bad("The token cannot be refreshed.", "See check django_mcp.O004.")
+            yield bad("The token cannot be refreshed.", "See check django_mcp.O004.")
             raise _Stop
-        yield _good("The token can be refreshed.")
+        yield good("The token can be refreshed.")
         if self.post("token_endpoint", refresh).status == 200:
-            yield _bad("A refresh token works twice.", "See check django_mcp.O005.")
+            yield bad("A refresh token works twice.", "See check django_mcp.O005.")
         newer = refreshed.json()["access_token"]
         self.post("revocation_endpoint", {"token": newer, "client_id": self.client_id})
         yield from self._use(newer, "A revoked token is refused.", is_good=False)
@@ -308,9 +284,9 @@ class _Client(Visit):
         # Beyond the gate the message may be refused for want of a session, which is no matter here.
         was_let_in = answer.status not in (401, 403) and answer.status < 500
         if was_let_in is is_good:
-            yield _good(text)
+            yield good(text)
         else:
-            yield _bad(
+            yield bad(
                 f"The endpoint answers {answer.status} to a token that is "
                 f"{'good' if is_good else 'revoked'}.",
                 "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
@@ -332,11 +308,3 @@ _WANTED = (
 def _is_safe(url: str, endpoint: str) -> bool:
     parts, known = urlsplit(url), urlsplit(endpoint)
     return parts.netloc == known.netloc and parts.scheme in ("https", known.scheme)
-
-
-def _good(text: str) -> Finding:
-    return Finding(ok=True, text=text)
-
-
-def _bad(text: str, fix: str) -> Finding:
-    return Finding(ok=False, text=text, fix=fix)

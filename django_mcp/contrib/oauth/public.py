@@ -1,29 +1,24 @@
-"""What all our OAuth views have in common: they speak under the site's public address, and with CORS."""
+"""What all our OAuth views have in common: they speak under the site's public address."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.auth.addresses import origin_of
+from django_mcp.open_views import View, refusal
 from django_mcp.server.services.ports import StoreUnavailable
 
-__all__ = ["FORM", "JSON", "View", "at_public_url", "open_to_pages", "refusal", "takes"]
-
-View: TypeAlias = Callable[..., HttpResponseBase]
+__all__ = ["FORM", "JSON", "at_public_url", "takes"]
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
-
-_REQUEST_HEADERS = "Authorization, Content-Type, MCP-Protocol-Version"
-MAX_AGE_S = 7200
 
 
 def at_public_url(view: View) -> View:
@@ -82,40 +77,3 @@ def _forget_proxy(request: HttpRequest, scheme: str) -> None:
     if settings.SECURE_PROXY_SSL_HEADER:
         name, secure_value = settings.SECURE_PROXY_SSL_HEADER
         request.META[name] = secure_value if scheme == "https" else "http"
-
-
-def open_to_pages(*methods: str) -> Callable[[View], View]:
-    """Let web pages of any origin use a view by these methods, never with their cookies.
-
-    Clients that run in a browser read the metadata and change codes for tokens from there.
-    """
-    allowed = ", ".join((*methods, "OPTIONS"))
-
-    def decorate(view: View) -> View:
-        @csrf_exempt
-        @wraps(view)
-        def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if request.method == "OPTIONS":
-                response: HttpResponseBase = HttpResponse(status=204)
-                response["Access-Control-Allow-Methods"] = allowed
-                response["Access-Control-Allow-Headers"] = _REQUEST_HEADERS
-                response["Access-Control-Max-Age"] = str(MAX_AGE_S)
-            elif request.method not in methods:
-                response = refusal("invalid_request", f"Only {allowed} is answered here", 405)
-                response["Allow"] = allowed
-            else:
-                response = view(request, *args, **kwargs)
-            response["Access-Control-Allow-Origin"] = "*"
-            return response
-
-        vars(serve)["login_required"] = False
-        return serve
-
-    return decorate
-
-
-def refusal(error: str, description: str, status: int) -> JsonResponse:
-    """Return an error as OAuth's endpoints tell it (RFC 6749 section 5.2)."""
-    response = JsonResponse({"error": error, "error_description": description}, status=status)
-    response["Cache-Control"] = "no-store"
-    return response

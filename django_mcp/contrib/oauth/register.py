@@ -14,8 +14,8 @@ from django_mcp.contrib.oauth.limits import (
     registration_tries_of,
 )
 from django_mcp.contrib.oauth.names import inert
-from django_mcp.contrib.oauth.public import refusal
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
+from django_mcp.open_views import refusal
 from django_mcp.protocol.json import decode, encode
 
 __all__ = ["Registration"]

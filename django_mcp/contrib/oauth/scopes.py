@@ -9,8 +9,9 @@ from django.utils.translation import gettext as _
 from oauth2_provider.scopes import BaseScopes
 from oauth2_provider.settings import oauth2_settings
 
+from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
-from django_mcp.contrib.oauth.protected_resources import named_scopes
+from django_mcp.servers import all_servers
 
 __all__ = ["ToolScopes"]
 
@@ -20,7 +21,7 @@ class ToolScopes(BaseScopes):
 
     def get_all_scopes(self) -> Mapping[str, Any]:
         described: Mapping[str, Any] = oauth2_settings.SCOPES
-        others = [*named_scopes(), *(settings.SCOPE_IMPLIES or ())]
+        others = [*named_scopes(all_servers()), *(settings.SCOPE_IMPLIES or ())]
         return {**dict.fromkeys(others, _("No description is given.")), **described}
 
     def get_available_scopes(

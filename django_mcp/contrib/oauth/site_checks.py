@@ -15,10 +15,11 @@ from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.addresses import canonical_uri
+from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
-from django_mcp.contrib.oauth.protected_resources import named_scopes
 from django_mcp.contrib.oauth.redirects import is_loopback
+from django_mcp.servers import all_servers
 
 __all__ = [
     "find_address_problems",
@@ -42,7 +43,7 @@ def find_scope_problems() -> Iterator[CheckMessage]:
     except (AttributeError, ImproperlyConfigured) as error:
         yield Error(str(error), hint="Describe at least one scope.", id="django_mcp.O015")
         return
-    unknown = set(named_scopes()).union(settings.OAUTH_BASE_SCOPES or ()) - known
+    unknown = set(named_scopes(all_servers())).union(settings.OAUTH_BASE_SCOPES or ()) - known
     if unknown:
         yield Error(
             f"No token can have the scopes {', '.join(sorted(unknown))}, which tools or "

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import TokenView
 
-from django_mcp.contrib.oauth.public import refusal
+from django_mcp.open_views import refusal
 
 __all__ = ["Token"]
 

@@ -21,9 +21,10 @@ from oauth2_provider.settings import oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
-from django_mcp.contrib.oauth.public import FORM, JSON, View, at_public_url, open_to_pages, takes
+from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
 from django_mcp.contrib.oauth.register import Registration
 from django_mcp.contrib.oauth.tokens import Token
+from django_mcp.open_views import View, open_to_pages
 
 __all__ = ["app_name", "urlpatterns"]
 

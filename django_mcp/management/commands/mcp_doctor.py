@@ -11,11 +11,12 @@ from django.core import checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import get_script_prefix
 
-from django_mcp.endpoints.urlconf import find_mounts
+from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.well_known import find_server as find_mounted
 from django_mcp.management.doctor.examination import examine
-from django_mcp.management.doctor.finding import Finding, bad, good
+from django_mcp.management.doctor.finding import Finding, OAuthExaminer, bad, good
 from django_mcp.management.doctor.http import Unreachable
+from django_mcp.management.doctor.person import signed_in
 from django_mcp.management.doctor.threads import examine_threads
 from django_mcp.management.shell.base import WRONG_USE, find_server, find_user, printable
 from django_mcp.protocol.json import encode_pretty
@@ -136,17 +137,16 @@ def _site() -> Iterator[Finding]:
 def _oauth(
     url: str, username: str | None, look: Callable[[str], Iterator[Finding]] | None
 ) -> Iterable[Finding]:
-    if not apps.is_installed("django_mcp.contrib.oauth"):
+    configs = apps.get_app_configs()
+    examiner = next((each for each in configs if isinstance(each, OAuthExaminer)), None)
+    if examiner is None:
         return [
             bad(
                 "OAuth is not set up",
                 "Add django_mcp.contrib.oauth to INSTALLED_APPS: docs/howto/oauth.md",
             )
         ]
-    from django_mcp.contrib.oauth.doctor import run
-    from django_mcp.management.doctor.person import signed_in
-
     if username is None:
-        return run(url)
+        return examiner.examine_oauth(url, None, None)
     with signed_in(find_user(username)) as person:
-        return run(url, person, look)
+        return examiner.examine_oauth(url, person, look)

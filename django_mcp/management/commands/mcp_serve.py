@@ -10,9 +10,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp.asgi import ASGIApp, standalone_application
+from django_mcp.asgi import standalone_application
 from django_mcp.endpoints.single_server import site_of
 from django_mcp.management.shell.base import find_server
+from django_mcp.transports.http.asgi import ASGIApp
 
 
 class Command(BaseCommand):

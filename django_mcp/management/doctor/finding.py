@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from django_mcp.contrib.oauth.doctor import Finding
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Finding", "bad", "good"]
+__all__ = ["Examination", "Finding", "OAuthExaminer", "Person", "bad", "good"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that was tried.
+
+    Attributes:
+        ok: a client gets past it.
+        text: what was found.
+        fix: what to do when it is not ok.
+    """
+
+    ok: bool
+    text: str
+    fix: str = ""
 
 
 def good(text: str) -> Finding:
@@ -15,3 +32,29 @@ def good(text: str) -> Finding:
 def bad(text: str, fix: str) -> Finding:
     """Return a finding that does, with its remedy."""
     return Finding(ok=False, text=text, fix=fix)
+
+
+Person: TypeAlias = Callable[[str], str]
+"""Takes an authorization URL, lets somebody allow it, and returns the URL the browser was sent to."""
+
+Examination: TypeAlias = Callable[[str], Iterator[Finding]]
+"""Takes an access token, and yields what a client that has it finds."""
+
+
+@runtime_checkable
+class OAuthExaminer(Protocol):
+    """An installed app that can play the OAuth flow, such as `django_mcp.contrib.oauth`.
+
+    Its `AppConfig` is one by having the method.
+    """
+
+    def examine_oauth(
+        self, url: str, person: Person | None, examine: Examination | None
+    ) -> Iterable[Finding]:
+        """Return what a client finds that knows nothing but the endpoint's URL, in its order.
+
+        Args:
+            url: of the endpoint.
+            person: who allows the client what it asks for; None: nobody, so no token is asked for.
+            examine: what else is tried while the client has a token.
+        """

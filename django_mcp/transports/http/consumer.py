@@ -22,13 +22,13 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
+from django_mcp.transports.http.asgi import refuse_websocket
 from django_mcp.transports.http.body import Receive, read_body
 from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import internal_error, json_headers, log_error_reply
 from django_mcp.transports.http.sink import Send, StreamSink
 from django_mcp.transports.http.watch import Watch
-from django_mcp.transports.http.websocket import refuse_websocket
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

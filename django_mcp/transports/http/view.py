@@ -39,23 +39,19 @@ from django_mcp.transports.http.replies import (
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["MCPView", "make_view", "set_first_use"]
+__all__ = ["MCPView", "make_view"]
 
 logger = logging.getLogger("django_mcp")
 
 
-_check_first_use: Callable[[], None] | None = None
+def make_view(server: MCPServer, check: Callable[[], None] | None = None) -> MCPView:
+    """Return a view that serves `server`, to be named in a URLconf.
 
-
-def set_first_use(check: Callable[[], None] | None) -> None:
-    """Set a check to run before a view first responds; its exception is raised again."""
-    global _check_first_use
-    _check_first_use = check
-
-
-def make_view(server: MCPServer) -> MCPView:
-    """Return a view that serves `server`, for a URLconf."""
-    return MCPView(server)
+    Args:
+        server: the one.
+        check: runs before the view first responds; its exception is raised again.
+    """
+    return MCPView(server, check)
 
 
 class _EveryAlias(Container[object]):
@@ -76,9 +72,9 @@ class MCPView:
     login_required = False
     _non_atomic_requests = _EveryAlias()
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: MCPServer, check: Callable[[], None] | None = None) -> None:
         self.server = server
-        self._is_checked = False
+        self._check = check
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
@@ -87,10 +83,9 @@ class MCPView:
         Raises:
             ImproperlyConfigured: the site cannot serve this; Django logs what to do about it.
         """
-        if not self._is_checked:
-            if _check_first_use is not None:
-                _check_first_use()
-            self._is_checked = True
+        if self._check is not None:
+            self._check()
+            self._check = None
         try:
             return await self._serve(request, url_kwargs)
         except Exception:
