@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
 
-__all__ = ["QuotaCounter", "is_anonymous_quota", "network_of", "quota_key_of", "share_of"]
+__all__ = [
+    "Limits",
+    "QuotaCounter",
+    "QuotaMeter",
+    "Scope",
+    "is_anonymous_quota",
+    "network_of",
+    "quota_key_of",
+    "share_of",
+]
 
 _ADDRESS = "address "
+_ALL = "*"
 
 
 def quota_key_of(principal_key: str | None, address: str | None) -> str:
@@ -62,6 +74,73 @@ class QuotaCounter:
         self.anonymous -= is_anonymous_quota(quota_key)
         if self._counts[quota_key] <= 0:
             del self._counts[quota_key]
+
+
+class Scope(Enum):
+    """Whose limit is reached: that of one caller, or that of all callers together."""
+
+    OWN = 429
+    ALL = 503
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How many of something are kept, and how many bytes: of one caller, and of all together."""
+
+    own_count: int
+    own_bytes: int
+    count: int
+    bytes: int
+
+
+class QuotaMeter:
+    """Counts things of callers and their bytes in a process, and says which limit is reached.
+
+    It is not safe for threads.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        # By quota key; in all; and of anonymous callers together.
+        self._used: dict[str, tuple[int, int]] = {}
+
+    def take(
+        self, quota_key: str, size: int, *, count: int = 1, anonymous_share: float = 1.0
+    ) -> Scope | None:
+        """Count things, unless a limit is reached; return whose limit that is.
+
+        Args:
+            quota_key: of the caller.
+            size: bytes of the things together.
+            count: how many there are.
+            anonymous_share: the part of the limits of all callers that anonymous ones may use together.
+        """
+        limits = self.limits
+        if self._is_over(quota_key, count, size, limits.own_count, limits.own_bytes):
+            return Scope.OWN
+        if self._is_over(_ALL, count, size, limits.count, limits.bytes):
+            return Scope.ALL
+        if is_anonymous_quota(quota_key) and self._is_over(
+            _ADDRESS, count, size, limits.count * anonymous_share, limits.bytes * anonymous_share
+        ):
+            return Scope.ALL
+        self._add(quota_key, count, size)
+        return None
+
+    def give_back(self, quota_key: str, size: int, *, count: int = 1) -> None:
+        """Count things no longer."""
+        self._add(quota_key, -count, -size)
+
+    def _is_over(self, key: str, count: int, size: int, max_count: float, max_bytes: float) -> bool:
+        used = self._used.get(key, (0, 0))
+        return used[0] + count > max_count or used[1] + size > max_bytes
+
+    def _add(self, quota_key: str, count: int, size: int) -> None:
+        for key in (quota_key, _ALL, _ADDRESS)[: 2 + is_anonymous_quota(quota_key)]:
+            used = self._used.pop(key, (0, 0))
+            now = (used[0] + count, used[1] + size)
+            if now != (0, 0):
+                self._used[key] = now
 
 
 def network_of(address: str) -> str:

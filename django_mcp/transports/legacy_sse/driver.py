@@ -11,18 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import Malformed, decode_message, encode_error
+from django_mcp.protocol.messages import (
+    Batch,
+    Malformed,
+    Message,
+    Request,
+    decode_message,
+    encode_error,
+)
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.quotas import quota_key_of
+from django_mcp.server.exchange.quotas import Limits, QuotaMeter, Scope, quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.session_lookup import NO_STORE, UNKNOWN_SESSION, find_session
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
@@ -45,6 +51,14 @@ MAX_PASSED_BYTES = 30 * 1024
 
 KEPT_S = 60.0
 """How long a larger message is kept for that process. Our own limit."""
+
+
+MAX_STREAM_RUNNING = 100
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+"""Requests of one connection that are answered at a time, and what their messages have together. Ours."""
+
+LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
+"""The same for all connections of one principal or address in a process, and for all in it."""
 
 
 class QueueSink:
@@ -76,17 +90,27 @@ class QueueSink:
 
 
 class _StreamContext(NamedTuple):
-    """What serves a connection; `exchange` is that of the GET that opened the stream."""
+    """What serves a connection.
+
+    Attributes:
+        exchange: that of the GET that opened the stream.
+        running: bytes of each message that is being answered.
+    """
 
     server: MCPServer
     sink: QueueSink
     exchange: Exchange
+    quota_key: str
+    running: dict[asyncio.Task[None], int]
 
 
 _stream_contexts: WeakKeyDictionary[Session, _StreamContext] = WeakKeyDictionary()
 """What serves each connection whose stream is in this process."""
 
-_running: set[asyncio.Task[None]] = set()
+_reading: set[asyncio.Task[None]] = set()
+
+_meter = QuotaMeter(LIMITS)
+"""Counts what is being answered in this process."""
 
 
 async def keep_stream(
@@ -123,7 +147,8 @@ async def keep_stream(
         uris=await server.sessions.read_subscriptions(session),
         session=session,
     )
-    _stream_contexts[session] = _StreamContext(server, QueueSink(stream), exchange)
+    quota_key = quota_key_of(principal_key, exchange.address)
+    _stream_contexts[session] = _StreamContext(server, QueueSink(stream), exchange, quota_key, {})
     try:
         joiner = "&" if "?" in messages_url else "?"
         await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
@@ -150,8 +175,8 @@ async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Rep
         if isinstance(message, Malformed):
             return Reply(message.refusal.status or 400, encode_error(message.id, message.refusal))
         if session in _stream_contexts:
-            _serve(session, exchange.body, exchange)
-            return Reply(202)
+            refusal = _serve(session, message, exchange.body, exchange)
+            return Reply(202) if refusal is None else _refuse(refusal)
         if not await server.sessions.has_stream(session):
             # The process that held the stream was killed.
             return _refuse(UNKNOWN_SESSION)
@@ -189,31 +214,69 @@ def _receive_forwarded(server: MCPServer) -> Any:
         if session is None or context is None:
             return
         if "kept" in message:
-            _begin(_answer_stored(session, context, message["kept"]))
+            reading = asyncio.get_running_loop().create_task(
+                _serve_stored(session, context, message["kept"])
+            )
+            _reading.add(reading)
+            reading.add_done_callback(_reading.discard)
         else:
-            _serve(session, message["body"].encode(), context.exchange)
+            _serve_forwarded(session, context, message["body"].encode())
 
     return take
 
 
-async def _answer_stored(session: Session, context: _StreamContext, reference: str) -> None:
+async def _serve_stored(session: Session, context: _StreamContext, reference: str) -> None:
     try:
         body = await context.server.states.take(session.key, reference)
     except Exception:
         logger.exception("Could not read a message that was passed on")
         return
     if body is not None:
-        await _answer(session, body, context.exchange)
+        _serve_forwarded(session, context, body)
 
 
-def _serve(session: Session, body: bytes, asked: Exchange) -> None:
-    _begin(_answer(session, body, asked))
+def _serve_forwarded(session: Session, context: _StreamContext, body: bytes) -> None:
+    """Serve a message that another process took; what refuses it is told on the stream."""
+    message = decode_message(body, context.server.options.max_body_values)
+    refusal = _serve(session, message, body, context.exchange)
+    if refusal is not None:
+        request_id = message.id if isinstance(message, Request) else None
+        context.sink.answer(encode_error(request_id, refusal))
 
 
-def _begin(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.get_running_loop().create_task(work)
-    _running.add(task)
-    task.add_done_callback(_running.discard)
+def _serve(
+    session: Session, message: Message | Batch, body: bytes, asked: Exchange
+) -> Refusal | None:
+    """Begin to answer a message; return why not, where too much is being answered."""
+    context = _stream_contexts.get(session)
+    if context is None:
+        return UNKNOWN_SESSION
+    # What is no request is taken at once, and may be what a request waits for.
+    count, size = int(isinstance(message, Request | Batch)), len(body)
+    if count:
+        scope = _take_room(context, size)
+        if scope is not None:
+            return _TOO_MANY[scope]
+    task = asyncio.get_running_loop().create_task(_answer(session, body, asked))
+    context.running[task] = size * count
+
+    def end(task: asyncio.Task[None]) -> None:
+        del context.running[task]
+        if count:
+            _meter.give_back(context.quota_key, size)
+
+    task.add_done_callback(end)
+    return None
+
+
+def _take_room(context: _StreamContext, size: int) -> Scope | None:
+    """Count a message among those that are answered; return whose limit does not allow that."""
+    sizes = [each for each in context.running.values() if each]
+    if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
+        return Scope.OWN
+    return _meter.take(
+        context.quota_key, size, anonymous_share=context.server.options.anonymous_share
+    )
 
 
 async def _answer(session: Session, body: bytes, asked: Exchange) -> None:
@@ -256,6 +319,15 @@ def _refuse(refusal: Refusal) -> Reply:
     return Reply(refusal.status or 400, encode_error(None, refusal), refusal.headers)
 
 
+_TOO_MANY = {
+    scope: Refusal(
+        code=INVALID_REQUEST,
+        message="Too many requests are being answered: wait for the answer to one of them",
+        status=scope.value,
+        headers=((b"retry-after", b"2"),),
+    )
+    for scope in Scope
+}
 _UNREACHABLE = Refusal(
     code=INTERNAL_ERROR,
     message="The stream is at another process, which cannot be reached now: try again",

@@ -19,6 +19,7 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.types import ElicitResult, Implementation
 
+from django_mcp.transports.legacy_sse.driver import MAX_STREAM_RUNNING
 from tests.support.sites import ROOT, Running, environment, running
 
 SITE = "tests.support.site.legacy_sse"
@@ -261,6 +262,8 @@ async def test_a_connection_whose_client_stops_reading_ends(site: Running) -> No
             assert (await client.post(address(site, where), json=INITIALIZE)).status_code == 202
             ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             assert (await client.post(address(site, where), json=ready)).status_code == 202
+            stay = asking("tools/call", 200, name="stay", arguments={})
+            assert (await client.post(address(site, where), json=stay)).status_code == 202
             statuses = set()
             for number in range(2, 100):
                 call = asking("tools/call", number, name="echo", arguments={"text": text})
@@ -268,8 +271,35 @@ async def test_a_connection_whose_client_stops_reading_ends(site: Running) -> No
                 if 404 in statuses:
                     break
 
-        assert statuses == {202, 404}
+            assert statuses == {202, 404}
+            # Its calls are cancelled, although the client has not hung up.
+            while "stay was cancelled" not in await asyncio.to_thread(site.log.read_text):
+                pass
     assert "its reader was too slow" in site.log.read_text()
+
+
+async def test_requests_that_are_answered_at_a_time_are_limited(site: Running) -> None:
+    """A message that is no request still gets through: it may be what the others wait for."""
+    statuses, refused = [], httpx.Response(0)
+    async with stream(site) as (client, where, lines):
+        await client.post(where, json=INITIALIZE)
+        await answer_on(lines)
+        for number in range(MAX_STREAM_RUNNING + 1):
+            call = asking("tools/call", number, name="stay", arguments={})
+            refused = await client.post(where, json=call)
+            statuses.append(refused.status_code)
+        cancel = {"method": "notifications/cancelled", "params": {"requestId": 0}}
+        cancelled = await client.post(where, json={"jsonrpc": "2.0", **cancel})
+        async with asyncio.timeout(LIMIT_S):
+            while (await client.post(where, json=asking("ping", 1000))).status_code != 202:
+                pass
+        answer = await answer_on(lines)
+
+    assert statuses == [202] * MAX_STREAM_RUNNING + [429]
+    assert "retry-after" in refused.headers
+    assert "Too many requests" in refused.json()["error"]["message"]
+    assert cancelled.status_code == 202
+    assert answer == {"jsonrpc": "2.0", "id": 1000, "result": {}}
 
 
 async def test_what_is_wrong_is_told_at_once(site: Running) -> None:

@@ -1,3 +1,5 @@
+import asyncio
+import logging
 from dataclasses import dataclass
 
 from django.http import HttpRequest
@@ -23,6 +25,16 @@ def echo(text: str) -> str:
 @tool
 def surroundings(request: HttpRequest) -> str:
     return f"{request.method} {get_language()}"
+
+
+@tool
+async def stay() -> str:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        logging.getLogger("django_mcp").warning("stay was cancelled")
+        raise
+    return ""
 
 
 @tool
