@@ -86,7 +86,8 @@ class Handler:
             ArgumentErrors: they cannot be converted.
             Unavailable: something to be injected is not there.
         """
-        return self.inject(self.read(arguments), ctx)
+        bound = self.read(arguments)
+        return self.inject(bound, ctx) if self.injections else bound
 
     def inject(self, bound: dict[str, Any], ctx: Any) -> dict[str, Any]:
         """Add what the server provides to arguments that `read` returned, and return them.

@@ -44,12 +44,13 @@ class Validator:
     value too costly to check counts as invalid.
     """
 
-    __slots__ = ("_checked", "_constants", "_fast", "_max_steps", "_slow")
+    __slots__ = ("_checked", "_constants", "_fast", "_is_quick", "_max_steps", "_slow")
 
     def __init__(self, checked: CheckedSchema) -> None:
         self._checked = checked
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
+        self._is_quick = checked.surplus <= SMALL_SURPLUS
         self._slow: Any = None
         self._constants: Constants = {}
 
@@ -57,19 +58,19 @@ class Validator:
         """Return all that is wrong with a value, by pointer; `[]` when it is valid.
 
         At most `reports.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
-        on an event loop, use `check_briefly`.
+        on an event loop, use `check`.
         """
-        found = self._check(value, self._max_steps)
+        found = self.check(value, self._max_steps)
         return [TOO_COMPLEX] if found is None else found
 
-    def check_briefly(self, value: Any) -> list[Problem] | None:
-        """Return what `problems` returns; None when that takes more than `BRIEF_STEPS` steps."""
-        return self._check(value, BRIEF_STEPS)
-
-    def _check(self, value: Any, max_steps: int) -> list[Problem] | None:
+    def check(self, value: Any, max_steps: int = BRIEF_STEPS) -> list[Problem] | None:
+        """Return what `problems` returns; None when that takes more than `max_steps` steps."""
         verdict = None
-        if self._fast is not None and self._is_quick(value, max_steps):
-            verdict = self._judge(self._fast, value)
+        if self._fast is not None and (self._is_quick or self._is_within(value, max_steps)):
+            try:
+                verdict = self._fast(value)
+            except ValueError:  # something it cannot read; the other engine may
+                verdict = None
         if verdict is None:
             return self._find_errors(value, max_steps, is_all=max_steps > BRIEF_STEPS)
         if verdict:
@@ -79,18 +80,9 @@ class Validator:
         # The engines may differ on a corner of the standard; the verdict stands.
         return [Problem("", "does not match the schema")] if found == [] else found
 
-    def _is_quick(self, value: Any, max_steps: int) -> bool:
+    def _is_within(self, value: Any, max_steps: int) -> bool:
         """Return whether the faster engine, which has no budget, may match a value's texts."""
-        surplus = self._checked.surplus
-        if surplus <= SMALL_SURPLUS:
-            return True
-        return steps_of_match(surplus, _count_characters(value)) <= max_steps
-
-    def _judge(self, judge: Callable[[Any], bool], value: Any) -> bool | None:
-        try:
-            return judge(value)
-        except ValueError:  # something it cannot read; the other engine may
-            return None
+        return steps_of_match(self._checked.surplus, _count_characters(value)) <= max_steps
 
     def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
         """Return the problems found within so many steps; None when the steps did not suffice.
@@ -136,8 +128,9 @@ class NullableValidator(Validator):
         super().__init__(checked)
         self._nullable = nullable
 
-    def _check(self, value: Any, max_steps: int) -> list[Problem] | None:
-        return super()._check(self._without_nulls(value), max_steps)
+    def check(self, value: Any, max_steps: int = BRIEF_STEPS) -> list[Problem] | None:
+        """See `Validator.check`."""
+        return super().check(self._without_nulls(value), max_steps)
 
     def _without_nulls(self, value: Any) -> Any:
         if not isinstance(value, dict):

@@ -27,7 +27,7 @@ from django_mcp.protocol.messages import (
     encode_result,
 )
 from django_mcp.server.delivery.resumption import PRIME_AFTER_S, CallStream
-from django_mcp.server.exchange.admission import admit, refuse_batch
+from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
 from django_mcp.server.exchange.strict import check_outcome, check_params
@@ -45,7 +45,6 @@ from django_mcp.server.services.session_lookup import (
     NO_STORE,
     join_at_hand,
     join_session,
-    may_have_session,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +79,9 @@ def answer(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         joined: ConnectionState | None = exchange.connection
         if isinstance(joined, Session):
             return _answer_on_stream(server, message, exchange, joined)
-    return _answer(server, message, exchange)
+    if type(message) is Request:
+        return _answer_request(server, message, exchange)
+    return _answer_others(server, message, exchange)
 
 
 async def _answer_timed(server: Services, exchange: Exchange) -> Reply:

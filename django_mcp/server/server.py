@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
@@ -53,10 +53,9 @@ from django_mcp.server.tasks.sweeping import TaskSweep
 
 if TYPE_CHECKING:
     from django_mcp.protocol.headers import Headers
-    from django_mcp.protocol.messages import Request
     from django_mcp.registry.returns import ResultConverter
     from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+    from django_mcp.server.exchange.connection import Closing, Session
     from django_mcp.server.services.ports import (
         AccessPolicy,
         AnswerBox,
@@ -87,7 +86,7 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
     as a plain implementation. `observer`, if there is one, is told of each call.
     """
 
-    context_class: type[Context[Any]] = Context
+    context_class: ClassVar[type[Any]] = Context
 
     def __init__(self, name: str, **options: Any) -> None:
         check_options(options, OPTIONS)
@@ -137,10 +136,6 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
         """See `Services.may_receive`: who could read the resource now."""
         return may_receive(self, change, _may_read)
-
-    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Call:
-        """See `Services.make_call`: it is the context that its handler gets."""
-        return self.context_class.of(self, exchange, message, connection)
 
     def _now(self) -> float:
         return self.clock()

@@ -79,7 +79,7 @@ class RevisionSet:
         ValueError: an unknown name, or none at all.
     """
 
-    __slots__ = ("_by_name", "_stateless", "handshake", "stateless", "stateless_names")
+    __slots__ = ("_by_name", "handshake", "stateless", "stateless_by_name", "stateless_names")
 
     def __init__(self, names: Iterable[str] | None = None, *, has_stateless: bool = True) -> None:
         wanted = set(_BY_NAME) if names is None else set(names)
@@ -96,16 +96,13 @@ class RevisionSet:
         self.handshake = tuple(each for each in chosen if not each.is_stateless)
         """Revisions that open with `initialize`, oldest first."""
         self.stateless = tuple(each for each in chosen if each.is_stateless)
-        self._stateless = {each.name: each for each in self.stateless}
+        self.stateless_by_name = {each.name: each for each in self.stateless}
+        """Revisions without a handshake, by name."""
         self.stateless_names = [each.name for each in self.stateless]
 
     def find(self, name: object) -> Revision | None:
         """Return the revision called `name` if this server speaks it."""
         return self._by_name.get(name) if isinstance(name, str) else None
-
-    def find_stateless(self, name: object) -> Revision | None:
-        """Return the revision called `name` if this server speaks it and it has no handshake."""
-        return self._stateless.get(name) if type(name) is str else None
 
     def names(self) -> list[str]:
         """Return the names of all revisions spoken, oldest first."""

@@ -24,6 +24,7 @@ from django_mcp.protocol.levels import LOG_LEVELS, find_wished_level
 from django_mcp.protocol.media import admits_event_stream
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import (
+    REVISIONS,
     UNSTATED_HTTP_REVISION,
     Revision,
     RevisionSet,
@@ -64,12 +65,30 @@ def admit(
         header = known
     else:
         header = headers.get(PROTOCOL_VERSION)
-    revision = revisions.find_stateless(version)
+    revision = revisions.stateless_by_name.get(version) if type(version) is str else None
     if revision is not None or is_stateless(request.method, header, version):
         return _admit_stateless(request, headers, header, revision, revisions, offered)
     if request.method == "initialize":
         return _admit_handshake(request, headers, revisions)
     return _admit_handshaken(request, headers, connection, revisions, offered)
+
+
+def may_have_session(headers: Headers) -> bool:
+    """Tell whether the headers leave it open that a message belongs to a session: most do not.
+
+    With a version that nobody knows it does not either: it is refused whatever else it says.
+    """
+    found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
+    # None: it is unknown, or written with blanks around it.
+    return has_handshake(headers.get(PROTOCOL_VERSION)) if found is None else found
+
+
+_VERSION = PROTOCOL_VERSION.encode()
+_MAY_HAVE_SESSION: dict[bytes | None, bool] = {
+    None: True,
+    **{each.name.encode(): not each.is_stateless for each in REVISIONS},
+}
+"""By the header as it stands there, since every request asks."""
 
 
 def is_stateless(method: str, header: str | None, version: object) -> bool:

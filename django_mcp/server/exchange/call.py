@@ -94,7 +94,8 @@ class Call(Record):
     """The server's settings as they were when the request came."""
     method: str
     """The method of the request, such as `"tools/call"`."""
-    _meta: JSONObject
+    meta: JSONObject
+    """The `_meta` of the request; empty when it had none. Treat it as hostile."""
     task: Spawned[Any] | TaskTimers | None = None
     """What runs it, where it can be cancelled."""
     _answers: Answers | None = None
@@ -127,15 +128,10 @@ class Call(Record):
         """The params of the request as they came; treat them as hostile."""
         return self.message.params
 
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """The `_meta` of the request; empty when it had none."""
-        return self._meta
-
     def forget_params(self) -> None:
         """Release the params and the body, for a request that stays open for long."""
         self.message.params = {}
-        self._meta = {}
+        self.meta = {}
         self.exchange.forget_body()
 
     @property

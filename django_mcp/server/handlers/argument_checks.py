@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
 
 __all__ = [
+    "LARGE_BYTES",
     "HandlerTimeout",
     "bind_in_thread",
     "check_at_length",
     "check_briefly",
     "describe_problems",
-    "is_large",
 ]
 
 T = TypeVar("T")
@@ -40,18 +40,14 @@ class HandlerTimeout(Exception):
     """A call took longer than it may."""
 
 
-def is_large(ctx: Context[Any]) -> bool:
-    """Return whether the arguments may take long to check or to convert."""
-    return len(ctx.exchange.body) > LARGE_BYTES
-
-
 def check_briefly(
     ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
 ) -> list[Problem] | None:
     """Return what is wrong with arguments; None when finding that out may take long."""
     if not ctx.options.validate_input:
         return []
-    return None if is_large(ctx) else entry.input_validator.check_briefly(arguments)
+    is_large = len(ctx.exchange.body) > LARGE_BYTES
+    return None if is_large else entry.input_validator.check(arguments)
 
 
 async def check_at_length(

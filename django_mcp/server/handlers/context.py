@@ -7,19 +7,14 @@ for asynchronous ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
-from django_mcp.protocol.messages import Request
 from django_mcp.server.asking.back_channel import ping_back, withdraw
 from django_mcp.server.delivery.resumption import CallStream
-from django_mcp.server.exchange.connection import ConnectionState, Session
-from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.timers import Shield
 from django_mcp.server.handlers.progress import Telling
 from django_mcp.server.handlers.tracing import find_trace
-
-if TYPE_CHECKING:
-    from django_mcp.server.asking.clients import ClientMethods
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -34,30 +29,6 @@ class Context(Telling, Generic[P], kw_only=True):
 
     A context belongs to one request and ends with it: afterwards nothing is sent any more.
     """
-
-    @classmethod
-    def of(
-        cls,
-        server: ClientMethods,
-        exchange: Exchange,
-        message: Request,
-        connection: ConnectionState,
-    ) -> Self:
-        """Return the context of a request on a connection whose revision is settled."""
-        rules = connection.revision
-        if rules is None:
-            raise ValueError("a context needs a connection with a revision")
-        meta = message.params.get("_meta")
-        return cls(
-            exchange,
-            message,
-            connection,
-            rules,
-            server.options,
-            message.method,
-            meta if type(meta) is dict else {},
-            server=server,
-        )
 
     # -- the request and who sent it
 
@@ -75,7 +46,7 @@ class Context(Telling, Generic[P], kw_only=True):
     @property
     def trace_context(self) -> Mapping[str, str]:
         """The client's `traceparent`, `tracestate` and `baggage`, those it sent; unchecked."""
-        return find_trace(self._meta)
+        return find_trace(self.meta)
 
     @property
     def url_kwargs(self) -> Mapping[str, Any]:

@@ -115,7 +115,7 @@ class Telling(Asking, kw_only=True):
             total: what `progress` will be at the end, if known.
             message: a text for people, where the revision has it.
         """
-        token = self._meta.get(keys.PROGRESS_TOKEN)
+        token = self.meta.get(keys.PROGRESS_TOKEN)
         if token is None or not self._may_send or type(token) not in (str, int):
             return
         if self._last_progress is not None and progress <= self._last_progress:
@@ -134,7 +134,7 @@ class Telling(Asking, kw_only=True):
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Do as `aprogress` does, from a synchronous handler."""
-        if keys.PROGRESS_TOKEN in self._meta and self._may_send:
+        if keys.PROGRESS_TOKEN in self.meta and self._may_send:
             self._from_thread(self.aprogress(progress, total, message), "aprogress")
 
     def _is_within_progress_rate(self) -> bool:

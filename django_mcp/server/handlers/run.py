@@ -38,10 +38,10 @@ from django_mcp.server.exchange.rounds import (
 )
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.argument_checks import (
+    LARGE_BYTES,
     HandlerTimeout,
     bind_in_thread,
     describe_problems,
-    is_large,
 )
 from django_mcp.server.handlers.error_handlers import report_error
 from django_mcp.server.handlers.tracing import attach_trace
@@ -176,7 +176,7 @@ async def _run(
     timers = ctx.exchange.timers or TaskTimers()
     deadline = timers.limit(timeout_s)
     try:
-        if is_large(ctx):
+        if len(ctx.exchange.body) > LARGE_BYTES:
             kwargs = await bind_in_thread(ctx, handler, arguments)
         else:
             kwargs = handler.bind(arguments, ctx)

@@ -50,13 +50,13 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
         return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
     entry = ctx.server.registry.tools.get(name)
     offer = ctx.exchange.offer
-    if entry is None or not offer.includes(entry):
+    if entry is None or not (offer is WHOLE or offer.includes(entry)):
         return Refusal(code=INVALID_PARAMS, message=f"Unknown tool: {short(name)}")
     ctx.entry = entry
     refusal = None if offer is WHOLE else refuse_scopes(ctx.server, ctx, entry)
     if refusal is None and entry.throttle is not None:
         refusal = await refuse_tool_rate(ctx.server, ctx, entry, entry.throttle)
-    if refusal is None:
+    if refusal is None and entry.header_params:
         refusal = _check_headers(ctx, entry, arguments)
     if refusal is not None:
         return refusal
@@ -88,7 +88,7 @@ def _start(
 
 def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
     headers = ctx.exchange.headers
-    if not entry.header_params or headers is None or not ctx.rules.mirrors_headers:
+    if headers is None or not ctx.rules.mirrors_headers:
         return None
     problem = check_params(entry.header_params, arguments, headers)
     if problem is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.meta import SERVER_INFO
@@ -56,6 +56,8 @@ class Services(Advertising):
     Attributes such as `scope`, `access` and `states` implement `services.ports`.
     """
 
+    context_class: ClassVar[type[Any]]
+    """A subclass of `Call`, which handlers get as their context."""
     registry: Registry
     hub: ServerHub
     scope: HandlerScope
@@ -92,9 +94,26 @@ class Services(Advertising):
     def runner(self) -> TaskRunner:
         """What has tasks run; made when first asked for."""
 
-    @abstractmethod
     def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Call:
-        """Return the call of a request on a connection whose revision is settled."""
+        """Return the call of a request on a connection whose revision is settled.
+
+        It is the context that the handler of the request gets.
+        """
+        rules = connection.revision
+        if rules is None:
+            raise ValueError("a call needs a connection with a revision")
+        meta = message.params.get("_meta")
+        found: Call = self.context_class(
+            exchange,
+            message,
+            connection,
+            rules,
+            self.options,
+            message.method,
+            meta if type(meta) is dict else {},
+            server=self,
+        )
+        return found
 
     @abstractmethod
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:

@@ -9,7 +9,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
-from django_mcp.protocol.revisions import REVISIONS, find_revision, has_handshake
+from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.admission import is_stateless
 from django_mcp.server.exchange.connection import Session
 
@@ -31,24 +31,6 @@ def memory_size(session: Session) -> int:
     details = encode([session.client_info, session.client_capabilities])
     values = details.count(b",") + details.count(b"{") + details.count(b"[")
     return BASE_BYTES + len(details) + VALUE_BYTES * values
-
-
-def may_have_session(headers: Headers) -> bool:
-    """Tell whether the headers leave it open that a message belongs to a session: most do not.
-
-    With a version that nobody knows it does not either: it is refused whatever else it says.
-    """
-    found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
-    # None: it is unknown, or written with blanks around it.
-    return has_handshake(headers.get(PROTOCOL_VERSION)) if found is None else found
-
-
-_VERSION = PROTOCOL_VERSION.encode()
-_MAY_HAVE_SESSION: dict[bytes | None, bool] = {
-    None: True,
-    **{each.name.encode(): not each.is_stateless for each in REVISIONS},
-}
-"""By the header as it stands there, since every request asks."""
 
 
 def allowed_methods(server: Services, headers: Headers | None, *, can_push: bool) -> bytes:

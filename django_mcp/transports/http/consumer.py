@@ -23,17 +23,22 @@ from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
 from django_mcp.transports.http.asgi import refuse_websocket
-from django_mcp.transports.http.body import Receive, read_body
 from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
-from django_mcp.transports.http.replies import internal_error, json_headers, log_error_reply
-from django_mcp.transports.http.sink import Send, StreamSink
+from django_mcp.transports.http.replies import (
+    internal_error,
+    json_headers,
+    log_error_reply,
+    refuse,
+    too_large,
+)
+from django_mcp.transports.http.sink import Receive, Send, StreamSink
 from django_mcp.transports.http.watch import Watch
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["MCPConsumer"]
+__all__ = ["MCPConsumer", "read_body"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -71,7 +76,10 @@ class MCPConsumer(AsyncHttpConsumer):
         self.scope = scope
         self._receive = receive
         self._send = send
-        return self._serve() if _lets_calls_finish(scope) else self._serve_apart()
+        # Daphne cancels a call ten seconds after its client has gone, with a warning. It is also the
+        # one server that names no version of the HTTP specification, which then counts as 2.0.
+        cancels_calls = "spec_version" not in scope.get("asgi", ())
+        return self._serve_apart() if cancels_calls else self._serve()
 
     async def _serve(self) -> None:
         try:
@@ -130,7 +138,7 @@ class MCPConsumer(AsyncHttpConsumer):
         exchange.build_request = _RequestBuilder(scope, exchange.body)
         watching = timers.after(WATCH_AFTER_S, self._watch)
         try:
-            return await self._find_entry()(exchange)
+            return await self._find_entry(method)(exchange)
         except asyncio.CancelledError:
             if self._gone is None or not self._gone.is_ours():
                 raise
@@ -162,8 +170,8 @@ class MCPConsumer(AsyncHttpConsumer):
             url_kwargs=route["kwargs"] if route else {},
         )
 
-    def _find_entry(self) -> Entry:
-        return find_entry(self.server, self.scope["method"])
+    def _find_entry(self, method: str) -> Entry:
+        return self.server.answer if method == "POST" else find_entry(self.server, method)
 
     def _allowed_methods(self, headers: Headers) -> bytes:
         return self.server.allowed_methods(headers)
@@ -186,7 +194,7 @@ class MCPConsumer(AsyncHttpConsumer):
             if sink.has_started or (reply.status == 200 and self._clearance.must_stream):
                 await sink.finish(reply)
                 return
-            sink.close()
+            sink.is_finished = True
         try:
             await self._send(
                 {
@@ -227,10 +235,41 @@ _apart: set[asyncio.Task[None]] = set()
 """Keeps references to the tasks that outlive their ASGI call, so that they are not collected."""
 
 
-def _lets_calls_finish(scope: Any) -> bool:
-    """Return whether the ASGI server lets a call continue after its client has disconnected.
+async def read_body(
+    receive: Receive, limit_bytes: int, timeout_s: float, timers: TaskTimers
+) -> bytes | Reply | None:
+    """Return the whole body, or an error reply, or None if the client has disconnected.
 
-    Daphne cancels it ten seconds later, with a warning. Daphne is also the only server with no
-    version of the HTTP specification, which then counts as 2.0.
+    At most `limit_bytes` and one message are held in memory. A larger body is rejected as soon as
+    the limit is passed (413), and an incomplete one after `timeout_s` (408).
     """
-    return "spec_version" in scope.get("asgi", ())
+    deadline = timers.limit(timeout_s)
+    try:
+        message = await receive()
+        # Nearly every body is one message.
+        if message["type"] == "http.request" and not message.get("more_body"):
+            body: bytes = message.get("body") or b""
+            return body if len(body) <= limit_bytes else too_large(limit_bytes)
+        return await _read_parts(receive, message, limit_bytes)
+    except asyncio.CancelledError:
+        if not deadline.is_ours():
+            raise
+        # The rest may still come, so the connection cannot be used again (RFC 9110, 15.5.9).
+        return refuse(
+            408, f"The body was not complete after {timeout_s:g} s", ((b"connection", b"close"),)
+        )
+    finally:
+        deadline.cancel()
+
+
+async def _read_parts(receive: Receive, message: Any, limit_bytes: int) -> bytes | Reply | None:
+    body = bytearray()
+    while message["type"] == "http.request":
+        body += message.get("body") or b""
+        if len(body) > limit_bytes:
+            return too_large(limit_bytes)
+        if not message.get("more_body"):
+            return bytes(body)
+        message = await receive()
+    # `http.disconnect`, or a message that may not come here, which ends the request as well.
+    return None

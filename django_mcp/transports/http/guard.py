@@ -18,9 +18,8 @@ from django.http.request import split_domain_port
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
-from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.cors import VARY, cors_headers, preflight
-from django_mcp.transports.http.replies import RawHeaders, refuse
+from django_mcp.transports.http.replies import RawHeaders, refuse, too_large
 from django_mcp.transports.http.sites import SETTINGS_READ, SiteRules, read_rules
 
 __all__ = ["Clearance", "Guard", "current_guard"]

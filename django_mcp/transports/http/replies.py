@@ -15,6 +15,7 @@ __all__ = [
     "json_headers",
     "log_error_reply",
     "refuse",
+    "too_large",
 ]
 
 logger = logging.getLogger("django_mcp")
@@ -39,6 +40,11 @@ def refuse(status: int, message: str, headers: RawHeaders = ()) -> Reply:
     """Return an error reply to a request whose message was not read: no id, code -32600."""
     refusal = Refusal(code=INVALID_REQUEST, message=message)
     return Reply(status, encode_error(None, refusal), headers)
+
+
+def too_large(limit_bytes: int) -> Reply:
+    """Return the reply to a body over the limit (RFC 9110, 15.5.14)."""
+    return refuse(413, f"The body may have at most {limit_bytes} bytes")
 
 
 def log_error_reply(reply: Reply) -> Reply:

@@ -12,8 +12,11 @@ from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.backpressure import wait_for_room
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
 
-__all__ = ["Send", "StreamSink"]
+__all__ = ["Receive", "Send", "StreamSink"]
 
+
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+"""The ASGI callable that gives the next message from the client."""
 
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
 """The ASGI callable that sends a message; it waits while the client is slow, if the server can."""
@@ -29,7 +32,8 @@ class StreamSink(Record):
 
     _send: Send
     _headers: RawHeaders
-    _is_finished: bool = False
+    is_finished: bool = False
+    """Whether what is sent from now on is dropped."""
     _lock: asyncio.Lock | None = None
     has_started: bool = False
     last_sent_s: float = 0.0
@@ -64,18 +68,14 @@ class StreamSink(Record):
         data = b"" if is_silent else sse.event(body or b"", id=reply.event_id)
         await self._write(data, is_last=True)
 
-    def close(self) -> None:
-        """Drop what follows, since the response is sent elsewhere or not at all."""
-        self._is_finished = True
-
     async def _write(self, data: bytes, *, is_last: bool = False) -> None:
         lock = self._lock
         if lock is None:
             lock = self._lock = asyncio.Lock()
         async with lock:
-            if self._is_finished:
+            if self.is_finished:
                 return
-            self._is_finished = is_last
+            self.is_finished = is_last
             try:
                 if not self.has_started:
                     self._send = wait_for_room(self._send)
@@ -92,5 +92,5 @@ class StreamSink(Record):
                 )
             except OSError:
                 # Servers of ASGI 2.4 may report a disconnect this way.
-                self._is_finished = True
+                self.is_finished = True
             self.last_sent_s = asyncio.get_running_loop().time()

@@ -22,7 +22,6 @@ from django.http.response import HttpResponseBase
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.transports.http.body import too_large
 from django_mcp.transports.http.buffer_sink import BufferSink
 from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
@@ -34,6 +33,7 @@ from django_mcp.transports.http.replies import (
     json_headers,
     log_error_reply,
     refuse,
+    too_large,
 )
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.transports.http.body import Receive
-from django_mcp.transports.http.sink import StreamSink
+from django_mcp.transports.http.sink import Receive, StreamSink
 
 __all__ = ["Watch"]
 

@@ -26,9 +26,9 @@ class LegacyStreamConsumer(MCPConsumer):
     def _allowed_methods(self, headers: Headers) -> bytes:
         return b"GET, OPTIONS"
 
-    def _find_entry(self) -> Entry:
+    def _find_entry(self, method: str) -> Entry:
         scope: Any = self.scope
-        if scope["method"] != "GET" or self._sink is None:
+        if method != "GET" or self._sink is None:
             return partial(_not_allowed, b"GET, OPTIONS")
         query = scope.get("query_string", b"").decode("latin-1")
         path = quote(scope["path"].removesuffix("/").removesuffix("sse")) + "messages"
@@ -42,9 +42,9 @@ class LegacyMessageConsumer(MCPConsumer):
     def _allowed_methods(self, headers: Headers) -> bytes:
         return b"POST, OPTIONS"
 
-    def _find_entry(self) -> Entry:
+    def _find_entry(self, method: str) -> Entry:
         scope: Any = self.scope
-        if scope["method"] != "POST":
+        if method != "POST":
             return partial(_not_allowed, b"POST, OPTIONS")
         query = scope.get("query_string", b"").decode("latin-1")
         return partial(_take, self.server, _find_token(query))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.transports.http.body import read_body
+from django_mcp.transports.http.consumer import read_body
 from tests.support.http.harness import GONE, LIMIT_S, part
 
 LIMIT = 100
