@@ -41,6 +41,7 @@ from django_mcp.server.rules import LIST_METHODS
 from django_mcp.server.setting import Scope, check_options
 from django_mcp.serving import find_serving_app
 from django_mcp.sessions.session_stores import KeepsSessions
+from django_mcp.signals import tool_called
 from django_mcp.tasks.task_stores import KeepsTasks
 
 if TYPE_CHECKING:
@@ -126,6 +127,10 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     def __repr__(self) -> str:
         return f"<MCPServer {self._given_name or '(default)'}>"
+
+    def find_observer(self) -> Observer | None:
+        """Return what records calls, if they are recorded or a signal has receivers."""
+        return self.observer if settings.RECORD_CALLS or tool_called.receivers else None
 
     @property
     def is_default(self) -> bool:

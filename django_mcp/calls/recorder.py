@@ -45,11 +45,6 @@ class CallRecorder:
     def __init__(self, server: MCPServer) -> None:
         self._server = server
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether anybody wants to know of calls now."""
-        return bool(settings.RECORD_CALLS or tool_called.receivers)
-
     def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
         """See `Observer.answered`."""
         rate = settings.RECORD_CALLS

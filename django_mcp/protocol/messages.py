@@ -9,13 +9,13 @@ import msgspec
 
 from django_mcp.protocol.errors import INVALID_REQUEST, PARSE_ERROR, Refusal
 from django_mcp.protocol.json import (
+    MAX_DEPTH,
     JSONDecodeError,
     JSONObject,
     JSONValue,
     decode,
     encode,
     has_more_values,
-    may_be_deep,
 )
 from django_mcp.protocol.records import Record
 
@@ -99,7 +99,14 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
         request = _decode_request(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_any(data)
-    if request.jsonrpc is None or type(request.id) is float or may_be_deep(data):
+    if (
+        request.jsonrpc is None
+        or type(request.id) is float
+        or (
+            # Only then can it be too deep.
+            data.count(b"[") + data.count(b"{") > MAX_DEPTH
+        )
+    ):
         return _decode_any(data)
     return request
 

@@ -49,7 +49,6 @@ from django_mcp.server.services.session_lookup import (
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.derived import Derived
-    from django_mcp.server.services.ports import Observer
     from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
@@ -172,7 +171,7 @@ def _answer_request(
         exchange.headers,
         exchange.connection,
         derived.revisions,
-        derived.features_for(exchange),
+        derived.offered[exchange.can_stream, exchange.is_buffered, exchange.connection is None],
     )
     if isinstance(connection, Refusal):
         return _refuse_later(request.id, connection, connection.status or 200)
@@ -193,7 +192,7 @@ async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
     again = None if kept is None else _find_repeated(ctx, kept)
     if again is not None:
         return _refuse(ctx.request_id, again, 400)
-    observer = _find_observer(ctx)
+    observer = server.find_observer() if ctx.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
     may_be_ended = kept is not None or ctx.exchange.principal is not ANONYMOUS
     if may_be_ended:
@@ -215,7 +214,7 @@ async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
         await report_error(ctx, error, None)
         outcome = FAULT
     finally:
-        ctx.finish()
+        ctx.is_finished = ctx.run is None
         if may_be_ended:
             _note_end(ctx)
         else:
@@ -223,16 +222,18 @@ async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
         # Cancelled ones are heard of as well; a task is when it ends.
         if observer is not None and not ctx.is_task:
             observer.answered(ctx, outcome, time.perf_counter() - started_s)
-    reply = _to_reply(ctx, outcome)
-    if ctx.method != "initialize" or not isinstance(outcome, bytes):
-        return reply
+    if not isinstance(outcome, bytes):
+        return _to_error(ctx, outcome)
+    reply = Reply(200, encode_result(ctx.message.id, outcome))
+    return reply if ctx.method != "initialize" else await _complete_handshake(ctx, reply)
+
+
+async def _complete_handshake(ctx: Context[Any], reply: Reply) -> Reply:
     completed = await complete_handshake(ctx, reply)
-    return completed if isinstance(completed, Reply) else _to_reply(ctx, completed)
+    return completed if isinstance(completed, Reply) else _to_error(ctx, completed)
 
 
-def _to_reply(ctx: Context[Any], outcome: bytes | Refusal | None) -> Reply:
-    if isinstance(outcome, bytes):
-        return Reply(200, encode_result(ctx.message.id, outcome))
+def _to_error(ctx: Context[Any], outcome: Refusal | None) -> Reply:
     if outcome is None:
         return Reply(202)
     status = outcome.status or ctx.rules.status(outcome.code)
@@ -309,14 +310,6 @@ def _begin(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal | N
 
 
 _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
-
-
-def _find_observer(ctx: Context[Any]) -> Observer | None:
-    """Return who wants to hear of this call; None: nobody does."""
-    observer = ctx.server.observer
-    if observer is None or not observer.is_wanted or ctx.method not in _OBSERVED:
-        return None
-    return observer
 
 
 def _is_ours(ctx: Context[Any]) -> bool:

@@ -102,7 +102,8 @@ class Call(Record):
     _is_cancelled: bool = False
     cancelled_by: Literal["client", "server"] | None = None
     """Who cancelled it for good; a client that did expects no response."""
-    _is_finished: bool = False
+    is_finished: bool = False
+    """Whether the response is made: nothing is sent ahead of it any more. A task goes on sending."""
     entry: Entry | None = None
     """What is called, once it is found."""
     failure: Failure | None = None
@@ -172,7 +173,7 @@ class Call(Record):
 
     def cancel(self, by: Literal["client", "server"] = "server") -> None:
         """Mark the request as cancelled and interrupt its handler. On the event loop only."""
-        if self._is_cancelled or self._is_finished:
+        if self._is_cancelled or self.is_finished:
             return
         self.cancelled_by = by
         self._is_cancelled = True
@@ -182,13 +183,6 @@ class Call(Record):
     def abandon(self) -> None:
         """Mark the request as cancelled without interrupting anything."""
         self._is_cancelled = True
-
-    def finish(self) -> None:
-        """Note that the response is made: nothing is sent ahead of it any more.
-
-        A task goes on, and so does what it sends.
-        """
-        self._is_finished = self.run is None
 
     def bind_loop(self) -> None:
         """Remember the running loop, for a synchronous handler's way back to it."""
@@ -220,7 +214,7 @@ class Call(Record):
         if (
             exchange.connection is None
             or exchange.connection is not self.connection
-            or self._is_finished
+            or self.is_finished
         ):
             return False
         if exchange.server_request is not None:

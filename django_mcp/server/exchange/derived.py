@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Mapping
+from typing import Any
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import RevisionSet
@@ -16,9 +17,6 @@ from django_mcp.server.exchange.capabilities import offered_features
 from django_mcp.server.exchange.visibility import Requirements
 from django_mcp.server.options import Options
 
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.exchange import Exchange
-
 
 class Derived:
     """What follows from one state of the registry and the options."""
@@ -26,14 +24,11 @@ class Derived:
     __slots__ = (
         "failures",
         "features",
-        "features_if_listening",
-        "features_if_pushing",
-        "features_if_streaming",
-        "features_over_http",
         "has_lazy_identity",
         "has_lazy_texts",
         "keeps_sessions",
         "lists",
+        "offered",
         "options",
         "rates",
         "requirements",
@@ -48,12 +43,9 @@ class Derived:
         self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
         self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
         self.features = offered_features(registry, can_stream=False)
-        self.features_if_streaming = offered_features(registry, can_stream=True)
-        self.features_if_listening = self.features_if_streaming | {"listen"}
-        self.features_if_pushing = self.features_if_listening | {"resources.subscribe"}
-        self.features_over_http = (
-            self.features_if_pushing if options.mode != "stateless" else self.features_if_listening
-        )
+        self.offered = _find_offered(self.features, registry, options)
+        """What is offered on the way that an exchange came, by whether it can stream, whether what
+        is sent ahead of the response is buffered, and whether it has no connection."""
         self.lists = BoundedCache(256)
         self.requirements = Requirements(registry, options)
         self.rates = read_rates(options.throttle)
@@ -63,14 +55,6 @@ class Derived:
         )
         self.has_lazy_texts = _has_lazy_texts(registry, options)
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
-
-    def features_for(self, exchange: Exchange) -> Container[str]:
-        """Return what is offered on the way that an exchange came."""
-        if not exchange.can_stream:
-            return self.features
-        if exchange.is_buffered:
-            return self.features_if_streaming
-        return self.features_over_http if exchange.connection is None else self.features_if_pushing
 
 
 class ResultFields:
@@ -107,3 +91,19 @@ def _entries(registry: Registry) -> list[Entry]:
         *registry.templates.values(),
         *registry.prompts.values(),
     ]
+
+
+def _find_offered(
+    features: frozenset[str], registry: Registry, options: Options
+) -> dict[tuple[bool, bool, bool], frozenset[str]]:
+    streaming = offered_features(registry, can_stream=True)
+    listening = streaming | {"listen"}
+    pushing = listening | {"resources.subscribe"}
+    over_http = pushing if options.mode != "stateless" else listening
+    found = {}
+    for is_buffered, is_alone in itertools.product((False, True), repeat=2):
+        found[False, is_buffered, is_alone] = features
+        found[True, is_buffered, is_alone] = over_http if is_alone else pushing
+        if is_buffered:
+            found[True, is_buffered, is_alone] = streaming
+    return found

@@ -21,29 +21,34 @@ T = TypeVar("T")
 
 
 class Timer(Record):
-    """Calls `fire` when its time is over; see `TaskTimers.after`."""
+    """Calls a function when its time is over; see `TaskTimers.after`."""
 
     delay_s: float | None
-    fire: Callable[[], object]
+    function: Callable[[], object] | None = None
     handle: asyncio.TimerHandle | None = None
 
+    def expire(self) -> None:
+        """Call the function. The event loop does so when the time is over."""
+        if self.function is not None:
+            self.function()
+
     def cancel(self) -> None:
-        """Do not call it any more."""
+        """Cancel the timer."""
         self.delay_s = None
-        # It is often a method of the one who holds the timer: no reference cycle, or what an
-        # exchange holds would live until the collector comes by.
-        self.fire = _nothing
+        # It is often a method of the object that holds the timer: without this reference cycle,
+        # what an exchange holds is freed at once.
+        self.function = None
         if self.handle is not None:
             self.handle.cancel()
 
 
-class Interrupt(Record):
-    """Cancel a task for a reason of ours, told apart from a cancellation from outside.
+class Interrupt(Timer):
+    """Cancel a task for a reason of the server's, which a cancellation from outside is not.
 
     Use:
         interrupt = timers.limit(30)     # in the task
         try:
-            ... await ...                # until 30 s are over, or something calls interrupt.fire()
+            ... await ...                # until 30 s are over, or something calls interrupt.expire()
         except asyncio.CancelledError:
             if not interrupt.is_ours():
                 raise
@@ -51,31 +56,23 @@ class Interrupt(Record):
             interrupt.cancel()
     """
 
-    timers: TaskTimers
-    delay_s: float | None = None
-    handle: asyncio.TimerHandle | None = None
+    timers: TaskTimers | None = None
     has_fired: bool = False
 
-    def fire(self) -> None:
+    def expire(self) -> None:
         """Cancel the task, once."""
-        task = self.timers.task
+        task = None if self.timers is None else self.timers.task
         if not self.has_fired and task is not None:
             self.has_fired = True
             task.cancel()
 
     def is_ours(self) -> bool:
-        """Tell whether a cancellation came from `fire` alone, and take it back if it did."""
-        task = self.timers.task
+        """Return whether a cancellation came from `expire` alone, and take it back if it did."""
+        task = None if self.timers is None else self.timers.task
         if not self.has_fired or task is None:
             return False
         self.has_fired = False
         return task.uncancel() == 0
-
-    def cancel(self) -> None:
-        """Let its time not count any more."""
-        self.delay_s = None
-        if self.handle is not None:
-            self.handle.cancel()
 
 
 class TaskTimers(Record):
@@ -87,20 +84,14 @@ class TaskTimers(Record):
     _loop: asyncio.AbstractEventLoop | None = None
     _task: asyncio.Task[Any] | None = None
     _counts: bool = True
-    _pending: list[Timer | Interrupt] = field(default_factory=list)
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the task. To be asked for in it first: to find it is dear."""
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-        return self._loop
+    _pending: list[Timer] = field(default_factory=list)
 
     @property
     def task(self) -> asyncio.Task[Any] | None:
         """The task. To be asked for in it first, or when a timer counts."""
-        if self._task is None:
-            self._task = asyncio.current_task(self.loop)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._task = asyncio.current_task(self._loop)
         return self._task
 
     def cancel(self) -> None:
@@ -116,13 +107,17 @@ class TaskTimers(Record):
     def after(self, delay_s: float, function: Callable[[], object]) -> Timer:
         """Return a timer that calls `function` after `delay_s`, unless it is cancelled."""
         timer = Timer(delay_s, function)
-        self._add(timer)
+        self._pending.append(timer)
+        if self._counts:
+            self._begin_pending()
         return timer
 
     def limit(self, delay_s: float | None) -> Interrupt:
         """Return what interrupts the task after `delay_s`; None: only when it is told to."""
-        interrupt = Interrupt(self, delay_s)
-        self._add(interrupt)
+        interrupt = Interrupt(delay_s, timers=self)
+        self._pending.append(interrupt)
+        if self._counts:
+            self._begin_pending()
         return interrupt
 
     @types.coroutine
@@ -135,9 +130,7 @@ class TaskTimers(Record):
         try:
             waited_for = coroutine.send(None)
             # From here on somebody else may have to know which task it is.
-            _ = self.task
-            for timer in self._pending:
-                self._begin(timer)
+            self._begin_pending()
         except StopIteration as done:
             result: T = done.value
             return result
@@ -169,17 +162,13 @@ class TaskTimers(Record):
             finally:
                 failure = None
 
-    def _add(self, timer: Timer | Interrupt) -> None:
-        if self._counts:
-            self._begin(timer)
-        else:
-            self._pending.append(timer)
-
-    def _begin(self, timer: Timer | Interrupt) -> None:
-        # Who fires needs to know which task it is.
+    def _begin_pending(self) -> None:
+        # An interrupt needs to know which task it cancels.
         _ = self.task
-        if timer.delay_s is not None:
-            timer.handle = self.loop.call_later(timer.delay_s, timer.fire)
+        for timer in self._pending:
+            if timer.delay_s is not None and self._loop is not None:
+                timer.handle = self._loop.call_later(timer.delay_s, timer.expire)
+        self._pending.clear()
 
 
 class Shield:
@@ -219,7 +208,3 @@ class Shield:
             held()
             # Where the cancellation of this task arrives.
             await asyncio.sleep(0)
-
-
-def _nothing() -> None:
-    pass

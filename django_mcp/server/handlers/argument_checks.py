@@ -26,7 +26,6 @@ __all__ = [
     "HandlerTimeout",
     "bind_in_thread",
     "check_at_length",
-    "check_briefly",
     "describe_problems",
 ]
 
@@ -38,16 +37,6 @@ LARGE_BYTES = 32 * 1024
 
 class HandlerTimeout(Exception):
     """A call took longer than it may."""
-
-
-def check_briefly(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
-) -> list[Problem] | None:
-    """Return what is wrong with arguments; None when finding that out may take long."""
-    if not ctx.options.validate_input:
-        return []
-    is_large = len(ctx.exchange.body) > LARGE_BYTES
-    return None if is_large else entry.input_validator.check(arguments)
 
 
 async def check_at_length(

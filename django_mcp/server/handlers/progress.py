@@ -74,7 +74,7 @@ class Telling(Asking, kw_only=True):
         return not (
             exchange.sink is None
             or not exchange.can_stream
-            or self._is_finished
+            or self.is_finished
             # On a session, the client may come back for it.
             or (exchange.is_disconnected and exchange.connection is None)
         )

@@ -26,8 +26,8 @@ from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.visibility import WHOLE
 from django_mcp.server.handlers.argument_checks import (
+    LARGE_BYTES,
     check_at_length,
-    check_briefly,
     describe_problems,
 )
 from django_mcp.server.handlers.run import note, short
@@ -63,16 +63,39 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     wanted = entry.required_client_capabilities
     if wanted and not covers(ctx.client_capabilities, wanted):
         return _miss_capabilities(ctx, entry)
-    problems: list[Problem] | Failure | None = check_briefly(ctx, entry, arguments)
-    if problems is None:
-        problems = await check_at_length(ctx, entry, arguments)
-    return await _start(ctx, entry, arguments) if problems == [] else _refuse(ctx, problems)
+    return await _check_and_start(ctx, entry, arguments)
 
 
-def _refuse(ctx: Context[Any], problems: list[Problem] | Failure) -> bytes:
+async def _refuse(ctx: Context[Any], problems: list[Problem] | Failure) -> bytes:
     if isinstance(problems, list):
         problems = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
     return encode_failure(ctx, note(ctx, problems))
+
+
+def _check_and_start(
+    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+) -> Awaitable[bytes | Refusal]:
+    """Return what checks the arguments and runs the tool; a short check is made at once."""
+    problems: list[Problem] | None = []
+    if ctx.options.validate_input:
+        is_large = len(ctx.exchange.body) > LARGE_BYTES
+        problems = None if is_large else entry.input_validator.check(arguments)
+    if problems is None:
+        return _check_at_length(ctx, entry, arguments)
+    if problems:
+        return _refuse(ctx, problems)
+    if entry.task is NEVER and "task" not in ctx.message.params:
+        return run_tool(ctx, entry, arguments)
+    return _start(ctx, entry, arguments)
+
+
+async def _check_at_length(
+    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+) -> bytes | Refusal:
+    problems = await check_at_length(ctx, entry, arguments)
+    if problems == []:
+        return await _start(ctx, entry, arguments)
+    return await _refuse(ctx, problems)
 
 
 def _start(

@@ -90,11 +90,6 @@ class RateCounter(Protocol):
 class Observer(Protocol):
     """Hears of each tool called, resource read and prompt filled in."""
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether it wants to hear of calls now; asked at the beginning of each."""
-        ...
-
     def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
         """Take note of a request that was answered. On the event loop; must not block or raise.
 

@@ -129,6 +129,10 @@ class Services(Advertising):
         """Whether everybody is served, so that results alike for all may be shared."""
         return True
 
+    def find_observer(self) -> Observer | None:
+        """Return the observer if it wants to be told of calls now; asked when a call begins."""
+        return self.observer
+
     @property
     def derived(self) -> Derived:
         """What follows from the registry and the options, made anew when they change."""
@@ -180,7 +184,8 @@ class Services(Advertising):
 
     def features(self, exchange: Exchange) -> Container[str]:
         """Return what is offered on the way that an exchange came."""
-        return self.derived.features_for(exchange)
+        way = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
+        return self.derived.offered[way]
 
     def capabilities_for(self, revision: Revision, exchange: Exchange) -> JSONObject:
         """Return the capabilities advertised at a revision, on the way that an exchange came."""

@@ -279,9 +279,9 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
         server.hub.calls.discard(ctx)
         _runs.pop(task.id, None)
         ctx.run = None
-        ctx.finish()
-        observer = server.observer
-        if observer is not None and observer.is_wanted and run.asks is None:
+        ctx.is_finished = True
+        observer = server.find_observer()
+        if observer is not None and run.asks is None:
             observer.answered(ctx, outcome, time.perf_counter() - started)
 
 

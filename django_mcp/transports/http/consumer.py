@@ -177,11 +177,11 @@ class MCPConsumer(AsyncHttpConsumer):
         return self.server.allowed_methods(headers)
 
     def _on_gone(self) -> None:
-        exchange, self._gone = self._exchange, Interrupt(self._timers)
+        exchange, self._gone = self._exchange, Interrupt(None, timers=self._timers)
         is_ending = (
             exchange is not None
             and exchange.cancels_on_disconnect
-            and exchange.interrupt(self._gone.fire)
+            and exchange.interrupt(self._gone.expire)
         )
         if self._released is not None and not is_ending and not self._released.done():
             self._released.set_result(None)

@@ -115,8 +115,9 @@ class Guard:
             self._remember(key, found)
         if found.reply is None and method == "POST":
             length = values.get(b"content-length")
-            if length is not None and not _is_within(length, max_body_bytes):
-                refusal = _refuse_length(length, max_body_bytes)
+            is_short = length is None or (len(length) <= MAX_LENGTH_DIGITS and length.isdigit())
+            if not is_short or int(length or 0) > max_body_bytes:
+                refusal = _refuse_length(length or b"", max_body_bytes)
                 return Clearance(reply=refusal, headers=found.headers)
         elif found.reply is None and method == "OPTIONS":
             asked = values.get(b"access-control-request-headers", b"").decode("latin-1")
@@ -202,10 +203,6 @@ def _refuse_kind(facts: _Facts) -> Reply | None:
     if not (admits_json(facts.accept) or admits_event_stream(facts.accept)):
         return refuse(406, "Accept must admit application/json or text/event-stream")
     return None
-
-
-def _is_within(length: bytes, max_body_bytes: int) -> bool:
-    return length.isdigit() and len(length) <= MAX_LENGTH_DIGITS and int(length) <= max_body_bytes
 
 
 def _refuse_length(length: bytes, max_body_bytes: int) -> Reply:

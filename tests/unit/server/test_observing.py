@@ -20,8 +20,6 @@ from tests.support.wire import R5, WireClient
 class Ear:
     """Remembers what it heard."""
 
-    is_wanted = True
-
     def __init__(self) -> None:
         self.heard: list[tuple[Call, bytes | Refusal | None, float]] = []
         self.waiting = asyncio.Event()

@@ -82,7 +82,7 @@ async def test_a_stream_may_end_without_a_last_message():
 async def test_a_closed_sink_does_not_open_a_stream():
     wire = Wire()
     sink = StreamSink(wire.send, ())
-    sink.close()
+    sink.is_finished = True
     await sink.send(b"1")
 
     assert wire.messages == []
@@ -171,7 +171,7 @@ async def test_a_closed_queue_drops_everything_and_nobody_waits(queued: int):
         await sink.send(b"x")
     waiting = asyncio.create_task(sink.send(b"late"))
     await asyncio.sleep(0)
-    sink.close()
+    sink.is_finished = True
     async with asyncio.timeout(LIMIT_S):
         await waiting
         await sink.send(b"later")
