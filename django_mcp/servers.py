@@ -23,7 +23,7 @@ from django_mcp.handlers.forms import make_django_form
 from django_mcp.handlers.languages import ActiveLanguage
 from django_mcp.handlers.sealing import SiteSealer
 from django_mcp.handlers.states import SiteStates
-from django_mcp.handlers.threads import ThreadScope, lease_for_call
+from django_mcp.handlers.threads import ThreadScope, answer_leasing
 from django_mcp.injectables import find_django_provider
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.known_servers import find_known, known_servers, remember
@@ -179,15 +179,15 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
             if app is not None:
                 # Where only the view serves, nothing of ours runs before the first request.
                 app.prepare(is_http=exchange.headers is not None)
-        return _answer_leasing(get_reply, exchange)
+        return answer_leasing(get_reply, exchange)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """See `MCPServer.open_stream` of the core."""
-        return _answer_leasing(super().open_stream, exchange)
+        return answer_leasing(super().open_stream, exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """See `MCPServer.end_session` of the core."""
-        return _answer_leasing(super().end_session, exchange)
+        return answer_leasing(super().end_session, exchange)
 
     @property
     def gate(self) -> Gate | None:
@@ -267,11 +267,6 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         self._needs_gate = True
         self.forget_stores()
         self.forget_task_store()
-
-
-async def _answer_leasing(get_reply: GetReply, exchange: Exchange) -> Reply:
-    with lease_for_call(exchange):
-        return await get_reply(exchange)
 
 
 def _check(options: dict[str, Any]) -> None:

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ThreadScope",
+    "answer_leasing",
     "find_pool_states",
     "in_calling_thread",
     "lease_for_authentication",
-    "lease_for_call",
     "lease_for_task",
     "run_in_pool",
     "run_later",
@@ -98,10 +98,11 @@ class ThreadScope:
             raise
 
 
-def lease_for_call(exchange: Exchange) -> ThreadLease:
-    """Return a block in which the async ORM of a call has a thread of the handlers' pool."""
+async def answer_leasing(get_reply: Callable[[Exchange], Awaitable[T]], exchange: Exchange) -> T:
+    """Return a reply, for which the async ORM may use one thread of the handlers' pool."""
     lanes = _lanes or _open_lanes()
-    return ThreadLease(None if _runs_in_place.get() else lanes.pool, exchange)
+    with ThreadLease(None if _runs_in_place.get() else lanes.pool, exchange):
+        return await get_reply(exchange)
 
 
 def lease_for_task(exchange: Exchange | None) -> ThreadLease:

@@ -159,7 +159,12 @@ def _refuse_method(
 ) -> Refusal | None:
     rule = revision.methods.get(request.method)
     if headers is not None and revision.mirrors_headers:
-        problem = _check_mirrors(request, headers, rule.mirrored_param if rule else None)
+        # Repeated it would have a comma in it, as no method has.
+        if not headers.says(METHOD, request.method) and headers.get(METHOD) != request.method:
+            return _mismatch("The header Mcp-Method must be there once and equal the method")
+        expected = request.params.get(rule.mirrored_param or "") if rule is not None else None
+        # What is not a string is refused for itself by the method.
+        problem = check_name(expected, headers) if type(expected) is str else None
         if problem is not None:
             return _mismatch(problem)
     if rule is None:
@@ -180,17 +185,6 @@ _NEEDS_EVENTS = Refusal(
 
 def _takes_events(headers: Headers) -> bool:
     return admits_event_stream(headers.get("accept"))
-
-
-def _check_mirrors(request: Request, headers: Headers, mirrored: str | None) -> str | None:
-    # Repeated it would have a comma in it, as no method has.
-    if not headers.says(METHOD, request.method) and headers.get(METHOD) != request.method:
-        return "The header Mcp-Method must be there once and equal the method"
-    if mirrored is None:
-        return None
-    expected = request.params.get(mirrored)
-    # What is not a string is refused for itself by the method.
-    return check_name(expected, headers) if type(expected) is str else None
 
 
 def _admit_handshake(

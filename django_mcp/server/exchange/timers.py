@@ -90,8 +90,7 @@ class TaskTimers(Record):
     def task(self) -> asyncio.Task[Any] | None:
         """The task. To be asked for in it first, or when a timer counts."""
         if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._task = asyncio.current_task(self._loop)
+            self._begin_pending()
         return self._task
 
     def cancel(self) -> None:
@@ -163,11 +162,14 @@ class TaskTimers(Record):
                 failure = None
 
     def _begin_pending(self) -> None:
-        # An interrupt needs to know which task it cancels.
-        _ = self.task
+        loop = self._loop
+        if loop is None:
+            # An interrupt needs to know which task it cancels.
+            loop = self._loop = asyncio.get_running_loop()
+            self._task = asyncio.current_task(loop)
         for timer in self._pending:
-            if timer.delay_s is not None and self._loop is not None:
-                timer.handle = self._loop.call_later(timer.delay_s, timer.expire)
+            if timer.delay_s is not None:
+                timer.handle = loop.call_later(timer.delay_s, timer.expire)
         self._pending.clear()
 
 

@@ -171,7 +171,7 @@ async def test_a_closed_queue_drops_everything_and_nobody_waits(queued: int):
         await sink.send(b"x")
     waiting = asyncio.create_task(sink.send(b"late"))
     await asyncio.sleep(0)
-    sink.is_finished = True
+    sink.close()
     async with asyncio.timeout(LIMIT_S):
         await waiting
         await sink.send(b"later")
