@@ -19,7 +19,6 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
-from django_mcp.registry.atomic import Atomic
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors
@@ -139,8 +138,9 @@ async def _run_rounds(
     """Run the handler again until it needs nothing more that can be had while its request lasts."""
     while isinstance(outcome, _MORE):
         if isinstance(outcome, OnceDue):
+            aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
             ctx.answers.kept[outcome.key] = await ctx.server.scope.run(
-                outcome.function, ctx, _find_atomic(ctx, handler)
+                outcome.function, ctx, aliases
             )
             if ctx.run is not None:
                 await ctx.run.keep(ctx.answers)
@@ -196,7 +196,8 @@ async def _run(
             return await server.scope.run(partial(_end, ctx, finish, value), ctx)
         ctx.bind_loop()
         function = partial(_run_here, ctx, handler, kwargs, finish)
-        return await server.scope.run(function, ctx, _find_atomic(ctx, handler))
+        aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
+        return await server.scope.run(function, ctx, aliases)
     except asyncio.CancelledError:
         # Its thread runs on: let it see that nobody waits, and roll back.
         ctx.abandon()
@@ -205,11 +206,6 @@ async def _run(
         raise _time_out(ctx, handler, timeout_s) from None
     finally:
         deadline.cancel()
-
-
-def _find_atomic(ctx: Context[Any], handler: Handler) -> Atomic:
-    """Return the databases on which a synchronous handler runs in a transaction."""
-    return ctx.options.atomic if handler.aliases is None else handler.aliases
 
 
 def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:

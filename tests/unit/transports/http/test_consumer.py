@@ -469,7 +469,7 @@ async def test_no_task_is_left_behind():
     assert asyncio.all_tasks() == before
 
 
-async def test_a_refusal_is_worth_a_line_that_no_client_can_forge(
+async def test_a_refusal_is_logged_in_lines_that_no_client_can_forge(
     caplog: pytest.LogCaptureFixture,
 ):
     with caplog.at_level(logging.INFO):
