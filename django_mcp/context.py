@@ -63,7 +63,8 @@ class Context(PageAsking):
             return None
         # A copy, since middleware of the site may still look at its own after the view.
         request: HttpRequest = copy.copy(build())
-        if self.exchange.gate is not None:
+        # A request that the site's own code gives to a call in its process stays as it is.
+        if self.exchange.gate is not None or self.exchange.headers is not None:
             _drop_credentials(request)
         user = self.user
         request.user = user  # type: ignore[assignment]

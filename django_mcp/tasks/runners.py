@@ -19,6 +19,8 @@ from django.utils.module_loading import import_string
 
 from django_mcp.handlers.threads import lease_for_task
 from django_mcp.known_servers import find_known
+from django_mcp.push.process_hub import process_hub
+from django_mcp.push.shutdown import close_hub
 from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.tasks.run import execute, hand_back_runs
 
@@ -78,7 +80,13 @@ def _hand_back(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> Non
     # In a process that was forked off, the thread stayed behind.
     if thread.is_alive():
         with suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(hand_back_runs(), loop).result(HAND_BACK_LIMIT_S)
+            asyncio.run_coroutine_threadsafe(_stop(), loop).result(HAND_BACK_LIMIT_S)
+
+
+async def _stop() -> None:
+    # Closed first, since the hub would have this process begin the tasks again.
+    await close_hub(process_hub())
+    await hand_back_runs()
 
 
 if hasattr(os, "register_at_fork"):

@@ -18,6 +18,7 @@ from django_mcp.protocol.json import encode
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.handlers.context import Context as CoreContext
 from django_mcp.servers import MCPServer
+from django_mcp.test import MCPClient
 from tests.support.wire import R5, message
 
 ANNA = User(pk=1, username="anna")
@@ -212,3 +213,20 @@ async def test_the_user_of_the_request_is_the_principals_not_the_sessions(server
         await call(server, build_request=lambda: request, principal=User(username="bo")) == "[bo]"
     )
     assert request.user is ANNA
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_credentials_of_a_client_are_not_in_the_request_whoever_may_call(public: bool):
+    server = MCPServer("credentials", public=public)
+    names = ("Authorization", "X-Api-Key", "Proxy-Authorization")
+    sent = {"Cookie": "sessionid=secret; theme=dark", **dict.fromkeys(names, "secret")}
+
+    @server.tool(read_only=True)
+    def probe(request: HttpRequest) -> str:
+        return f"{dict(request.headers)} {request.META} {request.COOKIES}"
+
+    client = MCPClient(server, headers=sent, user=None if public else ANNA)
+    told = client.call("probe").text
+
+    assert "secret" not in told
+    assert "dark" in told
