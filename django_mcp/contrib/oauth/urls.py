@@ -7,6 +7,7 @@ admin does the first, and no MCP client needs the others.
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -25,6 +26,7 @@ from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
 from django_mcp.contrib.oauth.register import Registration
 from django_mcp.contrib.oauth.tokens import Token
 from django_mcp.open_views import View, open_to_pages
+from django_mcp.pages.policy import protect_public_page
 
 __all__ = ["app_name", "urlpatterns"]
 
@@ -62,6 +64,16 @@ class _EndAuthorization(toolkit.AuthorizedTokenDeleteView):
             raise Http404 from error
 
 
+def _page(view: View) -> View:
+    @wraps(view)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        response = view(*args, **kwargs)
+        protect_public_page(response)
+        return response
+
+    return answer
+
+
 _prefix = settings.OAUTH_PREFIX
 _metadata = ".well-known/oauth-authorization-server"
 _consent = ConsentView.as_view()
@@ -84,12 +96,12 @@ urlpatterns = [
     path(f"{_prefix}applications/<slug:pk>/", application_page, name="detail"),
     path(
         f"{_prefix}authorized/",
-        toolkit.AuthorizedTokensListView.as_view(),
+        _page(toolkit.AuthorizedTokensListView.as_view()),
         name="authorized-token-list",
     ),
     path(
         f"{_prefix}authorized/<slug:pk>/delete/",
-        _EndAuthorization.as_view(),
+        _page(_EndAuthorization.as_view()),
         name="authorized-token-delete",
     ),
 ]

@@ -656,6 +656,9 @@ def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser
     stranger.force_login(get_user_model().objects.create_user("grace"))
 
     assert "A client" in page.content.decode()
+    for response in (page, browser.get(where)):
+        # Nobody lets them click in a frame.
+        assert "frame-ancestors 'none'" in response["content-security-policy"]
     assert "A client" not in stranger.get("/oauth/authorized/").content.decode()
     assert stranger.post(where).status_code == 404
     token = hidden_fields(browser.get(where).content.decode())
