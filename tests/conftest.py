@@ -1,13 +1,14 @@
 """What every test shares: which tests run by default, Hypothesis profiles, and services.
 
-`addopts` in pyproject.toml runs the tests on every core and leaves out those that are slow: all of
-tests/live, which start processes, browsers and services, and single tests with the mark.
+`addopts` in pyproject.toml runs the tests on every core and leaves out those that are slow: tests/live,
+which starts processes, browsers and services, except `KEPT`, and single tests with the mark.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,17 @@ settings.register_profile("thorough", parent=settings.get_profile("default"), ma
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 LIVE = Path(__file__).parent / "live"
+KEPT = [
+    LIVE / name
+    for name in (
+        "auth/test_forbidden.py",
+        "auth/test_sockets.py",
+        "contrib/oauth/test_token_races.py",
+        "transports/http/test_sockets.py",
+        "transports/stdio/test_bad_input.py",
+    )
+]
+"""Tests of security that need one server and nothing but Python: they are not slow."""
 QUICK = "not slow"
 """The expression of marks in `addopts`."""
 
@@ -54,15 +66,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even read what `-m "not slow"` would leave out."""
-    leaves_out = config.option.markexpr.startswith(QUICK)
-    return True if leaves_out and collection_path == LIVE else None
+    leaves_out = config.option.markexpr.startswith(QUICK) and collection_path.is_relative_to(LIVE)
+    return True if leaves_out and not any(p.is_relative_to(collection_path) for p in KEPT) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what starts processes."""
     for item in items:
-        if item.path.is_relative_to(LIVE):
+        if item.path.is_relative_to(LIVE) and item.path not in KEPT:
             item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why tests were skipped, in a line for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(autouse=True)
