@@ -418,6 +418,12 @@ class Migration(migrations.Migration):
                     models.DateTimeField(blank=True, null=True, verbose_name="answered"),
                 ),
                 (
+                    "size",
+                    models.PositiveIntegerField(
+                        default=0, help_text="Of the answer, in bytes.", verbose_name="size"
+                    ),
+                ),
+                (
                     "created_at",
                     models.DateTimeField(default=django.utils.timezone.now, verbose_name="created"),
                 ),
@@ -449,6 +455,12 @@ class Migration(migrations.Migration):
                 ),
                 ("key", models.CharField(max_length=200, verbose_name="key")),
                 ("value", django_mcp.models.sessions.JSONTextField(verbose_name="value")),
+                (
+                    "size",
+                    models.PositiveIntegerField(
+                        default=0, help_text="In bytes.", verbose_name="size"
+                    ),
+                ),
                 (
                     "session",
                     models.ForeignKey(

@@ -128,6 +128,7 @@ class SessionItem(models.Model):
     )
     key = models.CharField(_("key"), max_length=200)
     value = JSONTextField(_("value"))
+    size = models.PositiveIntegerField(_("size"), default=0, help_text=_("In bytes."))
 
     class Meta:
         verbose_name = _("session item")
@@ -293,6 +294,9 @@ class PendingAnswer(models.Model):
     ask_id = models.CharField(_("id"), max_length=64)
     answer = JSONTextField(_("answer"), null=True, blank=True)
     answered_at = models.DateTimeField(_("answered"), null=True, blank=True)
+    size = models.PositiveIntegerField(
+        _("size"), default=0, help_text=_("Of the answer, in bytes.")
+    )
     created_at = models.DateTimeField(_("created"), default=timezone.now)
     expires_at = models.DateTimeField(_("expires"), db_index=True)
 

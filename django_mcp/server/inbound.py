@@ -13,6 +13,7 @@ from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import QuotaReached, Scope
 from django_mcp.server.exchange.strict import check_params, check_response
 from django_mcp.server.streams.upkeep import take_pong
 
@@ -82,8 +83,22 @@ async def _take_response(
     elif isinstance(connection, Session) and isinstance(response.id, str):
         if take_pong(server.hub, connection.key, response.id):
             return refusal
-        await pass_on(server, connection, response.id, answer)
+        try:
+            await pass_on(server, connection, response.id, answer)
+        except QuotaReached as reached:
+            return _TOO_MANY_ANSWERS[reached.scope]
     return refusal
+
+
+_TOO_MANY_ANSWERS = {
+    scope: Refusal(
+        code=INVALID_REQUEST,
+        message="Too many answers wait to be read: send this one again later",
+        status=scope.value,
+        headers=((b"retry-after", b"10"),),
+    )
+    for scope in Scope
+}
 
 
 def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:

@@ -34,10 +34,10 @@ from django_mcp.server.memory.basics import (
     ProcessStates,
     ThreadScope,
 )
+from django_mcp.server.memory.events import MemoryEvents
 from django_mcp.server.memory.state import (
     LocalBus,
     MemoryAnswers,
-    MemoryEvents,
     MemorySessions,
     NoObserver,
 )
@@ -111,7 +111,7 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
         self.sessions: SessionStore = MemorySessions(
             self.hub, lambda: self.options, closed=self.session_closed
         )
-        self.answers: AnswerBox = MemoryAnswers()
+        self.answers: AnswerBox = MemoryAnswers(lambda: self.options.anonymous_share)
         self.events: EventLog = MemoryEvents()
         self._tasks: TaskStore | None = None
         self._runner: TaskRunner | None = None

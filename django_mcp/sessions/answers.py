@@ -9,14 +9,25 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from django_mcp.models.sessions import PendingAnswer
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.quotas import Limits, QuotaReached
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.sessions.database import ask_database
+from django_mcp.sessions.usage import Usage
 
 __all__ = ["DatabaseAnswers", "prune_answers"]
 
 MAX_ID = 64
+
+SMALL_BYTES = 1024
+"""Up to this size an answer is not counted: the number of questions bounds it. Ours."""
+
+_usage = Usage(
+    PendingAnswer,
+    "size",
+    Limits(own_count=250, own_bytes=16 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024),
+)
 
 
 class DatabaseAnswers:
@@ -31,8 +42,15 @@ class DatabaseAnswers:
             created_at=now,
             expires_at=now + timedelta(seconds=timeout_s),
         )
+
+        def insert() -> None:
+            scope = _usage.take(session, 0)
+            if scope is not None:
+                raise QuotaReached(scope)
+            row.save(force_insert=True)
+
         try:
-            await ask_database(lambda: row.save(force_insert=True))
+            await ask_database(insert)
         except IntegrityError:
             rows = PendingAnswer.objects.filter(session_id=row.session_id, ask_id=ask_id)
             if await ask_database(rows.exists):
@@ -52,8 +70,17 @@ class DatabaseAnswers:
             answered_at=None,
             expires_at__gt=now,
         )
-        # One statement, so that of two answers the first one stays.
-        return bool(await ask_database(lambda: waiting.update(answer=answer, answered_at=now)))
+        size = len(encode(answer))
+
+        def write() -> bool:
+            is_counted = size > SMALL_BYTES and waiting.exists()
+            scope = _usage.take(session, size, count=0) if is_counted else None
+            if scope is not None:
+                raise QuotaReached(scope)
+            # One statement, so that of two answers the first one stays.
+            return bool(waiting.update(answer=answer, answered_at=now, size=size))
+
+        return await ask_database(write)
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """See `AnswerBox.take`; None also while the database is down: it is asked again."""
@@ -67,8 +94,14 @@ class DatabaseAnswers:
     async def forget(self, session: Session, ask_id: str) -> None:
         """See `AnswerBox.forget`; while the database is down it is left to expire."""
         rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
+
+        def delete() -> None:
+            sizes = list(rows.values_list("size", flat=True))
+            rows.delete()
+            _usage.give_back(session, sum(sizes), count=len(sizes))
+
         try:
-            await ask_database(rows.delete)
+            await ask_database(delete)
         except StoreUnavailable:
             return
 

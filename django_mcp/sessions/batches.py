@@ -10,9 +10,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, InterfaceError, OperationalError, router, transaction
-from django.db.models import Count, Max, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 
+from django_mcp.conf import server_settings
 from django_mcp.handlers.db_connections import run_with_connections
+from django_mcp.handlers.quotas import ANONYMOUS
 from django_mcp.models.sessions import Session, Stream, StreamEvent
 from django_mcp.workers import hold_lease, worker_id
 
@@ -33,11 +35,22 @@ RETRIED = (InterfaceError, OperationalError)
 MAX_EVENT_AGE_S = 600.0
 MAX_SESSION_EVENTS = 2000
 MAX_SESSION_BYTES = 32 * 1024 * 1024
-"""Bounds on what is recorded of one session. The streams that were quiet for longest go first."""
+MAX_OWN_EVENTS = 10_000
+MAX_OWN_BYTES = 128 * 1024 * 1024
+MAX_EVENTS = 250_000
+MAX_BYTES = 1024 * 1024 * 1024
+"""Bounds on what is recorded of one session, of one caller's sessions at a server, and of all sessions. The
+streams that were quiet for longest go first."""
+
+CHUNK = 500
+"""Streams whose events are deleted with one statement."""
 
 LOOK_AFTER_EVENTS = 100
 LOOK_AFTER_BYTES = 4 * 1024 * 1024
 """How much a process writes for a session before it looks whether that is within bounds."""
+
+LOOK_AFTER_MORE = 5
+"""How many times as much it writes before it looks at the caller's sessions, or at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +76,8 @@ class NewEvent:
     number: int
     message: bytes
     is_last: bool
+    server: str = ""
+    quota_key: str = ""
 
     @property
     def size(self) -> int:
@@ -119,8 +134,8 @@ def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
     StreamEvent.objects.bulk_create(map(_to_event, batch.events), ignore_conflicts=True)
     if batch.ended:
         Stream.objects.filter(pk__in=batch.ended).delete()
-    for session in _grown.note(batch.events):
-        _bound(session)
+    for key in _grown.note(batch.events):
+        _bound(key)
 
 
 def _write_seen(seen: dict[str, float]) -> None:
@@ -133,22 +148,30 @@ def _write_seen(seen: dict[str, float]) -> None:
         Session.objects.filter(pk__in=keys, last_seen_at__lt=seen_at).update(last_seen_at=seen_at)
 
 
+_Key = UUID | tuple[str, ...]
+"""Whose events are bounded: a session's, those of a server and a caller, or all: `()`."""
+
+
 class _Grown:
-    """How much was recorded for which sessions since they were looked at."""
+    """How much was recorded for whom since that was looked at."""
 
     def __init__(self) -> None:
-        self._events: Counter[UUID] = Counter()
-        self._bytes: Counter[UUID] = Counter()
+        self._events: Counter[_Key] = Counter()
+        self._bytes: Counter[_Key] = Counter()
 
-    def note(self, events: Collection[NewEvent]) -> list[UUID]:
-        """Take note of new events, and return the sessions to look at."""
+    def note(self, events: Collection[NewEvent]) -> list[_Key]:
+        """Take note of new events, and return whose to look at."""
+        keys: dict[_Key, None] = {}
         for event in events:
-            self._events[event.session] += 1
-            self._bytes[event.session] += event.size
+            whose: tuple[_Key, ...] = (event.session, (event.server, event.quota_key), ())
+            for key in whose:
+                self._events[key] += 1
+                self._bytes[key] += event.size
+                keys[key] = None
         found = [
             key
-            for key in {event.session for event in events}
-            if self._events[key] >= LOOK_AFTER_EVENTS or self._bytes[key] >= LOOK_AFTER_BYTES
+            for key in keys
+            if self._is_due(key, 1 if isinstance(key, UUID) else LOOK_AFTER_MORE)
         ]
         for key in found:
             del self._events[key], self._bytes[key]
@@ -158,15 +181,39 @@ class _Grown:
             self._bytes.clear()
         return found
 
+    def _is_due(self, key: _Key, times: int) -> bool:
+        return (
+            self._events[key] >= LOOK_AFTER_EVENTS * times
+            or self._bytes[key] >= LOOK_AFTER_BYTES * times
+        )
+
 
 _grown = _Grown()
 
 
-def _bound(session: UUID) -> None:
-    """Delete the streams of a session that were quiet for longest, until the others are in bounds."""
+def _bound(key: _Key) -> None:
+    """Delete streams until what is recorded for a session, a caller or everybody is within bounds."""
+    rows = StreamEvent.objects.order_by()
+    if isinstance(key, UUID):
+        _delete_quiet(rows.filter(session_id=key), MAX_SESSION_EVENTS, MAX_SESSION_BYTES)
+    elif key:
+        own = rows.filter(session__server=key[0], session__quota_key=key[1])
+        _delete_quiet(own, MAX_OWN_EVENTS, MAX_OWN_BYTES)
+    else:
+        # Anonymous callers first, so that they cannot displace others.
+        share = server_settings.anonymous_share
+        anonymous = rows.filter(session__quota_key__startswith=ANONYMOUS)
+        _delete_quiet(anonymous, int(MAX_EVENTS * share), int(MAX_BYTES * share))
+        _delete_quiet(rows, MAX_EVENTS, MAX_BYTES)
+
+
+def _delete_quiet(rows: QuerySet[StreamEvent], max_events: int, max_bytes: int) -> None:
+    """Delete the streams that were quiet for longest, until the others are within bounds."""
+    totals = rows.aggregate(count=Count("pk"), bytes=Sum("size"))
+    if totals["count"] <= max_events and (totals["bytes"] or 0) <= max_bytes:
+        return
     streams = (
-        StreamEvent.objects.filter(session_id=session)
-        .values("stream_id")
+        rows.values("stream_id")
         .annotate(count=Count("pk"), bytes=Sum("size"), newest=Max("pk"))
         .order_by("-newest")
         .values_list("stream_id", "count", "bytes")
@@ -176,9 +223,10 @@ def _bound(session: UUID) -> None:
     for stream, events, event_bytes in streams:
         count += events
         size += event_bytes
-        if count > events and (count > MAX_SESSION_EVENTS or size > MAX_SESSION_BYTES):
+        if count > events and (count > max_events or size > max_bytes):
             doomed.append(stream)
-    StreamEvent.objects.filter(stream_id__in=doomed).delete()
+    for start in range(0, len(doomed), CHUNK):
+        StreamEvent.objects.filter(stream_id__in=doomed[start : start + CHUNK]).delete()
 
 
 def prune_events(*, limit: int, is_dry_run: bool = False) -> int:

@@ -9,12 +9,21 @@ from uuid import UUID
 
 from django.conf import settings as site_settings
 from django.db import connections, router
+from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models.sessions import SessionItem
-from django_mcp.protocol.json import decode
-from django_mcp.server.exchange.session_data import SessionData, check_count
+from django_mcp.protocol.json import decode, encode
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.exchange.session_data import (
+    SessionData,
+    check_count,
+    check_size,
+    refuse_data,
+)
+from django_mcp.sessions.usage import Usage
 
 __all__ = ["EngineData", "RowData"]
 
@@ -22,14 +31,26 @@ T = TypeVar("T")
 
 _EXPIRY = "_session_expiry"
 
+_usage = Usage(
+    SessionItem,
+    "size",
+    Limits(
+        own_count=100_000,
+        own_bytes=64 * 1024 * 1024,
+        count=5_000_000,
+        bytes=1024 * 1024 * 1024,
+    ),
+)
+
 
 class RowData(SessionData):
     """Data in rows of `SessionItem`: whoever writes other keys at the same time loses nothing."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_owner", "_session")
 
-    def __init__(self, session_key: str) -> None:
-        self._session = UUID(session_key)
+    def __init__(self, session: Session) -> None:
+        self._owner = session
+        self._session = UUID(session.key)
 
     def _rows(self, key: str | None) -> Any:
         rows = SessionItem.objects.filter(session_id=self._session)
@@ -41,9 +62,11 @@ class RowData(SessionData):
         return dict(self._rows(key).order_by("pk").values_list("key", "value"))
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
-        check_count(self._rows(None).exclude(key__in=items).count() + len(items))
+        self._check_room(items)
         rows = [
-            SessionItem(session_id=self._session, key=key, value=decode(value))
+            SessionItem(
+                session_id=self._session, key=key, value=decode(value), size=len(key) + len(value)
+            )
             for key, value in sorted(items.items())
         ]
         if is_new:
@@ -54,9 +77,26 @@ class RowData(SessionData):
         SessionItem.objects.bulk_create(
             rows,
             update_conflicts=True,
-            update_fields=["value"],
+            update_fields=["value", "size"],
             unique_fields=["session", "key"] if has_target else None,
         )
+
+    def _check_room(self, items: Mapping[str, bytes]) -> None:
+        is_replaced = Q(key__in=items)
+        found = self._rows(None).aggregate(
+            count=Count("pk"),
+            bytes=Sum("size"),
+            replaced=Count("pk", filter=is_replaced),
+            replaced_bytes=Sum("size", filter=is_replaced),
+        )
+        count = len(items) - found["replaced"]
+        added = sum(len(key) + len(value) for key, value in items.items())
+        size = added - (found["replaced_bytes"] or 0)
+        check_count(found["count"] + count)
+        check_size((found["bytes"] or 0) + size)
+        scope = _usage.take(self._owner, size, count=count)
+        if scope is not None:
+            refuse_data(scope)
 
     def _remove(self, key: str | None) -> bool:
         if key is not None and "\0" in key:
@@ -91,6 +131,7 @@ class EngineData(SessionData):
 
     def _save(self, store: Any, found: dict[str, Any], *, is_there: bool) -> None:
         check_count(len(found.keys() - {_EXPIRY}))
+        check_size(len(encode({key: each for key, each in found.items() if key != _EXPIRY})))
         store._session_key = self._key
         store._session_cache = found
         store.set_expiry(self._max_age_s)

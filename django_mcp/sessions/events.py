@@ -82,6 +82,8 @@ class DatabaseEvents:
                 number=event.number,
                 message=event.message,
                 is_last=event.is_last,
+                server=session.server_name,
+                quota_key=session.quota_key,
             )
         )
         if event.is_last:

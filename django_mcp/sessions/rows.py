@@ -14,6 +14,7 @@ from uuid import UUID
 from django.db import connections
 from django.db.models import BooleanField, Count, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Length
 
 from django_mcp.handlers.quotas import digest_of_quota
 from django_mcp.models.sessions import Session, Stream, Subscription
@@ -21,9 +22,10 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.connection import Session as CoreSession
-from django_mcp.server.exchange.subscription_limits import check_uris
+from django_mcp.server.exchange.subscription_limits import TOO_MANY_URIS, URI_LIMITS, check_uris
 from django_mcp.server.services.session_lookup import SESSIONS_FULL
 from django_mcp.sessions.closing import Closed, close_sessions
+from django_mcp.sessions.usage import Usage
 
 __all__ = [
     "Row",
@@ -60,6 +62,7 @@ _NARROW = ("pk", "is_initialized", "log_level", "last_seen_at", "expires_at")
 _WHOLE = (
     *_NARROW,
     "principal_key",
+    "quota_key",
     "revision",
     "client_info",
     "capabilities",
@@ -266,14 +269,20 @@ def _find_own_surplus(row: Session, max_each: int) -> list[UUID]:
     return found if len(found) > max_each - 1 - first else []
 
 
-def add_subscription(key: str, uri: str) -> set[str] | Refusal:
+_subscriptions = Usage(Subscription, Length("uri"), URI_LIMITS)
+
+
+def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
     """Subscribe a session to a URI; return all of its URIs, or why it cannot have this one."""
-    session = UUID(key)
-    found = {*read_uris(key).get(key, ()), uri}
+    before = read_uris(session.key).get(session.key, set())
+    found = before | {uri}
     refusal = check_uris(found)
-    if refusal is not None:
-        return refusal
-    row = Subscription(session_id=session, uri=uri, uri_digest=_digest(uri))
+    if refusal is not None or uri in before:
+        return refusal or found
+    scope = _subscriptions.take(session, len(uri))
+    if scope is not None:
+        return TOO_MANY_URIS[scope]
+    row = Subscription(session_id=UUID(session.key), uri=uri, uri_digest=_digest(uri))
     Subscription.objects.bulk_create([row], ignore_conflicts=True)
     return found
 

@@ -139,17 +139,17 @@ class DatabaseSessions:
         for key in ended:
             hub.end_session(key)
         session.state = known
+        session.quota_key = row.quota_key
         session.subscriptions = set()
         self._remember(session, known)
         return token
 
     async def end(self, key: str, reason: Closing) -> bool:
         """See `SessionStore.end`."""
-        data = self._data(key)
 
         def write() -> bool:
-            if isinstance(data, EngineData):
-                data.clear()
+            if settings.SESSION_DATA == "session_engine":
+                self._engine_data(key).clear()
             return bool(close_sessions([key], reason, self._closed))
 
         was_open = await ask_database(write)
@@ -275,7 +275,7 @@ class DatabaseSessions:
         if "\0" in uri:
             return _BAD_URI
         try:
-            found = await ask_database(lambda: add_subscription(session.key, uri))
+            found = await ask_database(lambda: add_subscription(session, uri))
         except IntegrityError:
             # The session ended meanwhile, so nobody receives the answer.
             return _ENDED
@@ -298,12 +298,12 @@ class DatabaseSessions:
 
     def data(self, session: Session, call: Call) -> SessionData:
         """See `SessionStore.data`."""
-        return self._data(session.key)
-
-    def _data(self, key: str) -> SessionData:
         if settings.SESSION_DATA == "session_engine":
-            return EngineData(key, self._options().session_max_age_s)
-        return RowData(key)
+            return self._engine_data(session.key)
+        return RowData(session)
+
+    def _engine_data(self, key: str) -> EngineData:
+        return EngineData(key, self._options().session_max_age_s)
 
     # -- what is looked after
 
@@ -386,6 +386,7 @@ def _to_session(row: Row, server: str) -> Session | None:
     principal_key = found["principal_key"] or None
     session = Session.of(row.key, server, principal_key, settled, transport=found["transport"])
     session.state = Known(found["digest"], found["user_id"])
+    session.quota_key = found["quota_key"]
     return session
 
 

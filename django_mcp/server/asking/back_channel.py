@@ -21,6 +21,7 @@ from django_mcp.server.asking.readiness import await_initialized
 from django_mcp.server.delivery.resumption import CallStream
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
+from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.rounds import AskFailed
 from django_mcp.server.exchange.strict import check_question, to_ask_id
 
@@ -110,7 +111,7 @@ async def request_client(
 
     Raises:
         NoAnswer: none came in time, or the request was withdrawn; the client was told that it is
-            waited for no longer. Or another request with this id is not answered yet.
+            waited for no longer. Or another request with this id is not answered yet, or too many are not.
         BrokenRules: in strict mode, what is asked does not keep to the rules.
     """
     if server.options.strict and connection.revision is not None:
@@ -143,7 +144,11 @@ async def _request_on_stream(
         if session is not None:
             server.join_hub()
             server.hub.on("answered", partial(take_answered, server.hub))
-            is_ours = await server.answers.expect(session, ask_id, timeout_s)
+            is_ours = False
+            try:
+                is_ours = await server.answers.expect(session, ask_id, timeout_s)
+            except QuotaReached:
+                raise NoAnswer(_TOO_MANY) from None
             if not is_ours:
                 raise NoAnswer(_IN_USE)
         await _send(sink, message)
@@ -179,6 +184,10 @@ async def _request_by_function(
 
 
 _TOO_LATE = "The client was asked and did not answer in time"
+_TOO_MANY = (
+    "The client cannot be asked now, since too many questions wait for an answer: answer some of them, "
+    "or try again when they have expired (ASK_TIMEOUT_S)"
+)
 _IN_USE = "The client was asked under this id already and has not answered yet"
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.quotas import QuotaReached
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.connection import Session
@@ -251,7 +252,7 @@ class ClientMethods(NotifyMethods):
                 while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
                     if await self.answers.take(session, ask_id) is not None:
                         break
-        except TimeoutError:
+        except (TimeoutError, QuotaReached):
             return None
         finally:
             del session.asked[ask_id]

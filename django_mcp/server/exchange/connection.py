@@ -81,6 +81,7 @@ class Session(ConnectionState, weakref=True, kw_only=True):
             client holds is another, secret id.
         server_name: the server that it was opened at.
         principal_key: who opened it; nobody else finds it.
+        quota_key: under which its store counts what is kept of it.
         transport: what carries its messages: `http`, or `sse` for HTTP+SSE.
         was_told_lists: it was told that the lists may have changed, should it have been asked for.
         is_ended: it is over, whoever still holds this object.
@@ -90,6 +91,7 @@ class Session(ConnectionState, weakref=True, kw_only=True):
     key: str
     server_name: str
     principal_key: str | None
+    quota_key: str = ""
     transport: str = "http"
     was_told_lists: bool = False
     is_ended: bool = False

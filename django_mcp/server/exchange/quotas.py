@@ -15,6 +15,7 @@ __all__ = [
     "Limits",
     "QuotaCounter",
     "QuotaMeter",
+    "QuotaReached",
     "Scope",
     "is_anonymous_quota",
     "network_of",
@@ -83,6 +84,18 @@ class Scope(Enum):
     ALL = 503
 
 
+class QuotaReached(Exception):
+    """Nothing more is kept for a caller, or for anybody, since a limit is reached.
+
+    Attributes:
+        scope: whose limit it is.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.scope = scope
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """How many of something are kept, and how many bytes: of one caller, and of all together."""
@@ -126,6 +139,10 @@ class QuotaMeter:
             return Scope.ALL
         self._add(quota_key, count, size)
         return None
+
+    def add(self, quota_key: str, size: int) -> None:
+        """Count bytes, whatever the limits say."""
+        self._add(quota_key, 0, size)
 
     def give_back(self, quota_key: str, size: int, *, count: int = 1) -> None:
         """Count things no longer."""

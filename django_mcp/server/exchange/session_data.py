@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
+from django_mcp.server.exchange.quotas import Scope
 
-__all__ = ["MemoryData", "SessionData"]
+__all__ = ["MemoryData", "SessionData", "check_count", "check_size", "refuse_data"]
 
 T = TypeVar("T")
 
 MAX_KEY_LENGTH = 200
 MAX_VALUE_BYTES = 64 * 1024
 MAX_ITEMS = 500
+MAX_DATA_BYTES = 1024 * 1024
 """Bounds on what a session holds, so that a client cannot fill the store through a tool. Ours."""
 
 _MISSING: Any = object()
@@ -194,6 +196,30 @@ def check_count(count: int) -> None:
         raise ValueError(f"A session holds at most {MAX_ITEMS} keys.")
 
 
+def check_size(size: int) -> None:
+    """Refuse to keep more bytes than a session holds.
+
+    Raises:
+        ValueError: there would be too many.
+    """
+    if size > MAX_DATA_BYTES:
+        raise ValueError(f"A session holds at most {MAX_DATA_BYTES} bytes of data.")
+
+
+def refuse_data(scope: Scope) -> NoReturn:
+    """Refuse to keep more bytes than the sessions of one caller, or of all, hold together.
+
+    Raises:
+        ValueError: always.
+    """
+    if scope is Scope.OWN:
+        raise ValueError(
+            "The sessions of this caller hold as many bytes of data together as they can. "
+            "Remove some, or keep data of users in a model of your own."
+        )
+    raise ValueError("All sessions together hold as many bytes of data as they can.")
+
+
 def _encode(items: Mapping[Any, Any]) -> dict[str, bytes]:
     found = {}
     for key, value in items.items():
@@ -212,13 +238,25 @@ def _encode(items: Mapping[Any, Any]) -> dict[str, bytes]:
     return found
 
 
+def _count_bytes(items: Mapping[str, bytes]) -> int:
+    return sum(len(key) + len(value) for key, value in items.items())
+
+
 class MemoryData(SessionData):
-    """Data in this process. It does not block, so its methods are good on the event loop too."""
+    """Data in this process. It does not block, so its methods are good on the event loop too.
 
-    __slots__ = ("_items",)
+    Args:
+        items: where it is kept.
+        charge: is told by how many bytes the data is about to grow, or has shrunk; may raise `ValueError`.
+    """
 
-    def __init__(self, items: dict[str, bytes]) -> None:
+    __slots__ = ("_charge", "_items")
+
+    def __init__(
+        self, items: dict[str, bytes], charge: Callable[[int], None] = lambda _size: None
+    ) -> None:
         self._items = items
+        self._charge = charge
 
     def _check_thread(self) -> None:
         pass
@@ -231,17 +269,19 @@ class MemoryData(SessionData):
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
         check_count(len(self._items.keys() | items.keys()))
-        for key, value in items.items():
-            if is_new:
-                self._items.setdefault(key, value)
-            else:
-                self._items[key] = value
+        now = {**items, **self._items} if is_new else {**self._items, **items}
+        check_size(_count_bytes(now))
+        self._charge(_count_bytes(now) - _count_bytes(self._items))
+        self._items.update(now)
 
     def _remove(self, key: str | None) -> bool:
-        if key is not None:
-            return self._items.pop(key, None) is not None
-        self._items.clear()
-        return True
+        removed = dict(self._items) if key is None else {key: self._items.get(key, b"")}
+        was_there = key is None or key in self._items
+        for each in removed:
+            self._items.pop(each, None)
+        if was_there:
+            self._charge(-_count_bytes(removed))
+        return was_there
 
     async def _run(self, function: Callable[[], T]) -> T:
         return function()

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.server.exchange.quotas import Limits, Scope
 
-__all__ = ["MAX_URIS", "MAX_URIS_BYTES", "MAX_URI_BYTES", "check_uris"]
+__all__ = [
+    "MAX_URIS",
+    "MAX_URIS_BYTES",
+    "MAX_URI_BYTES",
+    "TOO_MANY_URIS",
+    "URI_LIMITS",
+    "check_uris",
+]
 
 MAX_URIS = 1000
 MAX_URI_BYTES = 4096
 MAX_URIS_BYTES = 256 * 1024
 """Number of URIs, bytes of one URI, and bytes of all of them together. Our own limits."""
+
+URI_LIMITS = Limits(own_count=10_000, own_bytes=2560 * 1024, count=500_000, bytes=128 * 1024 * 1024)
+"""URIs of all sessions that are kept together, and of all listening streams of a process. Ours."""
+
+TOO_MANY_URIS = {
+    Scope.OWN: Refusal(
+        code=INVALID_PARAMS,
+        message="You are subscribed to as many resources as you may be in all of your sessions and "
+        "streams: unsubscribe from one, or close one of these",
+    ),
+    Scope.ALL: Refusal(
+        code=INTERNAL_ERROR,
+        message="The server keeps as many subscriptions as it can: try again later",
+        status=503,
+        headers=((b"retry-after", b"10"),),
+    ),
+}
+"""What a client is told when it cannot be subscribed to one more."""
 
 
 def check_uris(uris: Collection[str]) -> Refusal | None:

@@ -8,17 +8,25 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.exchange.connection import Closing, Session
-from django_mcp.server.exchange.quotas import is_anonymous_quota, quota_key_of, share_of
-from django_mcp.server.exchange.session_data import MemoryData
-from django_mcp.server.exchange.subscription_limits import check_uris
-from django_mcp.server.services.ports import Event, Replay
-from django_mcp.server.services.session_lookup import SESSIONS_FULL
+from django_mcp.server.exchange.quotas import (
+    Limits,
+    QuotaMeter,
+    QuotaReached,
+    Scope,
+    is_anonymous_quota,
+    quota_key_of,
+    share_of,
+)
+from django_mcp.server.exchange.session_data import MemoryData, refuse_data
+from django_mcp.server.exchange.subscription_limits import TOO_MANY_URIS, check_uris
+from django_mcp.server.services.session_lookup import SESSIONS_FULL, memory_size
 from django_mcp.server.streams.upkeep import while_there
 
 if TYPE_CHECKING:
@@ -27,9 +35,13 @@ if TYPE_CHECKING:
     from django_mcp.server.options import Options
     from django_mcp.server.services.services import ServerHub
 
-MAX_EVENTS = 10_000
-MAX_EVENT_BYTES = 64 * 1024 * 1024
-MAX_EVENT_AGE_S = 600.0
+SESSION_LIMITS = Limits(
+    own_count=100_000, own_bytes=64 * 1024 * 1024, count=1_000_000, bytes=256 * 1024 * 1024
+)
+"""Bytes of sessions with their data and subscriptions; `Options.max_sessions` bounds their number. Ours."""
+
+QUESTION_LIMITS = Limits(own_count=250, own_bytes=0, count=10_000, bytes=0)
+"""Questions to clients that are not answered yet. Ours."""
 
 
 def new_token() -> str:
@@ -67,6 +79,7 @@ class MemorySessions:
         # Least recently used first.
         self._by_digest: OrderedDict[str, _Kept] = OrderedDict()
         self._digests: dict[str, str] = {}
+        self._meter = QuotaMeter(SESSION_LIMITS)
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
         """See `SessionStore.open`."""
@@ -75,13 +88,15 @@ class MemorySessions:
         if self._on_tick not in self._hub.on_tick:
             self._hub.on_tick.append(self._on_tick)
         quota_key = quota_key_of(session.principal_key, exchange.address)
-        if not self._make_room(quota_key, options):
+        size = memory_size(session)
+        if not self._make_room(quota_key, options) or not self._make_room_for(quota_key, size):
             return SESSIONS_FULL
         token = new_token()
         digest = digest_of(token)
         now = self._clock()
         session.subscriptions = set()
-        self._by_digest[digest] = _Kept(session, quota_key, now)
+        session.quota_key = quota_key
+        self._by_digest[digest] = _Kept(session, quota_key, now, size)
         self._digests[session.key] = digest
         self._hub.sessions[session.key] = session
         return token
@@ -104,6 +119,28 @@ class MemorySessions:
         while len(self._by_digest) >= options.max_sessions and not is_anonymous:
             self._drop(next(iter(self._by_digest)), Closing.EVICTED)
         return len(self._by_digest) < options.max_sessions
+
+    def _make_room_for(self, quota_key: str, size: int) -> bool:
+        """Count bytes, after sessions that were idle for longest have made room; return whether it is done."""
+        while (scope := self._take(quota_key, size)) is not None:
+            doomed = self._find_idle(quota_key, scope)
+            if doomed is None:
+                return False
+            self._drop(doomed, Closing.EVICTED)
+        return True
+
+    def _find_idle(self, quota_key: str, scope: Scope) -> str | None:
+        """Return the session that makes room for another of a caller; anonymous ones do so first."""
+        kept = self._by_digest.items()
+        if scope is Scope.OWN:
+            return next((digest for digest, each in kept if each.quota_key == quota_key), None)
+        anonymous = (digest for digest, each in kept if is_anonymous_quota(each.quota_key))
+        rest = None if is_anonymous_quota(quota_key) else next(iter(self._by_digest), None)
+        return next(anonymous, rest)
+
+    def _take(self, quota_key: str, size: int) -> Scope | None:
+        share = self._options().anonymous_share
+        return self._meter.take(quota_key, size, count=0, anonymous_share=share)
 
     def peek(self, token: str) -> Session | None:
         """See `SessionStore.peek`."""
@@ -149,15 +186,26 @@ class MemorySessions:
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         """See `SessionStore.subscribe`."""
-        uris = {*(session.subscriptions or ()), uri}
-        refusal = check_uris(uris)
-        if refusal is None:
-            self._hub.set_subscriptions(session, uris)
-        return refusal
+        before = session.subscriptions or set()
+        refusal = check_uris(before | {uri})
+        if refusal is not None or uri in before:
+            return refusal
+        kept = self._kept(session)
+        if kept is not None:
+            scope = self._take(kept.quota_key, len(uri))
+            if scope is not None:
+                return TOO_MANY_URIS[scope]
+            kept.size += len(uri)
+        self._hub.set_subscriptions(session, before | {uri})
+        return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
         """See `SessionStore.unsubscribe`."""
-        self._hub.set_subscriptions(session, (session.subscriptions or set()) - {uri})
+        before = session.subscriptions or set()
+        kept = self._kept(session)
+        if kept is not None and uri in before:
+            self._grow(kept, -len(uri))
+        self._hub.set_subscriptions(session, before - {uri})
 
     async def read_subscriptions(self, session: Session) -> set[str]:
         """See `SessionStore.read_subscriptions`."""
@@ -167,8 +215,27 @@ class MemorySessions:
 
     def data(self, session: Session, call: Call) -> Any:
         """See `SessionStore.data`."""
+        kept = self._kept(session)
+        return MemoryData({}) if kept is None else MemoryData(kept.data, partial(self._grow, kept))
+
+    def _kept(self, session: Session) -> _Kept | None:
         digest = self._digests.get(session.key)
-        return MemoryData(self._by_digest[digest].data if digest is not None else {})
+        return None if digest is None else self._by_digest.get(digest)
+
+    def _grow(self, kept: _Kept, size: int) -> None:
+        """Count more bytes of a session, or less of them.
+
+        Raises:
+            ValueError: a limit is reached.
+        """
+        if kept.session.is_ended:
+            return
+        scope = self._take(kept.quota_key, size) if size > 0 else None
+        if scope is not None:
+            refuse_data(scope)
+        if size < 0:
+            self._meter.give_back(kept.quota_key, -size, count=0)
+        kept.size += size
 
     def _is_over(self, kept: _Kept, now: float) -> bool:
         options = self._options()
@@ -190,7 +257,9 @@ class MemorySessions:
                 self._drop(digest, Closing.EXPIRED)
 
     def _drop(self, digest: str, reason: Closing) -> None:
-        session = self._by_digest.pop(digest).session
+        kept = self._by_digest.pop(digest)
+        session = kept.session
+        self._meter.give_back(kept.quota_key, kept.size, count=0)
         del self._digests[session.key]
         self._hub.forget_session(session.key)
         session.is_ended = True
@@ -198,20 +267,34 @@ class MemorySessions:
 
 
 class _Kept:
-    __slots__ = ("data", "opened_s", "quota_key", "seen_s", "session")
+    __slots__ = ("data", "opened_s", "quota_key", "seen_s", "session", "size")
 
-    def __init__(self, session: Session, quota_key: str, now: float) -> None:
+    def __init__(self, session: Session, quota_key: str, now: float, size: int) -> None:
         self.session = session
         self.quota_key = quota_key
         self.opened_s = self.seen_s = now
+        self.size = size
         self.data: dict[str, bytes] = {}
 
 
 class MemoryAnswers:
-    """Keep answers nowhere: whoever asked waits in this process, and is told directly."""
+    """Keep answers nowhere: whoever asked waits in this process, and is told directly.
+
+    Args:
+        anonymous_share: the part of the limit on questions that anonymous callers may use together.
+    """
+
+    def __init__(self, anonymous_share: Callable[[], float] = lambda: 1.0) -> None:
+        self._anonymous_share = anonymous_share
+        self._meter = QuotaMeter(QUESTION_LIMITS)
+        self._quota_keys: dict[tuple[str, str], str] = {}
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
         """See `AnswerBox.expect`."""
+        scope = self._meter.take(session.quota_key, 0, anonymous_share=self._anonymous_share())
+        if scope is not None:
+            raise QuotaReached(scope)
+        self._quota_keys[session.key, ask_id] = session.quota_key
         return True
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
@@ -224,63 +307,9 @@ class MemoryAnswers:
 
     async def forget(self, session: Session, ask_id: str) -> None:
         """See `AnswerBox.forget`."""
-
-
-class MemoryEvents:
-    """Record events in this process, within bounds; the oldest streams go first."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._streams: OrderedDict[str, _Recorded] = OrderedDict()
-        self._count = 0
-        self._bytes = 0
-
-    def open(self, stream_id: str, session: Session) -> None:
-        """See `EventLog.open`."""
-        self._streams[stream_id] = _Recorded(session.key, self._clock())
-
-    def append(self, stream_id: str, session: Session, event: Event) -> None:
-        """See `EventLog.append`."""
-        recorded = self._streams.get(stream_id)
-        if recorded is None:
-            return
-        recorded.events.append(event)
-        recorded.is_running = not event.is_last
-        self._count += 1
-        self._bytes += len(event.message)
-        oldest = self._clock() - MAX_EVENT_AGE_S
-        while self._streams and (
-            self._count > MAX_EVENTS
-            or self._bytes > MAX_EVENT_BYTES
-            or next(iter(self._streams.values())).opened_s < oldest
-        ):
-            _, dropped = self._streams.popitem(last=False)
-            self._count -= len(dropped.events)
-            self._bytes -= sum(len(each.message) for each in dropped.events)
-
-    def close(self, stream_id: str, session: Session) -> None:
-        """See `EventLog.close`."""
-        recorded = self._streams.get(stream_id)
-        if recorded is not None:
-            recorded.is_running = False
-
-    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
-        """See `EventLog.read`."""
-        recorded = self._streams.get(stream_id)
-        if recorded is None or recorded.session_key != session.key:
-            return None
-        events = [event for event in recorded.events if event.number > after]
-        return Replay(events=events, is_running=recorded.is_running)
-
-
-class _Recorded:
-    __slots__ = ("events", "is_running", "opened_s", "session_key")
-
-    def __init__(self, session_key: str, now: float) -> None:
-        self.session_key = session_key
-        self.opened_s = now
-        self.events: list[Event] = []
-        self.is_running = True
+        quota_key = self._quota_keys.pop((session.key, ask_id), None)
+        if quota_key is not None:
+            self._meter.give_back(quota_key, 0)
 
 
 class LocalBus:

@@ -10,7 +10,8 @@ from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
-from django_mcp.server.exchange.subscription_limits import check_uris
+from django_mcp.server.exchange.quotas import quota_key_of
+from django_mcp.server.exchange.subscription_limits import TOO_MANY_URIS, check_uris
 from django_mcp.server.methods.resources import refuse_reading
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.listen import choose_tasks, watch
@@ -97,16 +98,37 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     if isinstance(made, Refusal):
         return made
     stream, tasks = made
-    # It may stay open for an hour, and there may be thousands.
-    ctx.forget_params()
     server, request_id = ctx.server, ctx.request_id
-    if tasks:
-        reason = await watch(ctx, stream, tasks, run_stream(server, ctx.exchange, stream))
-    else:
-        reason = await run_stream(server, ctx.exchange, stream)
+    meter, quota_key, (count, size) = server.hub.uris, _quota_key(ctx), _measure(stream.uris)
+    try:
+        # It may stay open for an hour, and there may be thousands.
+        ctx.forget_params()
+        if tasks:
+            reason = await watch(ctx, stream, tasks, run_stream(server, ctx.exchange, stream))
+        else:
+            reason = await run_stream(server, ctx.exchange, stream)
+    finally:
+        meter.give_back(quota_key, size, count=count)
     if reason is Ending.CLIENT:
         return Refusal(code=INVALID_PARAMS, message="The client has gone")
     return server.encode_result({"_meta": {SUBSCRIPTION_ID: request_id}}, ctx.rules)
+
+
+def _quota_key(ctx: Context[Any]) -> str:
+    return quota_key_of(getattr(ctx.principal, "key", None), ctx.exchange.address)
+
+
+def _measure(uris: set[str]) -> tuple[int, int]:
+    return len(uris), sum(map(len, uris))
+
+
+def _take_uris(ctx: Context[Any], uris: set[str]) -> Refusal | None:
+    """Count the URIs of a listening stream; return why it cannot have so many, and count none then."""
+    count, size = _measure(uris)
+    share = ctx.options.anonymous_share
+    meter = ctx.server.hub.uris
+    scope = meter.take(_quota_key(ctx), size, count=count, anonymous_share=share)
+    return None if scope is None or not count else TOO_MANY_URIS[scope]
 
 
 async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Refusal:
@@ -137,7 +159,7 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
         honoured["resourceSubscriptions"] = list(dict.fromkeys(uris))
     await server.join_hub().bus.ready()
     # Nothing waits between this and the opening of the stream, so that no limit is exceeded.
-    refusal = refuse_stream(server, exchange)
+    refusal = refuse_stream(server, exchange) or _take_uris(ctx, set(uris))
     if refusal is not None:
         return refusal
     stream = PushStream(

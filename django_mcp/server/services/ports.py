@@ -244,11 +244,19 @@ class AnswerBox(Protocol):
     """Answers to questions that were asked on a stream, from whichever process they arrive at."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """Note that an answer is waited for; False when one under this id is waited for already."""
+        """Note that an answer is waited for; False when one under this id is waited for already.
+
+        Raises:
+            QuotaReached: too many are waited for.
+        """
         ...
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Keep the first answer to a question of this session; tell whether it was waited for."""
+        """Keep the first answer to a question of this session; tell whether it was waited for.
+
+        Raises:
+            QuotaReached: too many bytes of answers wait to be taken.
+        """
         ...
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:

@@ -14,7 +14,8 @@ from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification_head, encode_request
-from django_mcp.server.exchange.quotas import QuotaCounter
+from django_mcp.server.exchange.quotas import QuotaCounter, QuotaMeter
+from django_mcp.server.exchange.subscription_limits import URI_LIMITS
 from django_mcp.server.streams.calls import CallTable
 from django_mcp.server.streams.conditions import find_condition
 from django_mcp.server.streams.followers import Followers
@@ -55,6 +56,7 @@ class Hub(Messenger, Generic[ServerT]):
     Attributes:
         streams: what is open here, by id.
         quotas: counts the streams that are open here, by quota key.
+        uris: counts the URIs that listening streams hear of here.
         sessions: those that this process holds objects of, by key.
         servers: those whose clients it knows, by name.
         calls: the calls that are in flight here.
@@ -70,6 +72,7 @@ class Hub(Messenger, Generic[ServerT]):
         super().__init__(bus)
         self.streams: dict[str, PushStream] = {}
         self.quotas = QuotaCounter()
+        self.uris = QuotaMeter(URI_LIMITS)
         self.sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self.servers: WeakValueDictionary[str, ServerT] = WeakValueDictionary()
         self.calls = CallTable()
@@ -117,6 +120,7 @@ class Hub(Messenger, Generic[ServerT]):
         self.is_closing = False
         self.streams.clear()
         self.quotas = QuotaCounter()
+        self.uris = QuotaMeter(URI_LIMITS)
         self.calls.clear()
         self.index = StreamIndex()
         self._by_session.clear()

@@ -25,6 +25,8 @@ from django_mcp.protocol.json import encode
 from django_mcp.push.bus_choice import choose_bus
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.observer import flush_signals
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.streams import outage
 from django_mcp.server.streams.outage import OutageLog
 from django_mcp.sessions.rows import add_subscription
@@ -178,7 +180,7 @@ def test_subscriptions_of_sessions_are_known_to_every_process(transactional_db: 
                 expires_at=timezone.now() + timedelta(hours=left),
             )
             uri = "stock://mug" if (name, left) == ("subscribed", 1) else "stock://cup"
-            add_subscription(row.pk.hex, uri)
+            add_subscription(CoreSession.of(row.pk.hex, name, None, ConnectionState()), uri)
 
         assert server.is_subscribed("stock://mug")
         assert not server.is_subscribed("stock://cup")

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_mcp.handlers.threads import run_in_pool
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.memory.state import MemoryEvents
+from django_mcp.server.memory.events import MemoryEvents
 from django_mcp.server.services.ports import Event, EventLog, Replay
 from django_mcp.sessions.batches import prune_events
 from django_mcp.sessions.events import DatabaseEvents
@@ -287,7 +287,7 @@ from types import SimpleNamespace
 from django_mcp.server.services.ports import Event
 from django_mcp.sessions.events import DatabaseEvents
 session = SimpleNamespace(key=sys.argv[2], server_name="shop", principal_key=None,
-    state=None, revision=None, client_info=None)
+    quota_key="", state=None, revision=None, client_info=None)
 log = DatabaseEvents()
 log.open(sys.argv[3], session)
 for number in range(1, 51):

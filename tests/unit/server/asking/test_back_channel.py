@@ -12,8 +12,11 @@ from django_mcp.protocol.asks import ask_form, ask_roots
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.questions import MAX_UNFIT
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.quotas import Limits, QuotaReached, Scope
 from django_mcp.server.exchange.rounds import AskFailed, InputRequired
 from django_mcp.server.handlers.context import Context
+from django_mcp.server.memory.state import MemoryAnswers
 from django_mcp.server.server import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, R1, R2, R3, R4
@@ -294,6 +297,45 @@ async def test_an_answer_larger_than_1_mib_is_refused_and_fails_the_question(
 
     assert b"larger than 1 MiB" in (reply.body or b"")
     assert (await call.answer())["result"]["content"][0]["text"] == "failed -32600"
+
+
+@pytest.mark.http_only("a pipe has one client")
+async def test_a_tool_that_cannot_ask_now_says_so(
+    server: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(own_count=1, own_bytes=0, count=1, bytes=0)
+    monkeypatch.setattr("django_mcp.server.memory.state.QUESTION_LIMITS", limits)
+    server.answers = MemoryAnswers()
+    client, other = await connect(server, R4), await connect(server, R4)
+    call = client.call_tool("where")
+    asked = await call.sink.message()
+    refused = (await other.call_tool("where").answer())["result"]
+    await client.respond(asked, result={"roots": []})
+    await call.answer()
+    again = other.call_tool("where")
+    await other.respond(await again.sink.message(), result={"roots": []})
+
+    assert refused["isError"] is True
+    assert "cannot be asked now" in refused["content"][0]["text"]
+    assert "isError" not in (await again.answer())["result"]
+
+
+class FullAnswers(MemoryAnswers):
+    """Has no room for an answer that another process waits for."""
+
+    async def put(self, session: Session, ask_id: str, answer: Any) -> bool:
+        raise QuotaReached(Scope.OWN)
+
+
+@pytest.mark.http_only("a pipe has no other processes")
+async def test_an_answer_that_cannot_be_kept_is_refused(server: MCPServer) -> None:
+    server.answers = FullAnswers()
+    client = await connect(server, R4)
+    headers = {"mcp-protocol-version": R4.name, "mcp-session-id": client.session_id or ""}
+    body = {"jsonrpc": "2.0", "id": "elsewhere", "result": {}}
+    reply = await client.post(encode(body), headers)
+
+    assert (reply.status, [name for name, _ in reply.headers]) == (429, [b"retry-after"])
 
 
 async def test_a_client_that_does_not_answer_is_waited_for_no_longer() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 from django_mcp.server.exchange.exchange import ANONYMOUS
+from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.server import MCPServer
 from tests.support.server.streams import Open, StreamClient
 from tests.support.server.tasks import Person
@@ -36,9 +37,9 @@ class Listeners:
     def __init__(self) -> None:
         self.opened: list[Open] = []
 
-    async def status(self, client: AddressedClient) -> int:
+    async def status(self, client: AddressedClient, uris: Sequence[str] = ()) -> int:
         """Open one more stream; return the HTTP status of its refusal, or 200."""
-        params = {"notifications": {"toolsListChanged": True}}
+        params = {"notifications": {"toolsListChanged": True, "resourceSubscriptions": uris}}
         stream = client.begin("subscriptions/listen", params, id=len(self.opened))
         said = asyncio.ensure_future(stream.sink.items.get())
         await asyncio.wait((said, stream.task), return_when=asyncio.FIRST_COMPLETED, timeout=10)
@@ -90,3 +91,24 @@ async def test_an_address_may_open_another_stream_when_one_has_ended(listeners: 
     await listeners.opened.pop().reply()
 
     assert await listeners.status(client) == 200
+
+
+async def test_the_uris_of_listening_streams_are_bounded(
+    listeners: Listeners, monkeypatch: pytest.MonkeyPatch
+):
+    limits = Limits(own_count=3, own_bytes=1000, count=4, bytes=1000)
+    monkeypatch.setattr("django_mcp.server.streams.hub.URI_LIMITS", limits)
+    server = make_server(anonymous_share=1.0)
+    server.register_resource("stock://a", lambda: "x", name="a")
+    own, other = AddressedClient(server, "192.0.2.1"), AddressedClient(server, "192.0.2.2")
+    two = ["stock://a", "stock://b"]
+
+    # The one that is refused gets an error: no stream is open for it.
+    for client in (own, own, other, other):
+        await listeners.status(client, two)
+    assert [each.exchange.address for each in listeners.opened] == ["192.0.2.1", "192.0.2.2"]
+    assert await listeners.status(other, two[:1]) == 503
+    listeners.opened[0].leave()
+    await asyncio.wait((listeners.opened[0].task,))
+    await listeners.status(own, two)
+    assert len(listeners.opened) == 3

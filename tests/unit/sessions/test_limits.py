@@ -1,0 +1,299 @@
+"""What is kept of sessions is limited: for one caller, and for all together, in every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.handlers.threads import run_in_pool
+from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.quotas import Limits, QuotaReached, Scope
+from django_mcp.server.memory.events import MemoryEvents
+from django_mcp.server.memory.state import MemoryAnswers
+from django_mcp.server.services.ports import AnswerBox, Event, EventLog
+from django_mcp.sessions import answers, batches, data, rows
+from django_mcp.sessions.answers import DatabaseAnswers
+from django_mcp.sessions.events import DatabaseEvents
+from django_mcp.sessions.writer import flush_sessions
+from tests.support.session_sites import Principal, Site, Time, ToFirst, site
+
+ANN, BOB = Principal("user:ann"), Principal("user:bob")
+KIB = 1024
+
+
+@pytest.fixture(params=["memory", "database"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(autouse=True)
+def routed(databases: str) -> Iterator[None]:
+    with override_settings(DATABASE_ROUTERS=[ToFirst()], DJANGO_MCP={}):
+        yield
+
+
+@pytest.fixture
+def here(kind: str) -> Site:
+    return site(kind, Time())
+
+
+async def open_session(here: Site, principal: Any) -> Session:
+    return (await here.open(principal))[1]
+
+
+def set_limits(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
+    """Have every store keep no more than this."""
+    limits = Limits(
+        **{"own_count": 10**9, "own_bytes": 10**9, "count": 10**9, "bytes": 10**9, **changes}
+    )
+    for usage in (answers._usage, data._usage, rows._subscriptions):
+        monkeypatch.setattr(usage, "limits", limits)
+    for name in ("QUESTION_LIMITS", "SESSION_LIMITS"):
+        monkeypatch.setattr(f"django_mcp.server.memory.state.{name}", limits)
+
+
+# -- questions to clients
+
+
+@pytest.fixture
+def box(kind: str) -> AnswerBox:
+    return MemoryAnswers() if kind == "memory" else DatabaseAnswers()
+
+
+async def expect(box: AnswerBox, session: Session, ask_id: str) -> Scope | None:
+    try:
+        assert await box.expect(session, ask_id, 60)
+    except QuotaReached as reached:
+        return reached.scope
+    return None
+
+
+async def test_one_caller_has_a_bounded_number_of_questions(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    set_limits(monkeypatch, own_count=2, count=3)
+    here = site(kind, Time())
+    box: AnswerBox = MemoryAnswers() if kind == "memory" else DatabaseAnswers()
+    one, two = await open_session(here, ANN), await open_session(here, ANN)
+    bob, eve = await open_session(here, BOB), await open_session(here, Principal("user:eve"))
+
+    assert await expect(box, one, "1") is None
+    assert await expect(box, two, "2") is None
+    assert await expect(box, two, "3") is Scope.OWN
+    assert await expect(box, bob, "4") is None
+    assert await expect(box, eve, "5") is Scope.ALL
+    await box.forget(one, "1")
+    assert await expect(box, two, "3") is None
+
+
+async def test_one_caller_has_a_bounded_number_of_bytes_of_answers(monkeypatch: pytest.MonkeyPatch):
+    set_limits(monkeypatch, own_bytes=10 * KIB)
+    here, box = site("database", Time()), DatabaseAnswers()
+    session, bob = await open_session(here, ANN), await open_session(here, BOB)
+    for each, name in ((session, "1"), (session, "2"), (session, "3"), (bob, "4")):
+        await box.expect(each, name, 60)
+    large = {"result": "x" * 6 * KIB}
+
+    assert await box.put(session, "1", large)
+    with pytest.raises(QuotaReached):
+        await box.put(session, "2", large)
+    assert await box.put(session, "2", {"result": {}})
+    assert await box.put(bob, "4", large)
+    # Nobody waits for it, so that it is not kept.
+    assert not await box.put(session, "unknown", large)
+    await box.forget(session, "1")
+    assert await box.put(session, "3", large)
+
+
+async def test_questions_of_all_processes_are_counted(monkeypatch: pytest.MonkeyPatch):
+    set_limits(monkeypatch, own_count=2)
+    here, box = site("database", Time()), DatabaseAnswers()
+    session = await open_session(here, ANN)
+    for number in range(2):
+        await box.expect(session, f"elsewhere {number}", 60)
+    # As a process that has counted nothing yet.
+    answers._usage._counts.clear()
+
+    assert await expect(box, session, "here") is Scope.OWN
+
+
+# -- the log of events
+
+
+async def record(log: EventLog, session: Session, stream: str, *, size: int = 10) -> None:
+    log.open(stream, session)
+    log.append(stream, session, Event(number=1, message=b"x" * size, is_last=True))
+    await run_in_pool(flush_sessions)
+
+
+async def read_kept(log: EventLog, streams: dict[str, Session]) -> list[str]:
+    found = []
+    for stream, session in streams.items():
+        if await log.read(stream, session, 0) is not None:
+            found.append(stream)
+    return found
+
+
+@pytest.mark.parametrize("bound", ["EVENTS", "BYTES"])
+async def test_the_oldest_events_of_a_caller_make_room(
+    kind: str, bound: str, monkeypatch: pytest.MonkeyPatch
+):
+    value = 3 if bound == "EVENTS" else 35
+    monkeypatch.setattr(f"django_mcp.sessions.batches.MAX_OWN_{bound}", value)
+    memory_name = "MAX_OWN_EVENTS" if bound == "EVENTS" else "MAX_OWN_EVENT_BYTES"
+    monkeypatch.setattr(f"django_mcp.server.memory.events.{memory_name}", value)
+    monkeypatch.setattr(batches, "LOOK_AFTER_EVENTS", 0)
+    here = site("database", Time())
+    log: EventLog = MemoryEvents() if kind == "memory" else DatabaseEvents()
+    bob = await open_session(here, BOB)
+    streams = {f"{0:032x}": bob}
+    await record(log, bob, f"{0:032x}")
+    for number in range(1, 6):
+        session = await open_session(here, ANN)
+        streams[f"{number:032x}"] = session
+        await record(log, session, f"{number:032x}")
+
+    kept = [int(stream, 16) for stream in await read_kept(log, streams)]
+    assert kept == [0, 3, 4, 5]
+
+
+async def test_the_oldest_events_of_all_make_room_anonymous_ones_first(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(batches, "MAX_EVENTS", 4)
+    monkeypatch.setattr(batches, "LOOK_AFTER_EVENTS", 0)
+    here, log = site("database", Time()), DatabaseEvents()
+    streams = {}
+    for number in range(8):
+        is_user = number < 3
+        _, session = (
+            await here.open(Principal(f"user:{number}"))
+            if is_user
+            else await here.open(address=f"192.0.2.{number}")
+        )
+        streams[f"{number:032x}"] = session
+        await record(log, session, f"{number:032x}")
+
+    kept = [int(stream, 16) for stream in await read_kept(log, streams)]
+    assert kept == [1, 2, 6, 7]
+
+
+# -- `ctx.session`
+
+
+async def test_a_session_holds_a_bounded_number_of_bytes(here: Site):
+    session = await open_session(here, ANN)
+    held = here.store.data(session, None)  # type: ignore[arg-type]
+    large = "x" * 60 * KIB
+    for number in range(17):
+        await held.aset(f"key {number}", large)
+
+    with pytest.raises(ValueError, match="A session holds at most 1048576 bytes of data"):
+        await held.aset("more", large)
+    # What is replaced does not count twice.
+    await held.aset("key 1", large)
+    await held.apop("key 2")
+    await held.aset("more", large)
+
+
+async def test_a_django_session_holds_a_bounded_number_of_bytes():
+    with override_settings(
+        DJANGO_MCP={"SESSION_DATA": "session_engine"},
+        SESSION_ENGINE="django.contrib.sessions.backends.cache",
+    ):
+        here = site("database", Time())
+        session = await open_session(here, ANN)
+        held = here.store.data(session, None)  # type: ignore[arg-type]
+        for number in range(17):
+            await held.aset(f"key {number}", "x" * 60 * KIB)
+
+        with pytest.raises(ValueError, match="A session holds at most"):
+            await held.aset("more", "x" * 60 * KIB)
+
+
+async def test_the_data_of_all_sessions_of_a_caller_is_bounded(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    set_limits(monkeypatch, own_bytes=100 * KIB, bytes=150 * KIB)
+    here = site(kind, Time())
+    one, two = await open_session(here, ANN), await open_session(here, ANN)
+    bob = await open_session(here, BOB)
+    first, second, others = (
+        here.store.data(each, None)  # type: ignore[arg-type]
+        for each in (one, two, bob)
+    )
+    await first.aset("a", "x" * 60 * KIB)
+    for _ in range(3):
+        await first.aset("a", "y" * 60 * KIB)
+
+    with pytest.raises(ValueError, match="sessions of this caller hold as many bytes"):
+        await second.aset("b", "x" * 60 * KIB)
+    await others.aset("c", "x" * 60 * KIB)
+    with pytest.raises(ValueError, match="All sessions together hold as many"):
+        await others.aset("d", "x" * 30 * KIB)
+
+
+async def test_data_that_goes_makes_room_in_memory(monkeypatch: pytest.MonkeyPatch):
+    set_limits(monkeypatch, own_bytes=100 * KIB)
+    here = site("memory", Time())
+    one, two = await open_session(here, ANN), await open_session(here, ANN)
+    first = here.store.data(one, None)  # type: ignore[arg-type]
+    second = here.store.data(two, None)  # type: ignore[arg-type]
+    await first.aset("a", "x" * 60 * KIB)
+    await first.aclear()
+    await second.aset("b", "x" * 60 * KIB)
+    await here.store.end(two.key, Closing.CLIENT)
+    # To a session that is over nothing is counted any more.
+    await second.aclear()
+
+    await first.aset("a", "x" * 60 * KIB)
+
+
+async def test_sessions_in_memory_make_room_by_their_bytes(monkeypatch: pytest.MonkeyPatch):
+    set_limits(monkeypatch, own_bytes=14 * KIB, bytes=20 * KIB)
+    here = site("memory", Time())
+    info = {"name": "x" * 4 * KIB}
+    mine = [(await here.open(ANN, client_info=info))[1] for _ in range(3)]
+    stranger = (await here.open(address="192.0.2.1", client_info=info))[1]
+    bob = (await here.open(BOB, client_info=info))[1]
+
+    assert [each.is_ended for each in (*mine, stranger, bob)] == [True, False, False, True, False]
+
+
+# -- subscriptions
+
+
+async def subscribe(here: Site, session: Session, number: int, size: int = 100) -> int | None:
+    """Return the code of the error, if it is refused."""
+    refusal = await here.store.subscribe(session, f"stock://{number}".ljust(size, "x"))
+    return None if refusal is None else refusal.code
+
+
+async def test_the_subscriptions_of_all_sessions_of_a_caller_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    set_limits(monkeypatch, own_bytes=300, count=4)
+    here = site("database", Time())
+    one, two = await open_session(here, ANN), await open_session(here, ANN)
+    bob = await open_session(here, BOB)
+
+    assert [await subscribe(here, one, number) for number in (1, 2, 2)] == [None] * 3
+    assert [await subscribe(here, two, number) for number in (3, 4)] == [None, -32602]
+    assert [await subscribe(here, bob, number) for number in (5, 6)] == [None, -32603]
+
+
+async def test_subscriptions_count_among_the_bytes_of_sessions_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    set_limits(monkeypatch, own_bytes=10 * KIB)
+    here = site("memory", Time())
+    one, two = await open_session(here, ANN), await open_session(here, ANN)
+
+    assert [await subscribe(here, one, n, 2 * KIB) for n in (1, 2, 2)] == [None] * 3
+    assert await subscribe(here, two, 3, 2 * KIB) == -32602
+    await here.store.unsubscribe(one, next(iter(one.subscriptions or ())))
+    assert await subscribe(here, two, 3, 2 * KIB) is None
