@@ -1,5 +1,5 @@
-"""The wire: messages, headers, shapes and the revisions. Pure: values in, values out.
+"""The wire protocol: messages, headers, shapes and revisions.
 
-Nothing here does I/O, reads a clock, logs, or knows Django. What differs between protocol
-revisions stands in `revisions/` and nowhere else.
+It does no I/O, reads no clock, does not log, and does not import Django. All differences between
+protocol revisions are in `revisions/`.
 """

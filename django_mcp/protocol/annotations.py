@@ -1,4 +1,4 @@
-"""What is said about content: for whom it is, and how it is shown; and the checks for all of it."""
+"""Annotations and icons of content, and checks for both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ICON_SIZE = re.compile(r"[1-9][0-9]*x[1-9][0-9]*|any")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Annotations:
-    """Say for whom something is, how much it matters (0 to 1), and when it last changed.
+    """The intended audience of content, its priority (0 to 1), and its last change.
 
     `last_modified` is a datetime with a time zone, or ISO 8601 text.
 
@@ -77,7 +77,7 @@ class Icon:
 
     Args:
         src: an `https:` URL, or a `data:` URI of an image in Base64.
-        sizes: such as `("48x48",)`, or `("any",)` for a picture without a size of its own.
+        sizes: such as `("48x48",)`, or `("any",)` for a picture without a fixed size.
         theme: the background it is made for, `"light"` or `"dark"`.
 
     Raises:
@@ -115,34 +115,34 @@ class Icon:
 
 
 def check_mime_type(mime_type: str) -> None:
-    """Refuse what has not the form `type/subtype`, parameters allowed.
+    """Check that a MIME type has the form `type/subtype`; parameters are allowed.
 
     Raises:
-        ValueError: with an example of what would be right.
+        ValueError: with an example of a valid one.
 
     Source: RFC 6838 section 4.2.
     """
     if not _MIME_TYPE.fullmatch(mime_type):
-        raise ValueError(f"{mime_type!r} is no MIME type: write one like 'image/png'")
+        raise ValueError(f"{mime_type!r} is not a MIME type: write one like 'image/png'")
 
 
 def check_uri(uri: str) -> None:
-    """Refuse what is no absolute URI: no scheme, or blanks and control characters in it.
+    """Check that a URI is absolute, and holds no blanks or control characters.
 
     Raises:
-        ValueError: with an example of what would be right.
+        ValueError: with an example of a valid one.
 
     Source: RFC 3986 section 4.3.
     """
     if not _URI.fullmatch(uri):
-        raise ValueError(f"{uri!r} is no absolute URI: write one like 'order://42'")
+        raise ValueError(f"{uri!r} is not an absolute URI: write one like 'order://42'")
 
 
 def check_meta(meta: Meta | None) -> None:
-    """Refuse `_meta` whose keys the protocol does not allow.
+    """Check that the protocol allows the keys of `_meta`.
 
     Raises:
-        ValueError: naming the key and the form that keys have.
+        ValueError: with the key and the form that keys have.
 
     Source: 2026-07-28 basic, "_meta".
     """
@@ -151,19 +151,19 @@ def check_meta(meta: Meta | None) -> None:
     for key in meta:
         if not is_meta_key(str(key)):
             raise ValueError(
-                f"{key!r} is no _meta key: write a name of letters, digits and - _ . inside, "
+                f"{key!r} is not a _meta key: write a name of letters, digits and - _ . inside, "
                 "after a prefix if you like, such as 'example.com/order'"
             )
 
 
 def check_optional_mime_type(mime_type: str | None) -> None:
-    """Refuse a MIME type as `check_mime_type` does; None is right."""
+    """Check a MIME type as `check_mime_type` does, if there is one."""
     if mime_type is not None:
         check_mime_type(mime_type)
 
 
 def to_tuple(field: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the values, refusing the string that someone forgot to put into a list."""
+    """Return the values; raises TypeError for a string that should be in a list."""
     if isinstance(values, str):
         raise TypeError(f"{field} is a sequence: write ({values!r},)")
     return tuple(values)

@@ -1,6 +1,6 @@
-"""Questions to the client: what can be asked, and what it must have declared for each.
+"""Requests to the client (forms, visits, sampling, roots), and the capabilities they need.
 
-A question is the same in every revision; how it travels is not, and is no business of this module.
+A request is the same in every revision; other modules decide how it is sent.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ _LINK = re.compile(r"https?://", re.IGNORECASE)
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 _SHOWN = ("title", "description", "default")
 _REQUEST_ID = re.compile(r"(?!ask-|ping-)[!-~]{1,64}")
-"""Ids that are the site's to choose: the others are made by this package."""
+"""Ids that a site may choose; this package makes the others."""
 
 _LOOPBACK = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d*)?([/?#].*)?", re.DOTALL)
 
 
 class FormError(ValueError):
-    """A schema that no form can be made of."""
+    """No form can be made from a schema."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ask:
-    """One question, ready to be sent.
+    """One request to the client, ready to be sent.
 
     Attributes:
         method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
-        params: in the newest form; None when it has none.
+        params: in the newest form, or None.
         capability: what the client must have declared, such as `{"elicitation": {"form": {}}}`.
-        form: what the user fills in, as it was given. Where that is a class, `params` lack its
-            schema until the server has made it.
-        elicitation_id: names a visit to a page, where the revision has names for them; None: any.
-        request_id: of the request that asks, where the revision asks by one; None: any.
-        is_raw: the answer is for the handler as the client sent it.
+        form: the schema or class of a form, as given. If it is a class, `params` lack the schema
+            until the server has made it.
+        elicitation_id: the id of a visit to a page, if the revision has one; None: any.
+        request_id: the id of the request, if the revision sends one; None: any.
+        is_raw: the handler gets the answer as the client sent it.
     """
 
     method: str
@@ -63,7 +63,7 @@ class Ask:
 
     @property
     def kind(self) -> str:
-        """How `Revision.asks` names it: form, form.arrays, url, sampling, sampling.tools or roots."""
+        """Its name in `Revision.asks`: form, form.arrays, url, sampling, sampling.tools or roots."""
         (name,) = self.capability
         inner = next(iter(self.capability[name]), None)
         if name != "elicitation":
@@ -74,23 +74,22 @@ class Ask:
         return inner or "form"
 
     def to_wire(self) -> JSONObject:
-        """Return the question as it stands in `inputRequests`: without an id."""
+        """Return the request in the form of `inputRequests`, which has no id."""
         if self.params is None:
             return {"method": self.method}
         return {"method": self.method, "params": self.params}
 
 
 def ask_form(message: str, schema: Any) -> Ask:
-    """Return the question to fill a form in.
+    """Return the request to fill in a form.
 
     Args:
-        message: what is asked and why, for the user.
+        message: the question and its reason, for the user.
         schema: a flat JSON Schema of strings, numbers, booleans and choices, or a class with such
             fields.
 
     Raises:
-        ValueError: the schema is not of that kind (2025-11-25 client/elicitation "Requested
-            Schema").
+        ValueError: the schema is of another kind (2025-11-25 client/elicitation "Requested Schema").
     """
     params: JSONObject = {"mode": "form", "message": str(message)}
     if isinstance(schema, Mapping):
@@ -105,15 +104,15 @@ def ask_form(message: str, schema: Any) -> Ask:
 
 
 def ask_url(message: str, url: str) -> Ask:
-    """Return the question to visit a page, for what must not pass through the client.
+    """Return the request to visit a page, for data that must not pass through the client.
 
     Raises:
-        ValueError: the URL is neither https nor of this machine, or holds credentials.
+        ValueError: the URL is neither https nor local, or holds credentials.
     """
     if not url.startswith("https://") and not _LOOPBACK.fullmatch(url):
-        raise ValueError(f"{url!r:.100} is no https URL: users are not sent anywhere else.")
+        raise ValueError(f"{url!r:.100} is not an https URL, and users are sent to no others.")
     if "@" in url.split("//", 1)[1].split("/", 1)[0]:
-        raise ValueError("The URL holds credentials: users are sent nowhere with those.")
+        raise ValueError("The URL holds credentials, which users must not be sent to.")
     return Ask(
         method="elicitation/create",
         params={"mode": "url", "message": str(message), "url": url},
@@ -128,32 +127,32 @@ def ask_sampling(
     request_id: str | None = None,
     **options: Unpack[SamplingOptions],
 ) -> Ask:
-    """Return the question to the client's model, whose answer is a `SamplingResult`.
+    """Return the request to the client's model, whose answer is a `SamplingResult`.
 
     Args:
         messages: a text of the user's, or messages, oldest first.
-        max_tokens: the most that the model may write.
-        request_id: of the request that asks, by which it can be cancelled; unlike any other in the
-            session, 64 visible ASCII characters at most, and not beginning with `ask-` or `ping-`.
+        max_tokens: the maximum length of the answer.
+        request_id: the id of the request, by which it can be cancelled; unique in the session, at
+            most 64 visible ASCII characters, and not starting with `ask-` or `ping-`.
         options: see `SamplingOptions`.
 
     Raises:
-        TypeError, ValueError: an argument cannot be what it is, or the use of a tool and its result
-            do not make a pair; the text says what would be right.
+        TypeError, ValueError: an argument is not valid, or a tool use and its result are not
+            paired; the text says what would be right.
     """
     params = sampling_params(messages, max_tokens, options)
     return _ask_model(params, request_id, is_raw=False)
 
 
 def ask_sampling_raw(params: Mapping[str, Any], *, request_id: str | None = None) -> Ask:
-    """Return the question to the client's model whose params and answer are in the protocol's form.
+    """Return the request to the client's model with params and answer in the protocol's form.
 
     Args:
         params: of `sampling/createMessage`.
         request_id: see `ask_sampling`.
 
     Raises:
-        ValueError: `request_id` cannot be one, or the use of a tool and its result do not make a pair.
+        ValueError: `request_id` is not valid, or a tool use and its result are not paired.
     """
     return _ask_model({"messages": [], **params}, request_id, is_raw=True)
 
@@ -166,7 +165,7 @@ def _ask_model(params: JSONObject, request_id: str | None, *, is_raw: bool) -> A
     uses_tools = (
         "tools" in params
         or "toolChoice" in params
-        # Several blocks in one message came with tools.
+        # Messages with several blocks were introduced together with tools.
         or any(isinstance(each.get("content"), list) for each in messages)
     )
     return Ask(
@@ -179,7 +178,7 @@ def _ask_model(params: JSONObject, request_id: str | None, *, is_raw: bool) -> A
 
 
 def ask_roots() -> Ask:
-    """Return the question for the client's roots."""
+    """Return the request for the client's roots."""
     return Ask(method="roots/list", params=None, capability={"roots": {}})
 
 
@@ -199,7 +198,7 @@ def check_form(schema: Any) -> None:
 
 
 def holds_link(ask: Ask) -> bool:
-    """Return whether a form shows its user an address, which they could be led astray by.
+    """Return whether a form contains a URL, which could mislead its user.
 
     Source: 2025-11-25 client/elicitation "Safe URL Handling": no field of a form does.
     """

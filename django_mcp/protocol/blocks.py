@@ -1,6 +1,6 @@
-"""Content blocks and the contents of resources, checked when they are made.
+"""Content blocks and the contents of resources, checked when they are created.
 
-`to_wire` writes the newest revision's form; older forms are for `revisions`.
+`to_wire` writes the newest revision's form; `revisions` writes older ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A block of text; a lazy string is read when the block is made."""
+    """A block of text; a lazy string is evaluated when the block is created."""
 
     text: str
     _: KW_ONLY
@@ -54,7 +54,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture: its bytes as in the file, which `to_wire` writes in Base64."""
+    """A picture as the bytes of its file, which `to_wire` writes in Base64."""
 
     data: bytes
     mime_type: str = "image/png"
@@ -74,7 +74,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """A sound: its bytes as in the file, which `to_wire` writes in Base64."""
+    """A sound as the bytes of its file, which `to_wire` writes in Base64."""
 
     data: bytes
     mime_type: str
@@ -94,7 +94,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink:
-    """Point to a resource that the client may read from this server; `size` is in bytes."""
+    """A link to a resource that the client may read from this server; `size` is in bytes."""
 
     uri: str
     name: str
@@ -132,7 +132,7 @@ class ResourceLink:
 
 @dataclass(frozen=True, slots=True)
 class TextContents:
-    """What a resource holds, as text."""
+    """The contents of a resource as text."""
 
     uri: str
     text: str
@@ -157,7 +157,7 @@ class TextContents:
 
 @dataclass(frozen=True, slots=True)
 class BlobContents:
-    """What a resource holds, as bytes, which `to_wire` writes in Base64."""
+    """The contents of a resource as bytes, which `to_wire` writes in Base64."""
 
     uri: str
     blob: bytes
@@ -180,12 +180,12 @@ class BlobContents:
 
 
 ResourceContents: TypeAlias = TextContents | BlobContents
-"""What one item of `resources/read` may be."""
+"""One item in the result of `resources/read`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource:
-    """Put the contents of a resource, which need not be a listed one, into a result."""
+    """The contents of a resource inside a result; the resource need not be listed."""
 
     resource: ResourceContents
     _: KW_ONLY
@@ -205,14 +205,14 @@ class EmbeddedResource:
 
 
 Content: TypeAlias = Text | Image | Audio | ResourceLink | EmbeddedResource
-"""What one block of a tool's result or a prompt's message may be."""
+"""One block of a tool's result or a prompt's message."""
 
 
 def _check_media_type(mime_type: str, main: str) -> None:
     check_mime_type(mime_type)
     if not mime_type.lower().startswith(main + "/"):
         raise ValueError(
-            f"{mime_type!r} is not of the kind {main}/...: use File(data, mime_type=...), which "
+            f"{mime_type!r} is not of the type {main}/...: use File(data, mime_type=...), which "
             "chooses the block by its type"
         )
 
@@ -220,7 +220,7 @@ def _check_media_type(mime_type: str, main: str) -> None:
 def _to_text(text: object) -> str:
     if text is None or isinstance(text, bytes | bytearray | memoryview):
         raise TypeError(f"Text is made of a string, not of {type(text).__name__}")
-    # The exact type: the codec takes no subclasses, such as Django's SafeString.
+    # The exact type: the codec accepts no subclasses, such as Django's SafeString.
     return str.__str__(str(text))
 
 

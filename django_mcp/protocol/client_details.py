@@ -1,4 +1,4 @@
-"""What a client says of itself, reduced to what a server may keep after the request."""
+"""A client's details, reduced to what a server may keep after the request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _CAPABILITIES = frozenset(
 def limit_client_details(
     client_info: JSONObject | None, capabilities: JSONObject
 ) -> tuple[JSONObject | None, JSONObject] | Refusal:
-    """Return the fields of both that the protocol defines, or the refusal of too large ones.
+    """Return the fields of both that the protocol defines, or a refusal if they are too large.
 
-    Icons are dropped if the rest then fits the limit. Both arguments stay unchanged.
+    Icons are dropped if the rest then fits the limit. Neither argument is changed.
     """
     info = None if client_info is None else _pick(client_info, _INFO)
     found = _pick(capabilities, _CAPABILITIES)

@@ -1,6 +1,6 @@
-"""Everything a result may hold; import it from here.
+"""All types of content, for import from one place.
 
-The parts: `annotations` (what is said about content), `blocks`, and `files` (a block from a file).
+They are defined in `annotations`, `blocks` and `files`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write and read the opaque cursor of a paged list.
 
-A cursor says which list it belongs to and which entry came last, so any process can go on from
-it; sealing (signature, encryption) is injected, and what follows the last entry is for the list.
+A cursor names its list and the last entry, so that any process can continue from it. The function
+that seals it (signature, encryption) is a parameter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 __all__ = ["MAX_CURSOR_CHARS", "decode", "encode"]
 
 MAX_CURSOR_CHARS = 4096
-"""Longer cursors are refused unread; ours."""
+"""Longer cursors are rejected unread. Our own limit."""
 
 _SEPARATOR = "\0"
 
@@ -20,14 +20,14 @@ def encode(kind: str, last: str, seal: Callable[[bytes], str]) -> str:
     """Return the cursor after the entry `last` of the list `kind` (`"tools"`...).
 
     Args:
-        kind: the list; no NUL in it.
+        kind: the list; may not contain NUL.
         last: the name or URI of the last entry on the page.
-        seal: turns bytes into text that `unseal` turns back, and that nobody else can write.
+        seal: turns bytes into unforgeable text that `unseal` reads.
 
     Raises:
-        ValueError: the entry's name is so long that the cursor would not be accepted back.
+        ValueError: the entry's name is so long that the cursor would be rejected.
 
-    Source: 2026-07-28 server/utilities/pagination; the form is ours.
+    Source: 2026-07-28 server/utilities/pagination; the form is our own.
     """
     if _SEPARATOR in kind:
         raise ValueError("The kind of a cursor must not contain NUL")
@@ -41,10 +41,10 @@ def encode(kind: str, last: str, seal: Callable[[bytes], str]) -> str:
 
 
 def decode(cursor: object, kind: str, unseal: Callable[[str], bytes | None]) -> str | None:
-    """Return the last entry a cursor names, or None when it is not a cursor of this list.
+    """Return the last entry that a cursor names, or None if it is not a cursor of this list.
 
-    Total over any JSON value. None (wire: -32602) covers every fault alike: not a string, too
-    long, not sealed by us, or issued for another list.
+    It accepts any JSON value. None (wire: -32602) covers all errors alike: not a string, too long,
+    not sealed by this site, or issued for another list.
     """
     if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR_CHARS:
         return None

@@ -1,4 +1,4 @@
-"""Error codes of JSON-RPC and MCP, and the refusal that carries one to the wire."""
+"""Error codes of JSON-RPC and MCP, and the classes of errors that are sent to clients."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ HEADER_MISMATCH = -32020
 MISSING_CLIENT_CAPABILITY = -32021
 UNSUPPORTED_PROTOCOL_VERSION = -32022
 REQUEST_CANCELLED = -32800
-"""Answer to a cancelled request where the transport must answer something (JSON mode before
-2026-07-28). Outside the reserved range; ours, after common practice."""
+"""Answers a cancelled request if the transport must send a response (JSON mode before
+2026-07-28). Outside the reserved range; not from the specification, but common practice."""
 TOO_MANY_REQUESTS = 429
-"""Answer to one request too many. Outside the reserved range; ours, after the HTTP status."""
+"""Answers a request over a rate limit. Outside the reserved range; after the HTTP status."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """Say no to a message: what the JSON-RPC error object will hold.
+    """A rejected message, with the contents of its JSON-RPC error object.
 
-    `status` is the HTTP status where the rule that refuses fixes one; None leaves it to the
-    revision's table. `headers` go with the HTTP reply (an authorization challenge, say).
+    `status` is the HTTP status if the rule prescribes one; None leaves it to the revision's table.
+    `headers` are sent with the HTTP response (an authorization challenge, for example).
     """
 
     code: int
@@ -40,14 +40,14 @@ class Refusal:
 
 
 FAULT = Refusal(code=INTERNAL_ERROR, message="Internal error")
-"""What is told of a failure of ours, whose details are for the log."""
+"""The response to an internal error, whose details are only logged."""
 
 
 class ProtocolError(Exception):
-    """Raise from a handler to answer the request with a JSON-RPC error of your own.
+    """Raise from a handler to send a JSON-RPC error of your own.
 
     Args:
-        message: one sentence for the client's developer; no internals.
+        message: one sentence for the client's developer, without internals.
         code: any integer outside the range -32768..-32000, which the protocol reserves
             (2026-07-28, basic "Error codes"); `INVALID_PARAMS` and `INTERNAL_ERROR` are allowed.
         data: any JSON value.
@@ -71,6 +71,6 @@ class ProtocolError(Exception):
 class ToolError(Exception):
     """Raise from a tool to tell the model what went wrong, in words it can act on.
 
-    The text reaches the model as an in-band error (`isError: true`); the transaction of a
-    synchronous tool is rolled back.
+    The model gets the text as a result with `isError: true`; the transaction of a synchronous tool
+    is rolled back.
     """

@@ -1,4 +1,4 @@
-"""Turn a file into the content block that suits its type."""
+"""Convert a file into the content block for its type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from django_mcp.protocol.blocks import (
 __all__ = ["File", "ReadableFile"]
 
 _UNKNOWN_TYPE = "application/octet-stream"
-# The standard tables lack these on some platforms, and the types they have are long out of use.
+# Some platforms' tables lack these types, or have obsolete ones.
 _TYPES_BY_SUFFIX = {
     ".flac": "audio/flac",
     ".gz": "application/gzip",
@@ -66,7 +66,7 @@ class File:
 
     Args:
         data: bytes, a path, or an object with `read`. A path is read by `to_content`.
-        name: what the file is called; by default the last part of its path.
+        name: the name of the file; by default the last part of its path.
         mime_type: by default guessed from the name.
         annotations: passed on to the block.
         meta: passed on to the block.
@@ -116,7 +116,7 @@ def _to_contents(
         try:
             return TextContents(uri, data.decode(), mime_type=mime_type)
         except UnicodeDecodeError:
-            # Text in another encoding is only safe as the bytes that it is.
+            # Text in another encoding is only safe as bytes.
             pass
     return BlobContents(uri, data, mime_type=mime_type)
 

@@ -1,6 +1,6 @@
-"""Read which arguments of a tool its callers repeat in HTTP headers (`x-mcp-header`).
+"""Find the arguments of a tool that clients repeat in HTTP headers (`x-mcp-header`).
 
-This module judges annotations in schemas; whether a request keeps to them is `headers`.
+This module checks annotations in schemas; `headers` checks requests against them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ANNOTATION = "x-mcp-header"
 """The schema keyword that names a header."""
 
 PARAM_PREFIX = "Mcp-Param-"
-"""What stands before the annotated name in the header."""
+"""Precedes the annotated name in the header."""
 
 HeaderParamType: TypeAlias = Literal["string", "integer", "boolean"]
 
 _TYPES = get_args(HeaderParamType)
-# Keywords of any dialect that hold schemas. A name that stands under another keyword (`default`,
-# `examples`, `enum`) is data, and annotates nothing.
+# Keywords of any dialect that hold schemas. Under other keywords (`default`, `examples`, `enum`)
+# the annotation is plain data.
 _SCHEMA_KEYWORDS = frozenset(
     [
         "additionalItems",
@@ -59,7 +59,7 @@ _SCHEMA_MAP_KEYWORDS = frozenset(
 
 
 class InvalidHeaderName(ValueError):
-    """An `x-mcp-header` annotation that clients would refuse, and the tool with it."""
+    """An `x-mcp-header` annotation that would make clients reject the tool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,25 +84,23 @@ class HeaderParam:
 
 @dataclass(frozen=True, slots=True)
 class McpHeader:
-    """Have clients repeat an argument in a header: `Annotated[str, McpHeader("Region")]`.
+    """Make clients repeat an argument in a header: `Annotated[str, McpHeader("Region")]`.
 
     A gateway can then route or count calls by the header without reading the body. Headers end up
     in access logs, so never annotate a secret.
 
-    The keyword may only stand on a property that is plainly a string, integer or boolean. Hence
-    the hook for pydantic rewrites what pydantic makes of the annotated type:
-
-    - `{"anyOf": [X, {"type": "null"}]}`, which is `Optional[X]`, becomes X, keeping what stood
-      beside `anyOf`. A validator of this schema refuses null, so whoever validates leaves the nulls of
-      optional arguments out first.
+    The keyword is only allowed on a property whose type is string, integer or boolean. The hook for
+    pydantic therefore rewrites the schema of the annotated type:
+    - `{"anyOf": [X, {"type": "null"}]}`, which is `Optional[X]`, becomes X, with what was beside
+      `anyOf`. This schema does not accept null, so nulls of optional arguments have to be left out
+      before validation.
     - a reference to a definition, which is an Enum, becomes a copy of the definition.
     - `x-mcp-header` is added.
 
-    A type that is none of the three even so (a float, a list, a union) keeps its form, and
-    `header_params` refuses it. The annotation belongs outside of the Optional:
-    `Annotated[str | None, McpHeader("Region")]`.
+    Other types (a float, a list, a union) keep their form, and `header_params` rejects them. Put the
+    annotation outside of the Optional: `Annotated[str | None, McpHeader("Region")]`.
 
-    The name is judged by `header_params` too, where the tool is known.
+    `header_params` also checks the name, when the tool is registered.
 
     Source: 2026-07-28 server/tools, "x-mcp-header".
     """
@@ -120,17 +118,17 @@ class McpHeader:
 
 
 def header_params(schema: object) -> tuple[HeaderParam, ...]:
-    """Return the arguments that an input schema has repeated in headers, in schema order.
+    """Return the arguments of an input schema that are repeated in headers, in schema order.
 
     Args:
-        schema: a tool's input schema; total over any JSON value.
+        schema: a tool's input schema; any JSON value is accepted.
 
     Raises:
-        InvalidHeaderName: an annotation stands where the protocol does not allow it, its name is
-            no header name or taken, or its property's type cannot be written in a header. The text
-            says where, and what to do.
+        InvalidHeaderName: an annotation is in a place that the protocol does not allow, its name is
+            taken or not valid, or a header cannot hold its property's type. The text says where,
+            and what to do.
 
-    Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is ours.
+    Source: 2026-07-28 server/tools, "x-mcp-header"; the rule on underscores is our own.
     """
     found: dict[str, HeaderParam] = {}
     for path, place, node in _annotated(schema):
@@ -163,7 +161,7 @@ def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
             f"{where} is not a header name. Use letters, digits and hyphens, such as 'Region'"
         )
     if "_" in name:
-        # Web servers drop such headers, or take `_` and `-` for the same.
+        # Web servers drop such headers, or treat `_` and `-` as the same.
         raise InvalidHeaderName(
             f"{where} has an underscore, and web servers drop such headers. "
             f"Write {name.replace('_', '-')!r}"
@@ -179,7 +177,7 @@ def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
 
 def _annotated(schema: object) -> Iterator[tuple[tuple[str, ...] | None, str, Mapping[str, Any]]]:
     """Yield every annotated schema: its path in the arguments, if any, and its place."""
-    # A stack, so that a deep schema ends in the refusal of whoever checks depth.
+    # A stack, so that the depth check can report a deep schema without a RecursionError.
     waiting: list[tuple[tuple[str, ...] | None, tuple[str, ...], object]] = [((), (), schema)]
     while waiting:
         path, place, node = waiting.pop()

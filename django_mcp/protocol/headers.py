@@ -1,8 +1,8 @@
-"""Hold the headers of one request, and compare those that mirror its body.
+"""The headers of one request, and the comparison of those that mirror its body.
 
-A gateway may route by `Mcp-Name` and `Mcp-Param-*`, so they have to say what the body says. What
-a mismatch answers (-32020, HTTP 400) is for the server; which headers a tool wants stands in
-`header_params`, whose names are offered here too.
+A gateway may route by `Mcp-Name` and `Mcp-Param-*`, so they must agree with the body. The server
+responds to a mismatch (-32020, HTTP 400); `header_params` finds the headers of a tool, and its
+names can be imported from here too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SESSION_ID = "mcp-session-id"
 LAST_EVENT_ID = "last-event-id"
 
 MAX_INTEGER = 2**53 - 1
-"""The largest whole number a header carries, either side of zero: what every JSON reader keeps."""
+"""The largest absolute value of an integer in a header: what every JSON reader keeps."""
 
 MAX_NAMES_KEPT = 256
 
@@ -60,7 +60,7 @@ _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,15}))(?:\.0+)?")
 
 
 class _Encoded(dict[str, bytes]):
-    """Names as they travel: those that are asked for again and again are few."""
+    """Encoded names; few different names are looked up."""
 
     def __missing__(self, name: str) -> bytes:
         found = name.encode("latin-1", "replace")
@@ -75,18 +75,18 @@ _ENCODED = _Encoded()
 class Headers:
     """The headers of one request: names in any case, values latin-1 with outer blanks trimmed.
 
-    Lines of one name are joined with `", "` (RFC 9110 section 5.3); `is_repeated` tells that there
-    were several, which is never right for a header that mirrors the body.
+    Lines of one name are joined with `", "` (RFC 9110 section 5.3). `is_repeated` returns whether
+    there were several, which is never right for a header that mirrors the body.
     """
 
     __slots__ = ("_repeated", "by_name", "line_count")
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         """Take the `headers` of an ASGI scope."""
-        # One pass at the price of a dict: this runs for every request.
+        # One pass at the cost of a dict: this runs for every request.
         lines = raw if type(raw) is list else list(raw)
         self.by_name = {name.lower(): value for name, value in lines}
-        """Values by name, both as bytes; outer blanks may be there still."""
+        """Values by name, both as bytes; the values may still have outer blanks."""
         self.line_count = len(lines)
         self._repeated = _NONE
         if len(self.by_name) != len(lines):
@@ -94,12 +94,12 @@ class Headers:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, str]) -> Headers:
-        """Take headers as WSGI, Django or a test has them: `{"Mcp-Name": "find_orders"}`."""
+        """Read headers in the form of WSGI, Django or a test: `{"Mcp-Name": "find_orders"}`."""
         return cls([(_to_bytes(name), _to_bytes(value)) for name, value in mapping.items()])
 
     @classmethod
     def from_asgi(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
-        """Take the headers of an ASGI scope, whose names are in lower case by its specification."""
+        """Read the headers of an ASGI scope, whose names are in lower case by its specification."""
         found = cls.__new__(cls)
         found.by_name = dict(raw)
         found.line_count = len(raw)
@@ -114,10 +114,10 @@ class Headers:
         return None if value is None else value.strip(_WHITESPACE).decode("latin-1")
 
     def says(self, name: str, text: str) -> bool:
-        """Return whether a header, given in lower case, is there once and is just this text.
+        """Return whether a header, given in lower case, occurs once and is exactly this text.
 
-        May be False for one that says the same in other words, such as with blanks around it: then
-        it has to be read. Repeated it has a comma in it, and so `text` must have none.
+        It may be False for an equivalent value, such as one with blanks around it, which then has to be
+        read. Repeated values are joined by a comma, so `text` must not contain one.
         """
         return text.isascii() and self.by_name.get(_ENCODED[name]) == text.encode()
 
@@ -126,7 +126,7 @@ class Headers:
         return bool(self._repeated) and _ENCODED[name] in self._repeated
 
     def discard(self, name: str) -> None:
-        """Forget a header, given in lower case."""
+        """Remove a header, given in lower case."""
         self.by_name.pop(_ENCODED[name], None)
 
     def names(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class Headers:
         return tuple(name.decode("latin-1") for name in self.by_name)
 
     def __repr__(self) -> str:
-        # Without values: credentials are among them.
+        # Without values, which include credentials.
         return f"Headers({', '.join(self.names())})"
 
     def _join(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
@@ -147,16 +147,16 @@ class Headers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InvalidHeader:
-    """A header value that says nothing; `reason` continues the sentence "The header ..."."""
+    """An unreadable header value; `reason` continues the sentence "The header ..."."""
 
     reason: str
 
 
 def encode_value(value: str | int) -> str:
-    """Return a value as a header carries it: plain where that is safe, else in Base64.
+    """Return a value in a header's form: plain if that is safe, else in Base64.
 
     Raises:
-        ValueError: a whole number beyond +/-(2^53-1), or half of a surrogate pair.
+        ValueError: an integer beyond +/-(2^53-1), or half of a surrogate pair.
 
     Source: 2026-07-28 basic/transports, "Header Value Encoding".
     """
@@ -173,7 +173,7 @@ def encode_value(value: str | int) -> str:
 
 
 def decode_value(text: str) -> str | InvalidHeader:
-    """Return what a header value stands for; the inverse of `encode_value` for strings.
+    """Return the decoded value of a header; the inverse of `encode_value` for strings.
 
     Only a text with the exact marks `=?base64?` and `?=` is decoded. Inside, the Base64 must be
     canonical (alphabet, padding, no spare bits) and hold UTF-8. Anywhere else only printable ASCII
@@ -199,12 +199,12 @@ def decode_value(text: str) -> str | InvalidHeader:
 
 
 def check_name(expected: str, headers: Headers) -> str | None:
-    """Return why `Mcp-Name` does not say what the body says, or None when it does.
+    """Return how `Mcp-Name` differs from the body, or None if they agree.
 
     Source: 2026-07-28 basic/transports, "Standard Request Headers".
     """
     if expected.isidentifier() and headers.says(NAME, expected):
-        # Nearly every name: it needs no decoding, and has no comma in it.
+        # Nearly every name needs no decoding and contains no comma.
         return None
     found = _read(NAME, headers)
     if isinstance(found, str):
@@ -217,11 +217,11 @@ def check_name(expected: str, headers: Headers) -> str | None:
 def check_params(
     params: Sequence[HeaderParam], arguments: Mapping[str, object], headers: Headers
 ) -> str | None:
-    """Return why a tool's headers do not say what its arguments say, or None when they do.
+    """Return how a tool's headers differ from its arguments, or None if they agree.
 
-    An argument that is there and not null wants its header; one that is not must have none.
-    Whole numbers compare as numbers, everything else as text. Other `Mcp-Param-*` headers are
-    ignored. The texts hold no values, which may be private.
+    An argument that is neither missing nor null needs its header; any other must have none. Integers
+    are compared as numbers, everything else as text. Other `Mcp-Param-*` headers are ignored. The
+    texts contain no values, which may be private.
 
     Source: 2026-07-28 basic/transports, "Custom Headers from Tool Parameters".
     """
@@ -255,7 +255,7 @@ def _read(name: str, headers: Headers) -> str | InvalidHeader | None:
 
 
 def _find_argument(path: tuple[str, ...], arguments: object) -> object:
-    """Return the argument at a path; None when it is absent or null."""
+    """Return the argument at a path; None if it is missing or null."""
     for key in path:
         if not isinstance(arguments, Mapping):
             return None
@@ -264,8 +264,8 @@ def _find_argument(path: tuple[str, ...], arguments: object) -> object:
 
 
 def _is_same(argument: object, text: str) -> bool:
-    # By the argument's own type: one that breaks the schema is refused in-band later, and must
-    # not differ from its header either.
+    # By the argument's own type: one that violates the schema is rejected in-band later, and must
+    # match its header as well.
     if isinstance(argument, str):
         return argument == text
     if isinstance(argument, bool):

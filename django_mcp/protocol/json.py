@@ -1,8 +1,8 @@
-"""The one JSON codec: exact, bounded and fast.
+"""The JSON codec.
 
-`msgspec` refuses what JSON does not have (NaN, Infinity, bad UTF-8, lone surrogates), keeps whole
-numbers exact and lets the last of duplicate keys win. This module adds the bound on nesting, so
-that nothing behind it has to fear for the stack.
+`msgspec` rejects what JSON does not have (NaN, Infinity, bad UTF-8, lone surrogates), keeps
+integers exact and uses the last of duplicate keys. This module adds a limit on nesting, so that
+recursive code cannot overflow the stack.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ JSONValue: TypeAlias = Any
 JSONObject: TypeAlias = dict[str, Any]
 
 Raw = msgspec.Raw
-"""JSON that is encoded already: `encode` writes its bytes as they are."""
+"""Encoded JSON: `encode` writes its bytes unchanged."""
 
 MAX_DEPTH = 64
-"""Levels of nesting accepted from a peer. Ours; deeper data is refused as unparsable."""
+"""Levels of nesting accepted from a peer; deeper data is a parse error. Our own limit."""
 
 _decoder = msgspec.json.Decoder()
 
 
 class JSONDecodeError(ValueError):
-    """The bytes are not JSON we accept: malformed, not UTF-8, or nested too deeply."""
+    """The bytes are not acceptable JSON: malformed, not UTF-8, or nested too deeply."""
 
 
 def decode(data: bytes | str) -> JSONValue:
     """Return the JSON value written in `data`.
 
     Raises:
-        JSONDecodeError: not UTF-8, not JSON (NaN counts), or deeper than `MAX_DEPTH`.
+        JSONDecodeError: not UTF-8, not JSON (such as NaN), or deeper than `MAX_DEPTH`.
     """
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
@@ -71,11 +71,11 @@ def decode(data: bytes | str) -> JSONValue:
 def has_more_values(data: bytes, limit: int) -> bool:
     """Return whether JSON text holds more than `limit` values, without decoding it.
 
-    An object counts as `OBJECT_WEIGHT` values, a list as `LIST_WEIGHT`, a number with an exponent that may be
-    close to the range of floats as `EXPONENT_WEIGHT`, and a number as `DIGITS_WEIGHT` more for each
-    `LONG_DIGITS` digits in a row. What stands inside of strings does not count.
+    An object counts as `OBJECT_WEIGHT` values, a list as `LIST_WEIGHT`, a number whose exponent may
+    be close to the range of floats as `EXPONENT_WEIGHT`, and each `LONG_DIGITS` digits in a row as
+    `DIGITS_WEIGHT` more. The contents of strings do not count.
     """
-    # Nothing weighs more for its length than an empty object, which is two bytes.
+    # Nothing weighs more for its length than an empty object, which has two bytes.
     if len(data) * OBJECT_WEIGHT // 2 <= limit:
         return False
     exponents = data.count(b"e") + data.count(b"E")
@@ -91,7 +91,7 @@ def has_more_values(data: bytes, limit: int) -> bool:
     weight = _weigh(bare) + _weigh_digits(bare)
     if weight > limit:
         return True
-    # Without signs and zeros, an exponent of 200 or more begins with a 2 or a 3.
+    # Without signs and zeros, an exponent of 200 or more starts with a 2 or a 3.
     bare = bare.translate(_LOWER_E, b"+-0")
     large = bare.count(b"e2") + bare.count(b"e3")
     return weight + EXPONENT_WEIGHT * large > limit
@@ -99,16 +99,15 @@ def has_more_values(data: bytes, limit: int) -> bool:
 
 OBJECT_WEIGHT = 6
 LIST_WEIGHT = 2
-"""Values that an object and a list count for: to make one, and an instance of a class from it, takes
-longer than to make a number or a string. Ours, measured."""
+"""Values that a list counts as, since it takes longer to create. Our own limit, measured."""
 
 EXPONENT_WEIGHT = 10
-"""Values that a number such as `1e300` counts for: msgspec reads those slowly. Ours, measured."""
+"""Values that a number such as `1e300` counts as: msgspec reads those slowly. Our own limit."""
 
 LONG_DIGITS = 256
 DIGITS_WEIGHT = 50
-"""Values that each `LONG_DIGITS` digits of a number count for: the time to read an integer grows with the
-square of its length. Ours, measured."""
+"""Values that each `LONG_DIGITS` digits of a number count as, since the time to read an integer grows
+with the square of its length. Our own limit, measured."""
 
 _LOWER_E = bytes.maketrans(b"E", b"e")
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
@@ -124,10 +123,9 @@ def _weigh_digits(data: bytes) -> int:
 
 
 def may_be_deep(data: bytes) -> bool:
-    """Return whether what `data` says has to be walked to know that it is within `MAX_DEPTH`.
+    """Return whether `data` has to be walked to check that it is within `MAX_DEPTH`.
 
-    Brackets are counted only where there is room for too many: a level of an object takes five
-    bytes.
+    Brackets are counted only if there is room for too many: a level of an object takes five bytes.
     """
     if b"[" in data:
         return data.count(b"[") + data.count(b"{") > MAX_DEPTH
@@ -153,20 +151,20 @@ def is_deeper_than(value: JSONValue, limit: int) -> bool:
 
 def _encode_other(value: object) -> JSONValue:
     if isinstance(value, str):
-        # msgspec takes no subclasses; Django's SafeString is one.
+        # msgspec accepts no subclasses; Django's SafeString is one.
         return str.__str__(value)
-    # pydantic models are met here without importing pydantic.
+    # pydantic models are recognized without importing pydantic.
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True)
-    # A lazy text, known by the name of its base class: this layer knows no framework.
+    # A lazy text is recognized by its base class, since this layer does not import Django.
     if any(base.__name__ == "Promise" for base in type(value).__mro__):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def encode_sorted(value: object) -> bytes:
-    """Write a value as JSON with the keys of objects in order: equal values, equal bytes."""
+    """Write a value as JSON with sorted keys, so that equal values have equal bytes."""
     return _sorted_encoder.encode(value)
 
 
@@ -181,5 +179,5 @@ and pydantic models are objects. NaN becomes null. Raises TypeError for anything
 
 
 def encode_pretty(value: object) -> str:
-    """Write a value as JSON for people: indented, and no newline at its end."""
+    """Write a value as indented JSON without a newline at its end."""
     return msgspec.json.format(encode(value), indent=2).decode()

@@ -18,10 +18,10 @@ _ALIASES = {"warn": "warning", "fatal": "critical"}
 
 
 def find_wished_level(capabilities: Mapping[str, Any]) -> str | None:
-    """Return the lowest level that a client wants to hear of, if its capabilities say so.
+    """Return the lowest log level that a client's capabilities request, if any.
 
-    It stands in `experimental.logLevel`: a name in any case, or an object with it as `level`, as the
-    schema has objects there. A name that is unknown counts as none. Ours.
+    It is `experimental.logLevel`: a name in any case, or an object with it as `level`, since the
+    schema has objects there. An unknown name is ignored. Not from the specification.
     """
     experimental = capabilities.get("experimental")
     wish = experimental.get("logLevel") if isinstance(experimental, Mapping) else None

@@ -1,7 +1,7 @@
-"""Judge `Accept` and `Content-Type` of an MCP endpoint.
+"""Check `Accept` and `Content-Type` of an MCP endpoint.
 
-A header is refused only when it provably excludes what the endpoint answers with; which status
-that gets is for the transport.
+A header is rejected only if it certainly excludes the endpoint's responses; the transport chooses
+the status.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ __all__ = ["admits_event_stream", "admits_json", "admits_post", "is_json"]
 _JSON = ("application", "json")
 _EVENT_STREAM = ("text", "event-stream")
 _UTF_8_NAMES = frozenset({"utf-8", "utf8"})
-# Longer values are judged each time, so that a client cannot fill the memory of the cache.
+# Longer values are not cached, so that a client cannot fill the memory.
 _LONGEST_CACHED_CHARS = 512
 
 
 def admits_json(accept: str | None) -> bool:
-    """Return whether an `Accept` value admits `application/json`.
+    """Return whether an `Accept` value allows `application/json`.
 
-    An absent or blank header, and `*/*`, admit everything; parameters other than `q` are
-    ignored; the most specific range decides, and `q=0` excludes.
+    An absent or blank header, and `*/*`, allow everything; parameters other than `q` are ignored;
+    the most specific range decides, and `q=0` excludes.
 
     Source: RFC 9110 section 12.5.1; a violation has no prescribed status (2026-07-28).
     """
@@ -30,20 +30,20 @@ def admits_json(accept: str | None) -> bool:
 
 
 def admits_event_stream(accept: str | None) -> bool:
-    """Return whether an `Accept` value admits `text/event-stream`; see `admits_json`."""
+    """Return whether an `Accept` value allows `text/event-stream`; see `admits_json`."""
     return _admitted(accept)[1]
 
 
 def admits_post(accept: str | None) -> bool:
-    """Return whether an `Accept` value admits at least one of the two answers to a POST."""
+    """Return whether an `Accept` value allows at least one of the two responses to a POST."""
     return any(_admitted(accept))
 
 
 def is_json(content_type: str | None) -> bool:
-    """Return whether a `Content-Type` value says JSON in UTF-8.
+    """Return whether a `Content-Type` value is JSON in UTF-8.
 
-    That is `application/json` with no charset or `charset=utf-8`; other parameters are
-    ignored. An absent header is no.
+    That is `application/json` with no charset or `charset=utf-8`; other parameters are ignored. An
+    absent header is not.
 
     Source: RFC 8259 sections 8.1 and 11.
     """
@@ -116,7 +116,7 @@ def _parameter(text: str) -> tuple[str, str]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split at a separator that does not stand inside a quoted string."""
+    """Split at separators outside of quoted strings."""
     if '"' not in text:
         return text.split(separator)
     return list(_split_quoted(text, separator))

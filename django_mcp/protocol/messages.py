@@ -1,4 +1,4 @@
-"""JSON-RPC messages: one decode from bytes to a request, notification, response or batch."""
+"""JSON-RPC messages: decode bytes to a request, notification, response or batch, and encode."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from django_mcp.protocol.json import (
 from django_mcp.protocol.records import Record
 
 RequestId: TypeAlias = str | int | float
-"""A string or a whole number, kept in the type it came in: `1`, `"1"` and `1.0` differ."""
+"""A string or an integer, kept in its type: `1`, `"1"` and `1.0` differ."""
 
 
 class Request(Record, forbid_unknown_fields=True):
-    """A message that wants an answer. `params` is `{}` where the message had none."""
+    """A message that needs a response. `params` is `{}` if the message had none."""
 
     id: RequestId
     method: str
     params: JSONObject = msgspec.field(default_factory=dict)
     jsonrpc: Literal["2.0"] | None = None
-    """What the message said; None for a request that was never on a wire."""
+    """The message's value; None for a request that was never on a wire."""
 
 
 class Notification:
-    """A message that is never answered, not even when it makes no sense."""
+    """A message that never gets a response, not even if it is invalid."""
 
     __slots__ = ("method", "params")
 
@@ -44,7 +44,7 @@ class Notification:
 
 
 class Response:
-    """A client's answer to a request of ours: exactly one of `result` and `error` is set."""
+    """A client's response to the server's request, with either `result` or `error`."""
 
     __slots__ = ("error", "id", "result")
 
@@ -57,7 +57,7 @@ class Response:
 
 
 class Malformed:
-    """What could be parsed but is no message; `id` is echoed where it could be read."""
+    """JSON that is not a valid message; `id` is echoed if it could be read."""
 
     __slots__ = ("id", "refusal")
 
@@ -70,7 +70,7 @@ Message: TypeAlias = Request | Notification | Response | Malformed
 
 
 class Batch:
-    """An array of messages, as 2025-03-26 allows; each member stands alone."""
+    """An array of messages, as 2025-03-26 allows, which are independent of each other."""
 
     __slots__ = ("messages",)
 
@@ -82,20 +82,20 @@ _decode_request = msgspec.json.Decoder(Request).decode
 
 
 def decode_message(data: bytes, max_values: int) -> Message | Batch:
-    """Return what a body or a line says, as far as it can be understood.
+    """Return the message in a body or a line.
 
-    Total over any input: what is no JSON comes back as `Malformed` with `PARSE_ERROR`, what is
-    JSON but no message with `INVALID_REQUEST`.
+    It accepts any input: what is not JSON becomes `Malformed` with `PARSE_ERROR`, and JSON that is
+    not a message with `INVALID_REQUEST`.
 
     Args:
         data: the body or the line.
-        max_values: how many values it may hold; more is refused before it is decoded, since decoding
-            holds up everything else.
+        max_values: how many values it may hold; more is rejected before it is decoded, since
+            decoding blocks the event loop.
     """
     if len(data) > _LARGE_BYTES:
         return _decode_large(data, max_values)
     try:
-        # Nearly every message is a request, and well-formed.
+        # Nearly every message is a well-formed request.
         request = _decode_request(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_any(data)
@@ -112,7 +112,7 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
 
 
 _LARGE_BYTES = 4096
-"""Longer messages are decoded once, in the way that suits every message. Ours."""
+"""Longer messages are decoded only once, in the general way. Our own limit."""
 
 
 def _decode_large(data: bytes, max_values: int) -> Message | Batch:
@@ -136,7 +136,7 @@ def _decode_any(data: bytes) -> Message | Batch:
 
 
 def to_message(value: JSONValue) -> Message | Batch:
-    """Return the message, or batch, that a parsed JSON value is."""
+    """Return the message, or batch, of a parsed JSON value."""
     if type(value) is dict:
         return _to_single(value)
     if type(value) is list:
@@ -190,9 +190,9 @@ def _to_response(value: JSONObject) -> Message:
 
 
 def is_request_id(value: Any) -> bool:
-    """Return whether JSON-RPC, as MCP narrows it, takes `value` as the id of a request.
+    """Return whether MCP allows `value` as the id of a request.
 
-    Null, booleans and fractions are none (all revisions, basic "Requests").
+    Null, booleans and fractions are not (all revisions, basic "Requests").
     """
     kind = type(value)
     return kind is str or kind is int or (kind is float and value.is_integer())
@@ -205,12 +205,12 @@ def _malformed(message: str, id_: Any = None) -> Malformed:
 
 
 def encode_result(id_: RequestId, result: bytes) -> bytes:
-    """Return the response to request `id_`; `result` is JSON already."""
+    """Return the response to request `id_`, whose `result` is encoded JSON."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id_), result)
 
 
 def encode_error(id_: RequestId | None, refusal: Refusal) -> bytes:
-    """Return an error response; without `id` where the request's could not be read.
+    """Return an error response, without `id` if the request's could not be read.
 
     Source: 2025-11-25 and later make the id of an error optional; it is never null.
     """
@@ -223,7 +223,7 @@ def encode_error(id_: RequestId | None, refusal: Refusal) -> bytes:
 
 
 def encode_request(id_: RequestId, method: str, params: JSONObject | None = None) -> bytes:
-    """Return a request of ours as JSON on one line."""
+    """Return a request to the client as JSON on one line."""
     head = b'{"jsonrpc":"2.0","id":%b,"method":%b' % (encode(id_), encode(method))
     return head + (b"}" if params is None else b',"params":%b}' % encode(params))
 
@@ -238,7 +238,8 @@ def encode_notification(method: str, params: JSONObject | None = None) -> bytes:
 def encode_notification_head(method: str, params: JSONObject | None) -> bytes:
     """Return a notification up to where the last member of its params belongs.
 
-    `b'"name":value}}'` completes it, so that what differs in one member is written once.
+    `b'"name":value}}'` completes it, so that notifications that differ in one member are encoded
+    once.
     """
     inner = encode(params)[:-1] + b"," if params else b"{"
     return b'{"jsonrpc":"2.0","method":%b,"params":%b' % (encode(method), inner)

@@ -1,6 +1,6 @@
-"""Judge the names of the protocol: tools, header tokens, `_meta` keys, extensions, display texts.
+"""Check the syntax of names: tools, header tokens, `_meta` keys, extensions, display texts.
 
-Only grammar lives here; whether a name is taken, or may be used by a caller, is for the registry.
+The registry checks whether a name is taken.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ EXTENSION_ID_PATTERN = (
 """What `is_extension_id` accepts, for schemas."""
 _RESERVED_LABELS = frozenset({"modelcontextprotocol", "mcp"})
 _W3C_TRACE_KEYS = frozenset({"traceparent", "tracestate", "baggage"})
-# Everything that can reach a person or a model without being seen: C0 and C1 controls but tab and
-# line ends, the bidirectional embeddings, overrides and isolates (not the plain LRM and RLM marks,
-# which honest right-to-left text needs), the tag block, and halves of surrogate pairs.
+# Everything that can reach a person or a model without being visible: C0 and C1 controls except
+# tab and line ends, the bidirectional embeddings, overrides and isolates (not the plain LRM and RLM
+# marks, which right-to-left text needs), the tag block, and halves of surrogate pairs.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f\ud800-\udfff]"
 )
 
 
 def is_tool_name(name: str) -> bool:
-    """Return whether a tool may be called this: 1 to 128 of `A-Z a-z 0-9 _ . -`.
+    """Return whether a tool may have this name: 1 to 128 of `A-Z a-z 0-9 _ . -`.
 
     Source: 2025-11-25 server/tools, Tool Names.
     """
@@ -71,10 +71,10 @@ def is_meta_key(key: str) -> bool:
 
 
 def is_reserved_meta_key(key: str) -> bool:
-    """Return whether a `_meta` key belongs to the protocol, so that a site may not coin it.
+    """Return whether the protocol reserves a `_meta` key, so that a site may not use it.
 
-    Reserved are prefixes whose second label is `modelcontextprotocol` or `mcp`
-    (`com.example.mcp/` is free), and the W3C trace keys, which have no prefix.
+    It reserves prefixes whose second label is `modelcontextprotocol` or `mcp` (`com.example.mcp/`
+    is free), and the W3C trace keys, which have no prefix.
 
     Source: 2025-11-25 basic, `_meta`.
     """
@@ -86,7 +86,7 @@ def is_reserved_meta_key(key: str) -> bool:
 
 
 def is_extension_id(identifier: str) -> bool:
-    """Return whether an extension may be called this: a `_meta` key with a prefix and a name.
+    """Return whether an extension may have this id: a `_meta` key with a prefix and a name.
 
     Source: 2026-07-28 basic, Extensions.
     """
@@ -95,15 +95,15 @@ def is_extension_id(identifier: str) -> bool:
 
 
 def find_hidden_character(text: str) -> str | None:
-    """Return a name for the first character of a display text that would not be seen, or None.
+    """Return a name for the first invisible character of a display text, or None.
 
-    Titles and descriptions are read by people and by models; control characters, bidirectional
-    overrides and tag characters can make the two read different things.
+    People and models read titles and descriptions; control characters, bidirectional overrides and
+    tag characters can make them read different things.
 
     Returns:
         For example `"U+202E RIGHT-TO-LEFT OVERRIDE at character 5"`; the count starts at 0.
 
-    Source: ours, after Unicode UTS 55.
+    Source: our own rule, after Unicode UTS 55.
     """
     found = _HIDDEN.search(text)
     if found is None:

@@ -1,8 +1,8 @@
-"""A part of a text resource: `offset` and `length` in the params of a reading, both in bytes.
+"""A part of a text resource, given by `offset` and `length` in the params, both in bytes.
 
-Ours, after an experiment of other servers; no revision has it. Both ends of a part are moved back to
-where a character begins, so that parts of a fixed size, 4 or more, put together are the whole text
-again. A part that begins inside a character is larger by what it moved, 3 at most.
+This is not from the specification, but follows an experiment of other servers. Both ends of a part
+are moved back to the start of a character, so that parts of a fixed size of 4 or more make up the
+whole text. A part that starts inside a character grows by up to 3 bytes.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from django_mcp.protocol.json import JSONObject
 __all__ = ["CAPABILITY", "ByteRange", "find_range"]
 
 CAPABILITY = "resourceReadChunking"
-"""The experimental capability that tells of it."""
+"""The experimental capability for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Which bytes of the text's UTF-8 are wanted; no length: all from the offset on."""
+    """The requested bytes of the text in UTF-8; without a length, all from the offset on."""
 
     offset: int
     length: int | None
 
     def cut(self, text: str) -> str:
-        """Return the part of a text; empty when it begins at the end or beyond.
+        """Return the part of a text; empty if it starts at the end or beyond.
 
-        A part that begins with a character holds at least that one, so that a reader who goes on
-        behind what was returned always gets further.
+        A part that starts at a character contains at least that one, so that a client that reads part
+        after part always makes progress.
         """
         whole = text.encode()
         begin = _back_to_character(whole, self.offset)
@@ -42,11 +42,11 @@ class ByteRange:
 
 
 def find_range(params: JSONObject, clamp_bytes: int | None) -> ByteRange | Refusal | None:
-    """Return the part that a reading asks for; None: the whole.
+    """Return the part that a request asks for; None: the whole.
 
     Args:
         params: of the request.
-        clamp_bytes: the most that a part may have; None: any.
+        clamp_bytes: the maximum length of a part; None: no limit.
     """
     if "offset" not in params and "length" not in params:
         return None

@@ -1,4 +1,4 @@
-"""The base of what every request makes: records whose fields are set at C's speed."""
+"""The base class of per-request records, whose constructor is written in C."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Record"]
 
 
 class Record(Struct, eq=False):
-    """Fields by their annotations; equal to itself only.
+    """Fields by their annotations; equal only to itself.
 
-    Its values are shown to nobody: arguments, answers and credentials are among them, and what
-    collects errors writes down the locals of each frame.
+    Its representation contains no values, since they include credentials, and error reports show the
+    local variables of each frame.
     """
 
     __repr__ = object.__repr__
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Show none of the values either."""
+        """Show no values."""
         return []

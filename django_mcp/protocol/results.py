@@ -1,4 +1,4 @@
-"""What the handlers of tools, resources, prompts and completions come down to.
+"""Results of tools, resources, prompts and completions.
 
 `to_wire` writes the newest revision's form without the fields that depend on the peer
 (`resultType`, `ttlMs`, `cacheScope`, `serverInfo`), which the server adds.
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 MAX_COMPLETION_VALUES = 100
-"""The most values one answer may have (all revisions, server/utilities/completion)."""
+"""The maximum number of values of one response (all revisions, server/utilities/completion)."""
 
 _BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource)
 
@@ -53,12 +53,12 @@ class Absent(enum.Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""No structured content at all, which is not the same as null."""
+"""No structured content, as opposed to null."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheHint:
-    """How long a client may keep a result, in milliseconds, and whether for this caller only.
+    """How long a client may cache a result, in milliseconds, and whether for this caller only.
 
     Source: 2026-07-28 server/utilities/caching.
     """
@@ -75,12 +75,11 @@ class CacheHint:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A tool's whole answer: blocks for the model, and data for programs.
+    """The result of a tool: blocks for the model, and data for programs.
 
     Args:
         content: blocks; a string stands for a Text, a File for the block it becomes.
-        structured: any JSON value; None is JSON's null. Whether a text copy goes with it is for
-            whoever makes the result.
+        structured: any JSON value; None is JSON's null. A text copy is not added.
         is_error: the tool failed, and the content tells the model why.
         meta: `_meta` of the result.
 
@@ -112,7 +111,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message of a prompt: exactly one block, and who says it.
+    """One message of a prompt, with exactly one block and a role.
 
     A string stands for a Text, a File for the block it becomes.
     """
@@ -131,7 +130,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class PromptResult:
-    """A prompt filled in."""
+    """The messages of a prompt."""
 
     messages: Sequence[PromptMessage]
     _: KW_ONLY
@@ -155,7 +154,7 @@ class PromptResult:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What reading a resource gave; `cache` is not in `to_wire`, only some revisions have it."""
+    """The contents of a resource; `to_wire` leaves out `cache`, which only some revisions have."""
 
     contents: Sequence[ResourceContents]
     _: KW_ONLY
@@ -176,7 +175,7 @@ class ReadResult:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Values to propose for an argument, best first.
+    """Proposed values for an argument, best first.
 
     More than 100 values are cut to 100, with `has_more` set and `total` filled in if it was not.
     """
@@ -198,7 +197,7 @@ class Completion:
     def matching(cls, prefix: str, candidates: Iterable[str]) -> Completion:
         """Return the first 100 candidates that start with `prefix`, in any case, in their order.
 
-        Candidates are taken one by one until it is clear that there are more.
+        It stops taking candidates once it is clear that there are more.
         """
         start = prefix.casefold()
         hits = (each for each in candidates if each.casefold().startswith(start))
@@ -211,7 +210,7 @@ class Completion:
         )
 
     def to_wire(self) -> dict[str, Any]:
-        """Return what stands under the key `completion` of the result."""
+        """Return the value of `completion` in the result."""
         wire: dict[str, Any] = {"values": list(self.values)}
         if self.total is not None:
             wire["total"] = self.total
@@ -234,7 +233,7 @@ def _to_block(value: object) -> Content:
 
 
 def _to_wire(block: Content | File | str) -> dict[str, Any]:
-    # Only blocks are left after __post_init__, which the field's type cannot say.
+    # Only blocks remain after __post_init__, which the field's type cannot express.
     return _to_block(block).to_wire()
 
 

@@ -1,4 +1,4 @@
-"""What a client's model is asked, as Python values that are checked when they are made.
+"""Requests to a client's model as Python values, checked when they are created.
 
 `to_wire` writes the protocol's form. Source: 2025-11-25 client/sampling.
 """
@@ -36,7 +36,7 @@ _CONTEXTS = {"none": "none", "this_server": "thisServer", "all_servers": "allSer
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The model wants a tool to be called."""
+    """A tool call that the model requests."""
 
     id: str
     name: str
@@ -53,7 +53,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolUseResult:
-    """What the call of a tool gave; `tool_use_id` is the id of the `ToolUse`."""
+    """The result of a tool call; `tool_use_id` is the id of the `ToolUse`."""
 
     tool_use_id: str
     content: Sequence[Text | Image | Audio | str] | str = ()
@@ -72,7 +72,7 @@ class ToolUseResult:
 
 
 SamplingContent: TypeAlias = Text | Image | Audio | ToolUse | ToolUseResult
-"""What one block of a message to or from the model may be."""
+"""One block of a message to or from the model."""
 
 _BLOCKS = (Text, Image, Audio, ToolUse, ToolUseResult)
 
@@ -100,7 +100,7 @@ class SamplingMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelPreferences:
-    """Which model to choose: hints are parts of names, best first; priorities go from 0 to 1."""
+    """How to choose a model: hints are parts of names, best first; priorities go from 0 to 1."""
 
     hints: Sequence[str] = ()
     cost_priority: float | None = None
@@ -126,7 +126,7 @@ class ModelPreferences:
 
 @dataclass(frozen=True, slots=True)
 class SamplingTool:
-    """A tool that the model may use; its `ToolUse` comes back to the handler that asked."""
+    """A tool that the model may use; the handler gets its `ToolUse`."""
 
     name: str
     input_schema: Mapping[str, Any]
@@ -147,17 +147,17 @@ class SamplingTool:
 
 
 class SamplingOptions(TypedDict, total=False):
-    """What a question to the model may say beside the messages.
+    """Options of a sampling request.
 
     Keys:
-        system_prompt: what the model is told about its task.
+        system_prompt: the system prompt of the model.
         temperature: 0 or more; higher is more random.
         stop_sequences: texts after which the model stops.
-        model_preferences: which model the client should choose.
-        include_context: what of the client's servers the model sees; left out for clients that did
+        model_preferences: the model that the client should choose.
+        include_context: which of the client's servers the model sees; left out for clients that did
             not declare `sampling.context`.
         metadata: for the provider of the model; a JSON object.
-        tools: what the model may use; only for clients that declared `sampling.tools`.
+        tools: tools for the model; only for clients that declared `sampling.tools`.
         tool_choice: whether it must use one.
     """
 
@@ -200,7 +200,7 @@ def _write_options(options: SamplingOptions) -> JSONObject:
     for name, value in given.items():
         key, write = _WRITERS[name]
         written = write(name, value)
-        # An empty list says nothing.
+        # An empty list has no effect.
         if written != []:
             wire[key] = written
     return wire

@@ -1,4 +1,4 @@
-"""Uses of tools and their results in a conversation with a model stand in pairs."""
+"""Check that tool uses and their results are paired in a conversation with a model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["SamplingError", "check_sampling"]
 
 
 class SamplingError(ValueError):
-    """Messages that no model takes."""
+    """Messages that models reject."""
 
 
 def check_sampling(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Raise `SamplingError` unless each use of a tool has its result in the very next message.
+    """Raise `SamplingError` unless the results of each message's tool uses follow in the next message.
 
-    That message is the user's and holds nothing but results, one for each use.
+    That message is the user's and contains only results, one for each use.
 
     Args:
         messages: `{"role": "user" | "assistant", "content": block or blocks}`, oldest first.

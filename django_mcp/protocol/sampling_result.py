@@ -1,4 +1,4 @@
-"""What a client's model answers, checked. Source: 2025-11-25 client/sampling."""
+"""The checked answer of a client's model. Source: 2025-11-25 client/sampling."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["SamplingResult", "read_sampling_result"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamplingResult:
-    """What the client's model wrote.
+    """The answer of the client's model.
 
     Attributes:
-        role: `assistant`, as a rule.
+        role: usually `assistant`.
         content: the blocks, in order.
-        model: which model wrote it, as the client names it.
+        model: the client's name for the model.
         stop_reason: why it stopped, such as `endTurn`, `maxTokens`, `stopSequence` or `toolUse`; None
-            when the client does not say.
+            if the client does not say.
         raw: the answer as the client sent it.
     """
 
@@ -45,19 +45,19 @@ class SamplingResult:
 
     @property
     def tool_uses(self) -> tuple[ToolUse, ...]:
-        """The tools that the model wants to be called."""
+        """The tool calls that the model requests."""
         return tuple(block for block in self.content if isinstance(block, ToolUse))
 
     def to_message(self) -> SamplingMessage:
-        """Return the answer as a message, to go on with the conversation."""
+        """Return the answer as a message, to continue the conversation."""
         return SamplingMessage(self.content, role=self.role)
 
 
 def read_sampling_result(answer: Mapping[str, Any]) -> SamplingResult:
-    """Return the answer of a client's model.
+    """Return the checked answer of a client's model.
 
     Raises:
-        ValueError: it is not one; the text says what is missing.
+        ValueError: it is not valid; the text says what is missing.
     """
     role, model = answer.get("role"), answer.get("model")
     if role not in ("user", "assistant"):

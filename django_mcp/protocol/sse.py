@@ -1,7 +1,7 @@
-"""Write server-sent events, and read them back for the test kit.
+"""Write server-sent events, and parse them for the test kit.
 
-The writer makes one event per JSON-RPC message; when to send a comment, a retry or an id is for
-the transports and the revision.
+The writer makes one event per JSON-RPC message; the transports and the revision decide when to
+send a comment, a retry time or an id.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def event(
     """Return one event as bytes for the stream.
 
     Args:
-        data: the payload; one line of JSON in our use, but any line ends are carried.
-        event: the event's name; None leaves it out, which readers take for `message`.
-        id: what a client sends back as `Last-Event-ID`.
-        retry_ms: how long the client waits before it connects again, in milliseconds.
+        data: the payload; usually one line of JSON, but any line ends are kept.
+        event: the event's name; without it, readers assume `message`.
+        id: the value that a client sends back as `Last-Event-ID`.
+        retry_ms: how long the client waits before it reconnects, in milliseconds.
 
     Raises:
         ValueError: a name or id holds a line end or NUL, or the time is negative.
@@ -44,19 +44,19 @@ def event(
 
 
 def comment(text: str = "") -> bytes:
-    """Return a comment, which keeps an idle stream open and reaches no reader.
+    """Return a comment, which keeps an idle stream open and which readers ignore.
 
     Raises:
         ValueError: the text holds a line end or NUL.
     """
-    # The blank line dispatches nothing, and helps readers that cut the stream at blank lines.
+    # The blank line dispatches nothing, and helps readers that split the stream at blank lines.
     return f":{_one_line('comment', text)}\n\n".encode()
 
 
 def priming(id: str, retry_ms: int | None = None) -> bytes:
-    """Return the event that gives a client an id to resume from before anything happened.
+    """Return the event that gives a client an id to resume from before the first message.
 
-    Its data is empty, which clients of other revisions than 2025-11-25 try to parse as JSON.
+    Its data is empty, which clients of revisions other than 2025-11-25 try to parse as JSON.
 
     Source: 2025-11-25 basic/transports, Sending Messages to the Server.
     """
@@ -64,7 +64,7 @@ def priming(id: str, retry_ms: int | None = None) -> bytes:
 
 
 def retry(retry_ms: int) -> bytes:
-    """Return what tells a client when to come back; it reaches no reader.
+    """Return the reconnection time for a client, which readers ignore.
 
     Source: 2025-11-25 basic/transports, Sending Messages to the Server.
     """
@@ -72,7 +72,7 @@ def retry(retry_ms: int) -> bytes:
 
 
 def endpoint(uri: str) -> bytes:
-    """Return the first event of the HTTP+SSE transport: where the client posts its messages.
+    """Return the first event of the HTTP+SSE transport, with the URL that the client posts to.
 
     Source: 2024-11-05 basic/transports, HTTP with SSE.
     """
@@ -81,7 +81,7 @@ def endpoint(uri: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """One event as a reader sees it; `id` and `retry_ms` only when its own block gave them."""
+    """One event; `id` and `retry_ms` are set only if its own block had them."""
 
     data: str
     event: str = "message"
@@ -90,14 +90,14 @@ class Event:
 
 
 class Parser:
-    """Read a stream of events from chunks, however they are cut.
+    """Parse a stream of events from chunks of any size.
 
-    For tests and the test kit: a block is kept whole until its end, so its size is not bounded.
+    It is for tests and the test kit: a block is kept until its end, so its size is not bounded.
 
     Attributes:
-        last_event_id: the newest id seen, what `Last-Event-ID` would carry.
+        last_event_id: the newest id, the value for `Last-Event-ID`.
         retry_ms: the newest reconnection time, in milliseconds.
-        comments: how many comment lines were seen; keep-alives, usually.
+        comments: the number of comment lines, which are usually keep-alives.
 
     Source: WHATWG HTML sections 9.2.5 and 9.2.6.
     """
@@ -126,7 +126,7 @@ class Parser:
         if not chunk:
             return []
         if self._was_carriage_return and chunk.startswith(b"\n"):
-            # The CR at the end of the chunk before has ended the line already.
+            # The CR at the end of the last chunk has ended the line already.
             chunk = chunk[1:]
             self._was_carriage_return = False
             if not chunk:

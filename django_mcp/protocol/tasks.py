@@ -1,4 +1,4 @@
-"""Tasks on the wire: their states, and the two forms in which clients see them."""
+"""Tasks on the wire: their statuses and the two forms in which revisions write them."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ COMPLETED = "completed"
 FAILED = "failed"
 CANCELLED = "cancelled"
 FINAL = frozenset({COMPLETED, FAILED, CANCELLED})
-"""A task that is in one of these stays there."""
+"""The statuses that never change."""
 
 NEVER = "never"
 REQUIRED = "required"
 SUPPORT = {NEVER: "forbidden", "allowed": "optional", REQUIRED: "required", "auto": "optional"}
-"""What a tool says of itself, and how a client is told where it is the one to decide."""
+"""What a tool declares, and its form for clients that request tasks themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TaskRules:
-    """How a revision has tasks.
+    """How a revision supports tasks.
 
     Attributes:
-        by_client: the client asks for a task with its call, fetches the result with a request that
-            waits, hears of progress meanwhile, and finds a tool's own error to be a failure. Else
-            the server decides, and all there is to know stands in what `tasks/get` returns.
-        extension: what a client must have declared; None: nothing.
-        ttl_key, poll_key: how two of the fields are called.
+        by_client: the client requests a task with its call, fetches the result with a request that
+            waits, gets progress meanwhile, and treats a tool's own error as a failure. Otherwise
+            the server decides, and `tasks/get` returns everything.
+        extension: the capability that a client must have declared; None: nothing.
+        ttl_key, poll_key: the names of two of the fields.
     """
 
     by_client: bool
@@ -69,7 +69,7 @@ def task_to_wire(
     ttl_ms: int,
     poll_ms: int,
 ) -> JSONObject:
-    """Return a task without its outcome, as a revision writes it."""
+    """Return a task without its outcome in the form of a revision."""
     wire: JSONObject = {"taskId": task_id, "status": status}
     if message:
         wire["statusMessage"] = message
@@ -81,9 +81,9 @@ def task_to_wire(
 
 
 def read_ttl_ms(params: Any) -> int | str | None:
-    """Return the lifetime that a client wishes for its task in `params.task`; None: any.
+    """Return the lifetime that a client requests for its task in `params.task`; None: any.
 
-    A text says why there is none to read.
+    A text is an error message.
     """
     if type(params) is not dict:
         return "task must be an object"

@@ -1,4 +1,4 @@
-"""Texts that strangers chose, made fit to be kept and shown: short, and nothing in them unseen."""
+"""Make texts from clients safe to store and show: short, and without invisible characters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["clean", "mark_invisible", "name_and_version"]
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U000e0100-\U000e01ef]"
 )
-"""Characters that Unicode counts as printable and fonts draw as nothing: fillers, variation selectors."""
+"""Printable characters that fonts draw as nothing: fillers, variation selectors."""
 
 _SELECTORS = "\ufe0e\ufe0f"
-"""They choose between two forms of a symbol, and belong to many an emoji."""
+"""They choose between two forms of a symbol, and are part of many emoji."""
 
 
 def mark_invisible(text: str, mark: Callable[[str], str]) -> str:
-    """Return the text with `mark(character)` in place of each character that cannot be seen."""
+    """Return the text with `mark(character)` in place of each invisible character."""
     if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
         return text
     return "".join(
@@ -35,10 +35,10 @@ def _is_visible(char: str, before: str) -> bool:
 
 
 def clean(text: str, max_length: int) -> str:
-    """Return a client's text cut short, with a mark in the place of what cannot be seen.
+    """Return a client's text cut short, with a mark in place of invisible characters.
 
-    That is control characters, bidirectional overrides, fillers and half surrogates, which would also
-    not be taken by every database.
+    Those are control characters, bidirectional overrides, fillers and half surrogates, which some
+    databases also reject.
     """
     if len(text) > max_length:
         text = text[: max_length - 1] + "…"
@@ -46,7 +46,7 @@ def clean(text: str, max_length: int) -> str:
 
 
 def name_and_version(client_info: Any) -> tuple[str, str]:
-    """Return what a client calls itself, as rows keep it."""
+    """Return a client's name and version in the form that rows store."""
     info = client_info if isinstance(client_info, dict) else {}
     name, version = info.get("name"), info.get("version")
     return (

@@ -1,14 +1,14 @@
 """Match URIs against the parts of a template, in linear time.
 
-RFC 6570 defines expansion only; the rules of the way back are ours:
+RFC 6570 defines only expansion; the rules for matching are our own:
 
-- Variables without a name in the URI (`{x}`, `{+x}`, `{#x}`, `{.x}`, `{/x}`) must be there and not
-  be empty, since an empty and an undefined one expand alike. Those with a name (`{;x}`, `{?x}`,
+- Variables without a name in the URI (`{x}`, `{+x}`, `{#x}`, `{.x}`, `{/x}`) are required and not
+  empty, since an empty and an undefined one expand alike. Those with a name (`{;x}`, `{?x}`,
   `{&x}`) may be missing and come in any order, but not twice; unknown names do not match.
 - A variable takes as much as it can while the rest still matches, as in a regular expression.
 - An exploded variable (`{/x*}`, `{?x*}`, `{x*}`) is a list of one or more.
-- Values are percent-decoded once, after matching: `%252e` is the text `%2e`. What is not UTF-8
-  does not match; overlong forms are not UTF-8.
+- Values are percent-decoded once, after matching: `%252e` is the text `%2e`. Anything but UTF-8
+  does not match, which includes overlong forms.
 - No value may hold control characters or a backslash. A value of `{x}`, `{.x}` or `{/x}` must
   not hold a slash or be `.` or `..`; the others may hold slashes, but no `.` or `..` between them.
 - A `{+path}` is relative on every platform, so that it stays below the directory it is joined to: it
@@ -16,7 +16,7 @@ RFC 6570 defines expansion only; the rules of the way back are ours:
   alone. Only after `file://` may it start with a slash. No value in a `file:` URI may start with a
   drive or a `~`. A value of `{?x}` and the like may be any text without `.` and `..` between slashes.
 
-The matcher never backs up: for each part, from the last to the first, it computes from which
+The matcher does not backtrack: for each part, from the last to the first, it computes from which
 positions the rest of the URI can be matched.
 """
 
@@ -32,11 +32,11 @@ from urllib.parse import quote, unquote_to_bytes
 __all__ = ["MAX_URI_CHARS", "Expression", "Operator", "Pattern", "Variable", "find_fault"]
 
 MAX_URI_CHARS = 8192
-"""Longer URIs match nothing; ours."""
+"""Longer URIs match nothing. Our own limit."""
 
 _UNRESERVED = frozenset(string.ascii_letters + string.digits + "-._~%")
-# The reserved characters that separate nothing in any operator are taken as they are, since
-# people and models write them so: `user://jane@example.com`.
+# Reserved characters that separate nothing in any operator are accepted, since people and models
+# write them: `user://jane@example.com`.
 _SIMPLE = _UNRESERVED | frozenset(":@!$'()*+")
 _WHOLE = _SIMPLE | frozenset("/?#[]&,;=")
 _QUERY = _SIMPLE | frozenset("/?,;=&")
@@ -48,7 +48,7 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\x80-\x9f\\]")
 _OUTSIDE = re.compile(r"~|[A-Za-z]:")
 _OUTSIDE_OR_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
 _DOTS_AND_BLANKS = re.compile(r"(?:^|/) *\.[. ]*(?:/|$)")
-"""What Windows may take for `.` or `..`: it drops dots and blanks at the end of a name."""
+"""What Windows may treat as `.` or `..`: it drops dots and blanks at the end of a name."""
 
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -76,7 +76,7 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expression:
-    """What stands between two braces."""
+    """The text between two braces."""
 
     operator: Operator
     variables: tuple[Variable, ...]
@@ -84,9 +84,9 @@ class Expression:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Value:
-    """A stretch of the URI that is one value, or several between `separator`; never empty.
+    """A non-empty part of the URI that is one value, or several between `separator`.
 
-    `is_path` says that the value is a path of several names, `refused` what it must not start with.
+    `is_path` means that the value is a path of several names; it must not start with `refused`.
     """
 
     name: str
@@ -99,7 +99,7 @@ class _Value:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Pairs:
-    """A stretch of `name=value` pairs that starts with `lead`; empty when none is there."""
+    """A part of the URI of `name=value` pairs that starts with `lead`; may be empty."""
 
     lead: str
     separator: str
@@ -111,7 +111,7 @@ _Step: TypeAlias = str | _Value | _Pairs
 
 
 def find_fault(parts: Sequence[str | Expression]) -> str | None:
-    """Return why the way back from a URI would be a guess, or None when it is not."""
+    """Return why URIs cannot be matched without guessing, or None if they can."""
     seen: set[str] = set()
     before: str | Expression = ""
     for part in parts:
@@ -141,13 +141,13 @@ def _find_fault_in(expression: Expression, seen: set[str]) -> str | None:
 
 
 class Pattern:
-    """The parts of a template, ready to match; total over any string."""
+    """The parts of a template, ready to match any string."""
 
     __slots__ = ("_head", "_steps", "_tail")
 
     def __init__(self, parts: Sequence[str | Expression]) -> None:
         steps = _to_steps(parts)
-        # The literals at both ends are fixed, which refuses most URIs at once.
+        # The literals at both ends are fixed, which excludes most URIs at once.
         self._head = _pop_literal(steps, 0)
         self._tail = _pop_literal(steps, -1)
         self._steps = tuple(steps)
@@ -167,7 +167,7 @@ class Pattern:
         return values
 
     def _find_middle(self, uri: str) -> str | None:
-        """Return what is between the fixed ends, in ASCII."""
+        """Return the text between the fixed ends, in ASCII."""
         if len(uri) > MAX_URI_CHARS:
             return None
         if not uri.isascii():
@@ -201,7 +201,7 @@ def _to_steps(parts: Sequence[str | Expression]) -> list[_Step]:
 
 
 def _refuse_outside(steps: Sequence[_Step], *, is_file: bool) -> list[_Step]:
-    """Have each value refuse what would lead out of the directory it is joined to."""
+    """Make each value reject what would lead out of the directory it is joined to."""
     found: list[_Step] = []
     for step in steps:
         if isinstance(step, _Value) and (step.is_path or is_file):
@@ -244,7 +244,7 @@ def _continues(before: _Pairs, step: _Pairs) -> bool:
 
 
 def _bounded(steps: list[_Step]) -> list[_Step]:
-    """Keep each `{+x}` from taking what starts a later group of pairs."""
+    """Prevent each `{+x}` from taking the start of a later group of pairs."""
     leads: set[str] = set()
     bounded: list[_Step] = []
     for step in reversed(steps):
@@ -264,9 +264,9 @@ def _pop_literal(steps: list[_Step], index: int) -> str:
 
 
 def _find_stretches(steps: Sequence[_Step], text: str) -> list[str] | None:
-    """Return the stretch of the text that each step takes, or None."""
+    """Return the part of the text that each step takes, or None."""
     if len(steps) == 1 and isinstance(steps[0], _Value):
-        # Most templates have one variable; it takes all or nothing.
+        # Most templates have one variable, which takes all or nothing.
         return [text] if text and steps[0].characters.issuperset(text) else None
     goes_on = [False] * len(text) + [True]
     ends_by_step = []
@@ -290,7 +290,7 @@ def _find_ends(step: _Step, text: str, goes_on: list[bool]) -> list[int | None]:
     if isinstance(step, str):
         return _find_literal(step, text, goes_on)
     ends: list[int | None] = [None] * len(goes_on)
-    # Where a stretch that has begun already may end at best.
+    # The best end of a part that has started already.
     reach: int | None = None
     for position in range(len(text), -1, -1):
         character = text[position : position + 1]
@@ -319,7 +319,7 @@ def _find_literal(literal: str, text: str, goes_on: list[bool]) -> list[int | No
 
 
 def _read(step: _Step, text: str) -> dict[str, Any] | None:
-    """Return the values in a stretch; None when one may not be there."""
+    """Return the values in a part; None if one is not allowed."""
     if isinstance(step, str):
         return {}
     if isinstance(step, _Pairs):
@@ -355,7 +355,7 @@ def _read_pairs(step: _Pairs, text: str) -> dict[str, Any] | None:
 
 
 def _decode(encoded: str, *, may_hold_slash: bool) -> str | None:
-    """Return the text of a value, or None when it is broken or could climb out of a directory."""
+    """Return the text of a value, or None if it is malformed or could leave a directory."""
     text = encoded
     if "%" in encoded:
         if _BROKEN_PERCENT.search(encoded):

@@ -1,6 +1,6 @@
-"""Read, expand and match the URI templates of resources (RFC 6570, levels 1 to 4).
+"""Parse, expand and match the URI templates of resources (RFC 6570, levels 1 to 4).
 
-Expansion is the RFC's. Matching, which the RFC leaves open, is in `uri_matching`.
+Expansion follows the RFC. Matching, which the RFC leaves open, is in `uri_matching`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OPERATORS = {
 
 
 class UriTemplateError(ValueError):
-    """The text is no RFC 6570 template; `position` counts characters from 0."""
+    """The text is not an RFC 6570 template; `position` counts characters from 0."""
 
     def __init__(self, problem: str, text: str, position: int) -> None:
         super().__init__(f"{problem} at character {position} of the URI template {text!r}")
@@ -56,7 +56,7 @@ class UriTemplate:
             `uri_matching`. Such a template still expands.
 
     Raises:
-        UriTemplateError: the text is no template.
+        ValueError: the text is not a template.
 
     Source: RFC 6570.
     """
@@ -90,8 +90,8 @@ class UriTemplate:
         """Return the URI for these values.
 
         Args:
-            values: str, numbers and bools as written in JSON, lists and mappings of such; a
-                variable that is missing, None or an empty list is left out.
+            values: str, numbers and bools as written in JSON, lists and mappings of such; a variable
+                that is missing, None or an empty list is left out.
 
         Raises:
             ValueError: a list or mapping for a variable with a length (`{x:3}`).
@@ -101,10 +101,10 @@ class UriTemplate:
         )
 
     def match(self, uri: str) -> UriValues | None:
-        """Return the variables of a URI, percent-decoded once, or None when it does not match.
+        """Return the variables of a URI, percent-decoded once, or None if it does not match.
 
-        Total over any string, in time linear in its length. Refused (None) are values that could
-        climb out of a directory; `uri_matching` has the list.
+        It accepts any string, in linear time. Values that could leave a directory do not match; see
+        `uri_matching`.
 
         Raises:
             ValueError: `matching_fault` is set.
@@ -144,7 +144,7 @@ def _parse(text: str) -> Iterable[str | Expression]:
 def _parse_literal(text: str, start: int, end: int) -> str:
     bad = _BAD_LITERAL.search(text, start, end)
     if bad is not None:
-        raise UriTemplateError(f"{bad.group()!r} may not stand in a URI", text, bad.start())
+        raise UriTemplateError(f"{bad.group()!r} is not allowed in a URI", text, bad.start())
     return _encode(text[start:end], keeps_reserved=True)
 
 
@@ -168,12 +168,12 @@ def _parse_variable(text: str, spec: str, position: int) -> Variable:
     if is_exploded and not colon:
         name = spec[:-1]
     if not _NAME.fullmatch(name):
-        raise UriTemplateError(f"{spec!r} is no name of a variable", text, position)
+        raise UriTemplateError(f"{spec!r} is not a variable name", text, position)
     if not colon:
         return Variable(name=name, is_exploded=is_exploded)
     if not _LENGTH.fullmatch(length):
         raise UriTemplateError(
-            f"{length!r} is no length from 1 to 9999", text, position + len(name) + 1
+            f"{length!r} is not a length from 1 to 9999", text, position + len(name) + 1
         )
     return Variable(name=name, length=int(length))
 
@@ -187,7 +187,7 @@ def _expand(expression: Expression, values: Mapping[str, object]) -> str:
 
 
 def _expand_variable(operator: Operator, variable: Variable, value: object) -> Iterable[str]:
-    """Yield what the operator's separator goes between; nothing for an undefined value."""
+    """Yield the parts that the operator's separator joins; nothing for an undefined value."""
     if value is None:
         return
     if not isinstance(value, list | tuple | Mapping):
@@ -211,7 +211,7 @@ def _expand_variable(operator: Operator, variable: Variable, value: object) -> I
 def _pairs(
     operator: Operator, value: list[Any] | tuple[Any, ...] | Mapping[Any, Any]
 ) -> list[tuple[str | None, str]]:
-    """Return encoded items, each with its encoded key when the value is a mapping."""
+    """Return encoded items, each with its encoded key if the value is a mapping."""
 
     def encode(item: object) -> str:
         return _encode(_to_text(item), keeps_reserved=operator.keeps_reserved)
@@ -240,7 +240,7 @@ def _to_text(value: object) -> str:
 def _encode(text: str, *, keeps_reserved: bool) -> str:
     if not keeps_reserved:
         return quote(text, safe="")
-    # What is percent-encoded already stays so; a lone percent sign becomes %25.
+    # Existing percent-encoding is kept; a lone percent sign becomes %25.
     pieces = _PERCENT_OR_TEXT.split(text)
     return "".join(
         piece if index % 2 else quote(piece, safe=_RESERVED) for index, piece in enumerate(pieces)

@@ -1,5 +1,5 @@
-"""What a server offers: entries made from functions, and the registry that holds them.
+"""The registry: entries made from functions, and the object that holds them.
 
-Nothing here knows Django, channels or a transport; pydantic and jsonschema are imported when the
-first entry needs them.
+It does not depend on Django, Channels or a transport. pydantic and jsonschema are imported when
+the first entry needs them.
 """

@@ -1,4 +1,4 @@
-"""Who may use an entry, in the words of its author; nothing here judges."""
+"""The access rules of an entry as its author declares them; other modules check them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = [
 ]
 
 Permission: TypeAlias = str | Sequence[str] | Callable[..., Any] | None
-"""As authors write it: a name, names that are all needed, or a function that judges."""
+"""As authors write it: a permission name, names that are all needed, or a function of the user."""
 
 Rule: TypeAlias = str | Callable[..., Any]
-"""One thing that has to hold: the name of a permission, or a function over the user."""
+"""One requirement: the name of a permission, or a function of the user."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """Who may use an entry. What is None was not said, and is the server's to say.
+    """The access rules of an entry; the server's defaults apply where one is None.
 
     Attributes:
-        permission: names of permissions that are all needed, or a function that judges.
+        permission: names of permissions that are all needed, or a function of the user.
         scopes: names of OAuth scopes that are all needed.
-        check: a function that judges a call by its arguments.
+        check: a function of the user and the arguments of a call.
     """
 
     permission: tuple[str, ...] | Callable[..., Any] | None = None
@@ -46,7 +46,7 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate:
-    """So many in so many seconds."""
+    """A number of calls in a number of seconds."""
 
     limit: int
     period_s: int
@@ -59,16 +59,16 @@ def read_access(
     scopes: str | Sequence[str] | None = None,
     check: Callable[..., Any] | None = None,
 ) -> Access:
-    """Return what an author said of who may use an entry.
+    """Return the access rules that an author declared.
 
     Raises:
-        RegistrationError: it is nothing of the kind.
+        RegistrationError: a value has the wrong type.
     """
     if check is not None and not callable(check):
         raise RegistrationError(f"{source}: check= takes a function.")
     if inspect.iscoroutinefunction(permission):
         raise RegistrationError(
-            f"{source}: permission= takes a function that does not wait. Write it with def."
+            f"{source}: permission= takes a synchronous function. Write it with def."
         )
     if not (permission is None or callable(permission)):
         permission = _names(permission, "permission", source)
@@ -76,10 +76,10 @@ def read_access(
 
 
 def read_scopes(given: str | Sequence[str] | None, source: str) -> tuple[str, ...] | None:
-    """Return names of scopes; None when none were said, which `()` says.
+    """Return names of scopes; None if none were given, `()` if the author wants none.
 
     Raises:
-        RegistrationError: they cannot be scopes (RFC 6749, 3.3).
+        RegistrationError: a name is not valid (RFC 6749, 3.3).
     """
     if given is None:
         return None
@@ -87,7 +87,7 @@ def read_scopes(given: str | Sequence[str] | None, source: str) -> tuple[str, ..
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
             raise RegistrationError(
-                f"{source}: {scope!r} is no scope. Use visible ASCII without spaces, quotes and "
+                f"{source}: {scope!r} is not a scope. Use visible ASCII without spaces, quotes and "
                 "backslashes, and a list for several."
             )
     return scopes
@@ -97,7 +97,7 @@ _SCOPE = re.compile(r"[!#-\[\]-~]+")
 
 
 def to_rules(permission: tuple[str, ...] | Callable[..., Any] | None) -> frozenset[Rule]:
-    """Return all that has to hold, as a set; empty when nothing has to."""
+    """Return all requirements as a set."""
     if permission is None:
         return frozenset()
     return frozenset({permission} if callable(permission) else permission)
@@ -111,25 +111,27 @@ def read_rate(text: object) -> Rate:
     """Return a rate such as `"10/m"`, `"5/second"` or `"100/15min"`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it has another form.
     """
     match = _RATE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"{text!r} is no rate: write a number, / and s, m, h or d, as in '10/m'")
+        raise ValueError(
+            f"{text!r} is not a rate: write a number, / and s, m, h or d, as in '10/m'"
+        )
     limit, many, unit = match.groups()
     return Rate(limit=int(limit), period_s=int(many or 1) * _SECONDS[unit[0]])
 
 
 def read_rates(given: Mapping[str, str] | None) -> dict[str, Rate]:
-    """Return rates by what they are counted for: `principal`, `address`, `failures`.
+    """Return rates by what they count: `principal`, `address`, `failures`.
 
     Raises:
-        ValueError: one is none, or is for something else.
+        ValueError: a rate or a key is not valid.
     """
     for name in given or {}:
         if name not in ("principal", "address", "failures"):
             raise ValueError(
-                f"{name!r} is nothing to count for: use 'principal', 'address' or 'failures'"
+                f"rates cannot count {name!r}: use 'principal', 'address' or 'failures'"
             )
     return {name: read_rate(text) for name, text in (given or {}).items()}
 

@@ -1,7 +1,7 @@
-"""Turn type hints into JSON Schemas and converters: everything that pydantic does for us.
+"""Turn type hints into JSON Schemas and converters with pydantic.
 
 pydantic is imported inside the functions, so that a site without typed handlers never loads it.
-What a converter's complaint looks like to a client is for `reports.py`.
+`reports.py` describes conversion errors to clients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
     """Return the converter of one type.
 
     Raises:
-        TypeError: pydantic knows no such type; the text says what it missed.
+        TypeError: pydantic does not support the type; the text says why.
         AmbiguousUnion: see `unions.discriminate_unions`.
     """
     import pydantic
@@ -52,13 +52,13 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
 
 
 def adapt_arguments(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]:
-    """Return the converter of all arguments of a call: a JSON object to keyword arguments.
+    """Return the converter from a JSON object to the keyword arguments of a call.
 
-    An argument that is left out stays out, so that the function's own default applies. Any name
-    will do: the converter is a TypedDict, whose keys collide with nothing.
+    It leaves out missing arguments, so that the function's own defaults apply. Any name is possible,
+    because the converter is a TypedDict, whose keys collide with nothing.
 
     Raises:
-        RegistrationError: a parameter's type has no form in JSON.
+        RegistrationError: a parameter's type cannot be represented in JSON.
     """
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
@@ -81,10 +81,10 @@ def adapt_arguments(parameters: Sequence[Parameter], source: str) -> TypeAdapter
 def adapt_strings(
     parameters: Sequence[Parameter], source: str, lists: Collection[str] = ()
 ) -> TypeAdapter[Any]:
-    """Return the converter of arguments that arrive as strings: of prompts and URI templates.
+    """Return the converter of the string arguments of prompts and URI templates.
 
-    Numbers, dates, choices and the like are read from their text; lists and objects from JSON,
-    except for the parameters named in `lists`, which arrive as lists of strings.
+    It reads numbers, dates, choices and the like from their text, and lists and objects from JSON,
+    except for the parameters in `lists`, which arrive as lists of strings.
 
     Raises:
         RegistrationError: a parameter's type cannot be read from a string.
@@ -109,7 +109,7 @@ def _from_string(annotation: Any) -> Any:
 
 
 MAX_TEXT_VALUES = 20_000
-"""Values in one argument that is JSON in a string: pydantic decodes it at once. Ours."""
+"""Values in one JSON argument inside a string, which pydantic decodes at once. Our own limit."""
 
 
 def _check_size(text: Any) -> Any:
@@ -121,7 +121,7 @@ def _check_size(text: Any) -> Any:
 
 
 def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
-    """Return the error that names the parameter whose type is at fault."""
+    """Return the error that names the parameter with the unsupported type."""
     for each in parameters:
         try:
             adapt(each.annotation)
@@ -141,7 +141,7 @@ def input_schema(
     """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes.
 
     Raises:
-        RegistrationError: a parameter's type has no form in JSON.
+        RegistrationError: a parameter's type cannot be represented in JSON.
     """
     try:
         generated = schema_of(adapter)
@@ -184,7 +184,7 @@ def _complete(schema: JSONObject, parameter: Parameter) -> None:
 
 
 def _to_json(value: Any) -> Any:
-    """Return a default as JSON; `EMPTY` when it has no such form."""
+    """Return a default as JSON; `EMPTY` if it cannot be represented."""
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
@@ -194,9 +194,9 @@ def _to_json(value: Any) -> Any:
 
 
 def schema_of(adapter: TypeAdapter[Any], *, is_output: bool = False) -> JSONObject:
-    """Return the JSON Schema (2020-12) of a converter's type, as it is read or as it is written.
+    """Return the JSON Schema (2020-12) of a converter's type, for reading or for writing.
 
-    Titles that pydantic makes up from names are left out: they cost a model tokens and say nothing.
+    Titles that pydantic derives from names are left out: they cost tokens and add nothing.
 
     Raises:
         TypeError: the type has no JSON Schema.
@@ -234,7 +234,7 @@ def _generator() -> type[GenerateJsonSchema]:
             return _untitled(super().enum_schema(schema), schema["cls"])
 
         def decimal_schema(self, schema: Any) -> JSONObject:
-            # pydantic's pattern looks ahead, which validators in linear time cannot do.
+            # pydantic's pattern uses look-ahead, which linear-time validators do not support.
             found = super().decimal_schema(schema)
             for branch in (found, *found.get("anyOf", ())):
                 if branch.get("type") == "string" and "pattern" in branch:
@@ -242,7 +242,7 @@ def _generator() -> type[GenerateJsonSchema]:
             return found
 
         def emit_warning(self, kind: Any, detail: str) -> None:
-            """Say nothing of defaults that have no JSON form: they are not published."""
+            """Ignore defaults that JSON cannot represent: they are not published."""
 
     return Generator
 

@@ -1,7 +1,7 @@
-"""Bind the arguments of a call to a function: read them, convert them, add what is injected.
+"""Bind the arguments of a call to a function: read, convert and inject them.
 
-A tool's arguments are JSON that its schema has judged already; those of a prompt and of a URI
-template are strings.
+The arguments of a tool are JSON that its schema has already validated; those of a prompt and of
+a URI template are strings.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Handler:
         is_async: whether it runs on the event loop.
         injections: the parameters that the server fills.
         read: turns the arguments of a call into keyword arguments.
-        convert: turns what the function returned into a `ToolResult`, `ReadResult`,
-            `PromptResult` or `Completion`. It may read lazy things, so for a synchronous function
-            it belongs into the same thread.
+        convert: turns the return value into a `ToolResult`, `ReadResult`, `PromptResult` or
+            `Completion`. It may evaluate lazy objects, so for a synchronous function it runs in the
+            same thread.
         origin: the function as it was registered.
-        source: where it stands, for messages.
-        access: who may use it.
-        check: what judges a call of it by its arguments.
+        source: where it is defined, for messages.
+        access: its access rules.
+        check: checks a call by its arguments.
         aliases: databases on which it runs in a transaction; None: those of the server.
     """
 
@@ -79,21 +79,21 @@ class Handler:
         """Return the keyword arguments of one call.
 
         Args:
-            arguments: as the client sent them, and the schema allows them.
-            ctx: the context of the request, for what is injected.
+            arguments: as the client sent them, already validated by the schema.
+            ctx: the context of the request, for injected parameters.
 
         Raises:
             ArgumentErrors: they cannot be converted.
-            Unavailable: something to be injected is not there.
+            Unavailable: a value to inject is missing.
         """
         bound = self.read(arguments)
         return self.inject(bound, ctx) if self.injections else bound
 
     def inject(self, bound: dict[str, Any], ctx: Any) -> dict[str, Any]:
-        """Add what the server provides to arguments that `read` returned, and return them.
+        """Add injected values to the arguments that `read` returned, and return them.
 
         Raises:
-            Unavailable: something to be injected is not there.
+            Unavailable: a value to inject is missing.
         """
         for injection in self.injections:
             bound[injection.parameter] = injection.provide(ctx)
@@ -101,11 +101,11 @@ class Handler:
 
 
 class Yielded(list[Any]):
-    """What an asynchronous generator yielded, which is one answer in parts."""
+    """The values that an asynchronous generator yielded: the parts of one result."""
 
 
 def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return what to call, and whether that is asynchronous.
+    """Return the function to call, and whether it is asynchronous.
 
     An asynchronous generator becomes a coroutine function that returns all it yields.
     """
@@ -120,9 +120,9 @@ def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], 
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Return whether calling a function, method, partial or object gives an awaitable."""
+    """Return whether calling a function, method, partial or object returns an awaitable."""
     target = _called(function)
-    # The mark is how asgiref says it before Python 3.12.
+    # asgiref marks functions this way before Python 3.12.
     return (
         inspect.iscoroutinefunction(function)
         or inspect.iscoroutinefunction(target)
@@ -141,7 +141,7 @@ def _called(function: Callable[..., Any]) -> Any:
 
 
 def read_nothing(arguments: JSONObject) -> dict[str, Any]:
-    """Read the arguments of a function that takes none."""
+    """Return no arguments, for a function without parameters."""
     if arguments:
         raise ArgumentErrors(
             _first(Problem(to_pointer([str(name)]), "is unknown") for name in arguments)
@@ -150,7 +150,7 @@ def read_nothing(arguments: JSONObject) -> dict[str, Any]:
 
 
 def read_typed(adapter: TypeAdapter[Any]) -> Reader:
-    """Return what reads the arguments of a tool, converted to the types of its parameters."""
+    """Return a reader that converts the arguments of a tool to the types of its parameters."""
     from pydantic import ValidationError
 
     validate = adapter.validator.validate_python
@@ -166,7 +166,7 @@ def read_typed(adapter: TypeAdapter[Any]) -> Reader:
 
 
 def read_strings(adapter: TypeAdapter[Any], lists: Collection[str] = ()) -> Reader:
-    """Return what reads arguments that have to be strings, but lists of strings for `lists`."""
+    """Return a reader of string arguments, which expects lists of strings for `lists`."""
     convert = read_typed(adapter)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
@@ -183,13 +183,13 @@ def read_strings(adapter: TypeAdapter[Any], lists: Collection[str] = ()) -> Read
 
 
 def _first(problems: Iterator[Problem]) -> list[Problem]:
-    """Return the first problems in order: a client decides how many there are."""
+    """Return the first problems in order, since the client determines how many there are."""
     found = list(islice(problems, MAX_PROBLEMS + 1))
     return in_order(found[:MAX_PROBLEMS], has_more=len(found) > MAX_PROBLEMS)
 
 
 def read_whole(parameter: str) -> Reader:
-    """Return what passes all arguments, unchanged, as one parameter."""
+    """Return a reader that passes all arguments, unchanged, as one parameter."""
 
     def read(arguments: JSONObject) -> dict[str, Any]:
         return {parameter: arguments}
@@ -198,7 +198,7 @@ def read_whole(parameter: str) -> Reader:
 
 
 def read_chosen(parameters: Sequence[str]) -> Reader:
-    """Return what passes those arguments, unchanged, that the function takes."""
+    """Return a reader that passes the arguments in `parameters`, unchanged."""
     names = tuple(parameters)
 
     def read(arguments: JSONObject) -> dict[str, Any]:

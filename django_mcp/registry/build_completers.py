@@ -1,4 +1,4 @@
-"""Build what completes arguments: from functions, and from the choices of a type."""
+"""Build completers of arguments from functions, and from the choices of a type."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 COMPLETER_PARAMETERS = ("value", "arguments")
-"""What a completer of one argument may take: the text so far, and the other arguments."""
+"""Parameters of a completer of one argument: the text so far, and the other arguments."""
 
 GLOBAL_COMPLETER_PARAMETERS = ("ref", "argument", *COMPLETER_PARAMETERS)
-"""What the completer of everything may take besides: what is completed, and the argument's name."""
+"""Parameters of the global completer, which also gets the reference and the argument's name."""
 
 _OPEN = Access()
 
@@ -36,13 +36,13 @@ def build_completer(
     known: Sequence[str] = COMPLETER_PARAMETERS,
     access: Access = _OPEN,
 ) -> Handler:
-    """Return what proposes values: a function that takes any of the known parameters."""
+    """Return a completer from a function that takes any of the known parameters."""
     signature = surroundings.read(function)
     names = [each.name for each in signature.parameters]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise RegistrationError(
-            f"{signature.source}: a completer is not given {listed(unknown)}. "
+            f"{signature.source}: a completer does not receive {listed(unknown)}. "
             f"It may take {listed(known)}, and what is injected by its type."
         )
     return make_handler(
@@ -66,7 +66,7 @@ def choice_completers(signature: Signature) -> dict[str, Handler]:
 
 
 def _complete_from(choices: list[str], source: str) -> Handler:
-    # Asynchronous, so that it needs no thread.
+    # Asynchronous, so that it does not need a thread.
     async def propose(value: str) -> Completion:
         return Completion.matching(value, choices)
 

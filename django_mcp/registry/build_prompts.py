@@ -32,7 +32,7 @@ def build_prompt(
     arguments: Sequence[PromptArgument] | None = None,
     **common: Any,
 ) -> PromptEntry:
-    """Return a prompt; its arguments are the parameters, unless they are listed.
+    """Return a prompt, whose arguments are the function's parameters unless they are given.
 
     With `arguments` the function takes all of them as one dict of strings, as its only parameter.
     """

@@ -54,7 +54,7 @@ def build_resource(
     with complain(source):
         check_uri(uri)
         if not uri.isascii():
-            raise ValueError(f"{uri!r} is no URI: percent-encode what is not ASCII")
+            raise ValueError(f"{uri!r} is not a URI: percent-encode what is not ASCII")
         if size is not None and (type(size) is not int or size < 0):
             raise ValueError(f"size is {size!r}: use a number of bytes")
     return ResourceEntry(
@@ -78,7 +78,7 @@ def build_template(
     cache: CacheHint | None = None,
     **common: Any,
 ) -> TemplateEntry:
-    """Return the resources whose URIs match a template; its variables are the parameters."""
+    """Return a resource template, whose variables are the function's parameters."""
     signature = surroundings.read(function)
     source = signature.source
     with complain(source):

@@ -1,4 +1,4 @@
-"""Build tools from functions: schemas in and out, hints, headers, and the handler."""
+"""Build tools from functions."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def build_tool(
     record_arguments: bool = False,
     **common: Any,
 ) -> ToolEntry:
-    """Return a tool. For what the arguments mean see `Registration.register_tool`."""
+    """Return a tool; for the arguments see `Registration.register_tool`."""
     signature = surroundings.read(function)
     source = signature.source
     name = name_of(function, name, source)
     if not is_tool_name(name):
         raise RegistrationError(
-            f"{source}: {name!r} is no name for a tool. "
+            f"{source}: {name!r} is not a valid tool name. "
             f"Use 1 to 128 letters, digits and `_ . -`: name='...'."
         )
     if timeout is not None and not timeout > 0:
@@ -121,7 +121,7 @@ def build_tool(
 
 
 def _input(signature: Signature, schema: JSONObject | None) -> tuple[Reader, JSONObject]:
-    """Return what reads the arguments, and the schema that they are published with."""
+    """Return the reader of the arguments, and the schema to publish."""
     if schema is not None and not isinstance(schema, dict):
         raise RegistrationError(f"{signature.source}: input_schema= takes a JSON Schema as a dict.")
     if schema is not None and not _takes_each(signature, schema):
@@ -157,7 +157,7 @@ def _takes_each(signature: Signature, schema: JSONObject) -> bool:
 def _output(
     signature: Signature, surroundings: Surroundings, schema: Any
 ) -> tuple[Output | None, JSONObject | None]:
-    """Return how values become data, and the schema of the data, both if there is any."""
+    """Return the converter of values to data, and the schema of the data, if there is any."""
     source, converter = signature.source, surroundings.converter
     if schema is None:
         return None, None
@@ -180,7 +180,7 @@ def _validator(schema: JSONObject | None, source: str) -> Validator | None:
 
 
 def _hints(given: dict[str, bool | None], source: str) -> JSONObject | None:
-    # What was not said stays unsaid: the protocol's defaults are not all harmless.
+    # Hints that were not given are not published: some of the protocol's defaults are unsafe.
     for option, value in given.items():
         if value is not None and not isinstance(value, bool):
             raise RegistrationError(f"{source}: {option}= is {value!r}. Say True or False.")
@@ -190,7 +190,7 @@ def _hints(given: dict[str, bool | None], source: str) -> JSONObject | None:
 def _nullable(headers: Sequence[HeaderParam], schema: JSONObject) -> frozenset[str]:
     """Return the optional arguments that are repeated in headers: each may be null.
 
-    Source: 2026-07-28 server/tools, "x-mcp-header": the one type of such a property is a plain one.
+    Source: 2026-07-28 server/tools, "x-mcp-header": such a property has one plain type.
     """
     names = {each.path[0] for each in headers if len(each.path) == 1}
     return frozenset(names.difference(schema.get("required", ())))

@@ -1,6 +1,6 @@
-"""What building an entry needs, whatever it is: its name, its texts, its access and its handler.
+"""The parts that all kinds of entries are built from: name, texts, access rules and handler.
 
-Whatever a client would refuse or could not use is a `RegistrationError` that names the function.
+What a client would reject or could not use is a `RegistrationError` that names the function.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What a server brings to the functions registered on it."""
+    """What a server provides to the functions registered on it."""
 
     injectables: Injectables
     converter: ResultConverter
     provide_user: Provider
 
     def read(self, function: Callable[..., Any]) -> Signature:
-        """Return how a function is called on this server."""
+        """Return the signature of a function on this server."""
         return read_signature(function, self.injectables)
 
 
 @contextmanager
 def complain(source: str) -> Iterator[None]:
-    """Turn what the protocol layer refuses into an error that names the function."""
+    """Turn an error of the protocol layer into one that names the function."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -64,7 +64,7 @@ def complain(source: str) -> Iterator[None]:
 
 
 def name_of(function: Callable[..., Any], given: str | None, source: str) -> str:
-    """Return the name of an entry: the one given, or the function's own."""
+    """Return the given name of an entry, or else the function's own."""
     name = given if given is not None else getattr(function, "__name__", None)
     if not isinstance(name, str) or not name or name == "<lambda>":
         raise RegistrationError(f"{source}: it has no name. Give it one: name='...'.")
@@ -82,10 +82,10 @@ def common_fields(
     scopes: str | Sequence[str] | None = None,
     check: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the fields that every entry has, checked.
+    """Return the checked fields that every entry has.
 
     Raises:
-        RegistrationError: a text holds characters that are not seen, or a value is none.
+        RegistrationError: a text holds invisible characters, or a value has the wrong type.
     """
     source = signature.source
     if description is None:
@@ -98,7 +98,7 @@ def common_fields(
     for key in meta or ():
         if is_reserved_meta_key(key):
             raise RegistrationError(
-                f"{source}: the _meta key {key!r} is the protocol's. "
+                f"{source}: the _meta key {key!r} is reserved for the protocol. "
                 f"Use a prefix of your own, such as 'example.com/'."
             )
     return {
@@ -115,7 +115,7 @@ def _check_text(text: Any, source: str) -> None:
     found = find_hidden_character(text) if isinstance(text, str) else None
     if found is not None:
         raise RegistrationError(
-            f"{source}: a title or description holds {found}, which people do not see. Remove it."
+            f"{source}: a title or description holds {found}, which is invisible. Remove it."
         )
 
 
@@ -127,7 +127,7 @@ def make_handler(
     access: Access,
     surroundings: Surroundings,
 ) -> Handler:
-    """Return a function with what judges its calls, and reads its arguments and its results."""
+    """Return the handler of a function, with its check, its reader and its converter."""
     called, is_async = prepare_function(function)
     check = access.check
     return Handler(
@@ -153,7 +153,7 @@ def make_handler(
 
 
 def string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> Reader:
-    """Return what reads arguments that arrive as strings, but as lists of strings for `lists`."""
+    """Return a reader of string arguments, which expects lists of strings for `lists`."""
     if not signature.parameters:
         return read_nothing
     adapter = adapters.adapt_strings(signature.parameters, signature.source, lists)
@@ -161,7 +161,7 @@ def string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> 
 
 
 def whole_reader(signature: Signature) -> Reader:
-    """Return what passes all arguments as the one parameter of a function, if it has one.
+    """Return a reader that passes all arguments as the function's one parameter, if it has one.
 
     Raises:
         RegistrationError: it has several.
@@ -177,5 +177,5 @@ def whole_reader(signature: Signature) -> Reader:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for a message."""
+    """Return names as a list for a message."""
     return ", ".join(f"`{name}`" for name in names) or "none"

@@ -1,7 +1,7 @@
-"""Find the fixed values in a schema by which an alternative is ruled out without trying it.
+"""Find the fixed values in a schema that rule out an alternative without trying it.
 
 In a recursive `anyOf`, trying each alternative to its end doubles the work with each level of the
-value, also where a constant such as `{"op": {"const": "and"}}` tells them apart.
+value, even if a constant such as `{"op": {"const": "and"}}` distinguishes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django_mcp.registry.walking import children
 __all__ = ["Constants", "find_constants"]
 
 Constants: TypeAlias = dict[int, JSONObject]
-"""By the `id` of an alternative: its properties that have a `const` or an `enum`, as schemas."""
+"""The properties of an alternative with a `const` or an `enum`, as schemas, by its `id`."""
 
 _MAX_REFERENCES = 10
 
@@ -39,7 +39,7 @@ def find_constants(checked: CheckedSchema) -> Constants:
 
 
 def _resolve(root: JSONObject, branch: Any) -> Any:
-    """Return what a branch refers to; the branch itself if that cannot be found easily."""
+    """Return the target of a branch's reference, or the branch itself if it is not easily found."""
     for _ in range(_MAX_REFERENCES):
         reference = branch.get("$ref") if isinstance(branch, dict) else None
         if not isinstance(reference, str):

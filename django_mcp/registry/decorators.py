@@ -1,6 +1,6 @@
-"""Registration: how the functions of a site become a server's tools, resources and prompts.
+"""Registration of the functions of a site as a server's tools, resources and prompts.
 
-The decorators return the function as it was, so it can be called and tested as before.
+The decorators return the function unchanged, so it can still be called and tested.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CommonOptions(TypedDict, total=False):
-    """What can be said of every entry.
+    """Options of every entry.
 
     name: for programs; by default the function's.
     title, description: for people and models; may be lazy. By default the description is the
         docstring's, without its sections on parameters and the result.
     icons: `Icon`s, or their `https:` URLs.
     meta: `_meta` as listed.
-    permission: a permission, or several that are all needed, or a function over the user; who lacks
-        them does not see the entry. By default the server's; `()`: none.
+    permission: a permission, several that are all needed, or a function of the user; the entry is
+        hidden from users without them. By default the server's; `()`: none.
     scopes: OAuth scopes that a token needs all of; they do not hide the entry. By default the
         server's; `()`: none.
-    check: a function over the user and the arguments of a call; where it says no, what was asked
-        for is not there.
+    check: a function of the user and the arguments of a call; if it returns false, the client gets
+        the same error as for something that does not exist.
     """
 
     name: str | None
@@ -62,24 +62,24 @@ class CommonOptions(TypedDict, total=False):
 
 
 class ToolOptions(CommonOptions, total=False):
-    """What can be said of a tool besides.
+    """Options of a tool.
 
     input_schema: a JSON Schema, published unchanged; by default made from the parameters. The
         function takes either all arguments as one dict or each property as a parameter.
-    output_schema: a JSON Schema or a type; by default made from the return annotation where that
-        promises data. None: none.
-    read_only, destructive, idempotent, open_world: hints for clients; unsaid by default.
+    output_schema: a JSON Schema or a type; by default made from the return annotation if that
+        declares data. None: none.
+    read_only, destructive, idempotent, open_world: hints for clients; not sent by default.
     timeout: seconds a call may take; by default the server's.
     throttle: how often each principal may call it, such as `"10/m"`.
-    required_client_capabilities: what a client has to offer, as it declares it.
+    required_client_capabilities: capabilities that a client has to declare.
     validate_output: check results against the output schema; by default the server's.
-    task: whether a call may go on after its request as a task that the client looks after:
-        `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: when it takes long.
+    task: whether a call may continue after its request as a task that the client polls:
+        `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: if it takes long.
     atomic: the transaction that a synchronous tool runs in. True: on the default database. False:
         none. An alias, or several: on these databases. By default none for a tool with
         `read_only=True`, and the server's for others.
-    record_arguments: keep the arguments in the record of calls, where there is one; by default
-        only what kind of value each was.
+    record_arguments: keep the arguments in the record of calls, if there is one; by default
+        only the type of each value.
     """
 
     input_schema: JSONObject | None
@@ -98,11 +98,11 @@ class ToolOptions(CommonOptions, total=False):
 
 
 class TemplateOptions(CommonOptions, total=False):
-    """What can be said of a resource template besides.
+    """Options of a resource template.
 
-    mime_type: of what is read; by default by the return annotation, and then by the value.
-    annotations: for whom it is, and how much it matters.
-    cache: how long a client may keep what it read, where the revision can tell it.
+    mime_type: of the contents; by default from the return annotation, and then from the value.
+    annotations: the intended audience, and the priority.
+    cache: how long a client may cache the contents, if the revision supports it.
     """
 
     mime_type: str | None
@@ -111,7 +111,7 @@ class TemplateOptions(CommonOptions, total=False):
 
 
 class ResourceOptions(TemplateOptions, total=False):
-    """What can be said of a resource besides: `size`, in bytes, if it is known."""
+    """Options of a resource; `size` is in bytes."""
 
     size: int | None
 
@@ -119,19 +119,19 @@ class ResourceOptions(TemplateOptions, total=False):
 class Registration:
     """The part of a server that functions are registered on.
 
-    Every method that registers raises `RegistrationError` when something is wrong with the
-    function or with what was said of it; the text names the function and the remedy.
+    Every method that registers raises `RegistrationError` if something is wrong with the function
+    or its options; the text names the function and the remedy.
     """
 
     registry: Registry
     converter: ResultConverter
 
     def injectables(self, annotation: Any) -> Provider | None:
-        """Return what provides a parameter of this annotation; None for ordinary arguments."""
+        """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         return None
 
     def provide_user(self, ctx: Any) -> Any:
-        """Return who makes a request, as checks of arguments are given it."""
+        """Return the user of a request for the checks of arguments."""
         return ctx.principal
 
     # -- decorators
@@ -143,14 +143,14 @@ class Registration:
         self, function: None = None, /, **options: Unpack[ToolOptions]
     ) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
-        """Offer a function as a tool: `@tool`, or `@tool(read_only=True)`; see `ToolOptions`."""
+        """Register a function as a tool: `@tool`, or `@tool(read_only=True)`; see `ToolOptions`."""
         if function is not None:
             self.register_tool(function, **options)
             return function
         return _keep(lambda each: self.register_tool(each, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Offer what a function returns as a resource; see `ResourceOptions`.
+        """Register a function that returns a resource; see `ResourceOptions`.
 
         A URI with braces is a template (RFC 6570), whose variables are the parameters:
         `@resource("order://{pk}")`.
@@ -172,7 +172,7 @@ class Registration:
         self, function: None = None, /, **options: Unpack[CommonOptions]
     ) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Unpack[CommonOptions]) -> Any:
-        """Offer a function as a prompt: `@prompt`, or `@prompt(title=...)`; see `CommonOptions`."""
+        """Register a function as a prompt: `@prompt`, or `@prompt(title=...)`; see `CommonOptions`."""
         if function is not None:
             self.register_prompt(function, **options)
             return function
@@ -186,14 +186,14 @@ class Registration:
         permission: Permission = None,
         scopes: str | Sequence[str] | None = None,
     ) -> Callable[[F], F]:
-        """Have a function propose values for an argument of a prompt or a resource template.
+        """Register a function that completes an argument of a prompt or a resource template.
 
         Args:
             target: the prompt's or template's function, the prompt's name, or the URI template.
-            argument: which of its arguments.
-            permission: what is needed besides what the prompt or template needs; who lacks it
-                gets no values.
-            scopes: the same of OAuth scopes; who lacks them is told.
+            argument: the name of the argument.
+            permission: needed in addition to those of the prompt or template; users without it
+                get no values.
+            scopes: the same for OAuth scopes; clients without them get an error.
 
         The function may take `value`, the text so far, and `arguments`, a dict of the others, and
         returns strings, best first, or a `Completion`.
@@ -213,12 +213,12 @@ class Registration:
 
         return register
 
-    # -- the same as plain calls, also while the server runs
+    # -- the same as methods, which can be called while the server runs
 
     def register_tool(
         self, handler: Callable[..., Any], **options: Unpack[ToolOptions]
     ) -> ToolEntry:
-        """Offer a function as a tool, and return its entry; see `ToolOptions`."""
+        """Register a function as a tool, and return its entry; see `ToolOptions`."""
         _check_options(handler, "tool", options, ToolOptions)
         entry = build_tool(handler, self._surroundings(), **options)
         self.registry.add_tool(entry)
@@ -227,7 +227,7 @@ class Registration:
     def register_resource(
         self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
     ) -> ResourceEntry:
-        """Offer what a function returns as the resource at a URI; see `ResourceOptions`."""
+        """Register a function as the resource at a URI; see `ResourceOptions`."""
         _check_options(handler, "resource", options, ResourceOptions)
         entry = build_resource(handler, self._surroundings(), uri, **options)
         self.registry.add_resource(entry)
@@ -236,7 +236,7 @@ class Registration:
     def register_template(
         self, uri_template: str, handler: Callable[..., Any], **options: Unpack[TemplateOptions]
     ) -> TemplateEntry:
-        """Offer the resources at all URIs that match a template; see `TemplateOptions`."""
+        """Register a function as the resources at all URIs of a template; see `TemplateOptions`."""
         _check_options(handler, "resource template", options, TemplateOptions)
         entry = build_template(handler, self._surroundings(), uri_template, **options)
         self.registry.add_template(entry)
@@ -249,12 +249,12 @@ class Registration:
         arguments: Sequence[PromptArgument] | None = None,
         **options: Unpack[CommonOptions],
     ) -> PromptEntry:
-        """Offer a function as a prompt, and return its entry; see `CommonOptions`.
+        """Register a function as a prompt, and return its entry; see `CommonOptions`.
 
         Args:
             handler: the function.
-            arguments: what the prompt takes, when that is not what the function takes; it is then
-                given all of them as one dict of strings.
+            arguments: the prompt's arguments, if they are not the function's parameters; the function
+                then gets all of them as one dict of strings.
             options: see `CommonOptions`.
         """
         _check_options(handler, "prompt", options, CommonOptions)
@@ -263,11 +263,11 @@ class Registration:
         return entry
 
     def set_completion_handler(self, handler: Callable[..., Any] | None) -> None:
-        """Have a function propose values for every argument that nothing else completes.
+        """Set a function that completes every argument without a completer of its own.
 
         Args:
             handler: may take `ref` (as the client sent it), `argument` (its name), `value` and
-                `arguments`; None: there is no such function any more.
+                `arguments`; None removes it.
         """
         if handler is None:
             self.registry.set_completion_handler(None)
@@ -276,27 +276,27 @@ class Registration:
         self.registry.set_completion_handler(completer)
 
     def remove_tool(self, name: str) -> bool:
-        """Stop offering a tool, and return whether there was one."""
+        """Remove a tool, and return whether there was one."""
         return self.registry.remove_tool(name)
 
     def remove_resource(self, uri: str) -> bool:
-        """Stop offering a resource, and return whether there was one."""
+        """Remove a resource, and return whether there was one."""
         return self.registry.remove_resource(uri)
 
     def remove_template(self, uri_template: str) -> bool:
-        """Stop offering a resource template, and return whether there was one."""
+        """Remove a resource template, and return whether there was one."""
         return self.registry.remove_template(uri_template)
 
     def remove_prompt(self, name: str) -> bool:
-        """Stop offering a prompt, and return whether there was one."""
+        """Remove a prompt, and return whether there was one."""
         return self.registry.remove_prompt(name)
 
     def tool_input_schema(self, name: str) -> JSONObject:
-        """Return the input schema of a tool as it is published. Raises KeyError without one."""
+        """Return the input schema of a tool as published; raises KeyError if there is no such tool."""
         entry = self.registry.tools[name]
         return dict(entry.published(entry.input_schema))
 
-    # -- the two things it needs
+    # -- internals
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(

@@ -1,6 +1,6 @@
-"""Take a description, and those of the parameters, from a docstring in any common style.
+"""Read a description, and those of the parameters, from a docstring in any common style.
 
-Google, NumPy and Sphinx sections are understood; what is none of their sections is the description.
+Google, NumPy and Sphinx sections are understood; all other text is the description.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["Docs", "read_docs"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Docs:
-    """What a docstring says of a function.
+    """The contents of a function's docstring.
 
     Attributes:
         description: the summary and the body, without the sections on parameters, result and
-            exceptions; None when there is nothing.
+            exceptions; None if there is no text.
         parameters: description by parameter name.
     """
 
@@ -32,7 +32,7 @@ class Docs:
 
 
 def read_docs(function: Callable[..., Any]) -> Docs:
-    """Return what the docstring of a callable says."""
+    """Return the contents of a callable's docstring."""
     text = _docstring(function)
     if text is None:
         return Docs()
@@ -56,7 +56,7 @@ def read_docs(function: Callable[..., Any]) -> Docs:
 
 
 def _further_sections(parsed: Docstring) -> Iterator[str]:
-    """Yield the notes and examples: they help a model as much as the body does."""
+    """Yield the notes and examples, which help a model as much as the body does."""
     from docstring_parser.common import DocstringExample, DocstringMeta
 
     for each in parsed.meta:
@@ -72,7 +72,7 @@ def _docstring(function: Callable[..., Any]) -> str | None:
     while isinstance(target, functools.partial):
         target = target.func
     if not inspect.isroutine(target) and "__doc__" not in getattr(target, "__dict__", {}):
-        # An object that is called: what calling it does is said at `__call__`, or at its class.
+        # A callable object is described at its `__call__`, or at its class.
         call = inspect.getdoc(type(target).__call__)
         target = type(target)
         if call and call != inspect.getdoc(object.__call__):

@@ -1,6 +1,6 @@
-"""What is registered: tools, resources, resource templates and prompts, as values.
+"""The registered tools, resources, resource templates and prompts.
 
-An entry knows how it is listed and how it is called; who may see it is judged elsewhere.
+An entry defines how it is listed and called; other modules decide who may see it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _OPEN = Access()
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Entry:
-    """What tools, resources, templates and prompts have in common.
+    """The common part of tools, resources, templates and prompts.
 
     Attributes:
         name: its name for programs.
         title, description: for people and models; lazy texts are read when it is listed.
         icons, meta: as listed.
-        source: where its function stands, for messages.
-        access: who may use it.
+        source: where its function is defined, for messages.
+        access: its access rules.
         handler: its function.
     """
 
@@ -57,7 +57,7 @@ class Entry:
     access: Access = _OPEN
 
     def to_wire(self) -> JSONObject:
-        """Return the entry as a list of the newest revision has it."""
+        """Return the entry in the wire form of the newest revision."""
         wire = self._head()
         self._finish(wire)
         return wire
@@ -83,13 +83,13 @@ class ToolEntry(Entry):
 
     Attributes:
         input_schema, output_schema: JSON Schemas as published; may hold lazy texts.
-        input_validator, output_validator: what checks values against them.
-        annotations: hints in wire form, of those that the author gave.
+        input_validator, output_validator: validate values against them.
+        annotations: the hints that the author gave, in wire form.
         header_params: the arguments that clients repeat in headers.
-        timeout_s: how long a call may take; None leaves it to the server.
-        throttle: how often each principal may call it; None: as often as they like.
-        required_client_capabilities: what a client has to offer.
-        validate_output: whether results are checked; None leaves it to the server.
+        timeout_s: how long a call may take; None: the server's default.
+        throttle: how often each principal may call it; None: no limit.
+        required_client_capabilities: capabilities that a client has to declare.
+        validate_output: whether results are checked; None: the server's default.
         task: whether calls can become tasks: `never`, `allowed`, `required` or `auto`.
         record_arguments: whether a record of calls may keep the arguments.
         has_lazy_texts: whether the schemas hold any.
@@ -110,7 +110,7 @@ class ToolEntry(Entry):
     has_lazy_texts: bool = False
 
     def to_wire(self) -> JSONObject:
-        """Return the tool as `tools/list` of the newest revision has it."""
+        """Return the tool in the wire form of `tools/list`."""
         wire = self._head()
         wire["inputSchema"] = self.published(self.input_schema)
         if self.output_schema is not None:
@@ -122,26 +122,26 @@ class ToolEntry(Entry):
 
     @property
     def may_run_again(self) -> bool:
-        """Whether its author says that a second run does no harm."""
+        """Whether its author declared that a second run does no harm."""
         hints = self.annotations or {}
         return hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True
 
     def published(self, schema: JSONObject) -> JSONObject:
-        """Return one of the schemas with its texts in the language of now."""
+        """Return one of the schemas with its texts in the active language."""
         resolved: JSONObject = resolve_texts(schema) if self.has_lazy_texts else schema
         return resolved
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Readable(Entry):
-    """What resources and templates have in common."""
+    """The common part of resources and templates."""
 
     mime_type: str | None = None
     annotations: Annotations | None = None
     cache: CacheHint | None = None
 
     def convert(self, value: Any, uri: str) -> ReadResult:
-        """Return what was read, as contents of the URI it was read at."""
+        """Return a handler's value as contents of the URI that was read."""
         result: ReadResult = self.handler.convert(value, uri=uri)
         return result
 
@@ -161,7 +161,7 @@ class ResourceEntry(_Readable):
     size: int | None = None
 
     def to_wire(self) -> JSONObject:
-        """Return the resource as `resources/list` of the newest revision has it."""
+        """Return the resource in the wire form of `resources/list`."""
         wire = {"uri": self.uri, **self._head()}
         if self.size is not None:
             wire["size"] = self.size
@@ -171,7 +171,7 @@ class ResourceEntry(_Readable):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TemplateEntry(_Readable):
-    """Resources at all URIs that match a template; `completers` are by variable."""
+    """Resources at all URIs that match a template, with completers by variable."""
 
     template: UriTemplate
     completers: Mapping[str, Handler] = field(default_factory=dict)
@@ -182,11 +182,11 @@ class TemplateEntry(_Readable):
         return self.template.variables
 
     def match(self, uri: str) -> dict[str, Any] | None:
-        """Return the variables of a URI, or None when it does not match."""
+        """Return the variables of a URI, or None if it does not match."""
         return self.template.match(uri)
 
     def to_wire(self) -> JSONObject:
-        """Return the template as `resources/templates/list` of the newest revision has it."""
+        """Return the template in the wire form of `resources/templates/list`."""
         wire = {"uriTemplate": self.template.text, **self._head()}
         self._finish(wire)
         return wire
@@ -202,7 +202,7 @@ class PromptArgument:
     required: bool = False
 
     def to_wire(self) -> JSONObject:
-        """Return the argument as a listed prompt has it."""
+        """Return the argument in the wire form of a listed prompt."""
         wire: JSONObject = {"name": self.name}
         if self.title is not None:
             wire["title"] = str(self.title)
@@ -215,7 +215,7 @@ class PromptArgument:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PromptEntry(Entry):
-    """A prompt; `completers` are by argument."""
+    """A prompt, with completers by argument."""
 
     arguments: tuple[PromptArgument, ...] = ()
     completers: Mapping[str, Handler] = field(default_factory=dict)
@@ -226,14 +226,14 @@ class PromptEntry(Entry):
         return tuple(argument.name for argument in self.arguments)
 
     def convert(self, value: Any) -> PromptResult:
-        """Return what was filled in, as messages; it is described as the prompt is."""
+        """Return a handler's value as messages, with the prompt's description."""
         result: PromptResult = self.handler.convert(value)
         if result.description is None and self.description is not None:
             return replace(result, description=self.description)
         return result
 
     def to_wire(self) -> JSONObject:
-        """Return the prompt as `prompts/list` of the newest revision has it."""
+        """Return the prompt in the wire form of `prompts/list`."""
         wire = self._head()
         if self.arguments:
             wire["arguments"] = [argument.to_wire() for argument in self.arguments]

@@ -1,4 +1,4 @@
-"""Forms that users are asked to fill in: the schema of a class, and an answer read by it."""
+"""Forms for users to fill in: the schema of a class, and the conversion of an answer."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["Form", "FormAnswer", "FormMaker", "convert", "make_form"]
 
 MAX_FORMS = 256
-"""Schemas kept compiled. Ours; a site asks few different questions."""
+"""Compiled schemas that are cached; a site has few different forms. Our own limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormAnswer:
-    """An answer that fits its form; `data` is an instance of the class that was asked for."""
+    """A valid answer to a form; `data` is an instance of the form's class."""
 
     data: Any
 
 
 class Form(Protocol):
-    """Something to be filled in."""
+    """A form to fill in."""
 
     @property
     def needs_thread(self) -> bool:
-        """Whether its schema or its reading may ask a database."""
+        """Whether its schema or its reading may query a database."""
         ...
 
     @property
@@ -45,25 +45,25 @@ class Form(Protocol):
         ...
 
     def read(self, content: Any) -> FormAnswer | list[Problem]:
-        """Return what a client sent as what was asked for, or what is wrong with it."""
+        """Return a client's answer, or the problems with it."""
         ...
 
 
 FormMaker: TypeAlias = Callable[[Any], Form]
-"""Makes a form of what a handler asks with; raises `FormError` when it is none."""
+"""Makes a form from a handler's argument; raises `FormError` if it cannot."""
 
 
 def make_form(schema: Any) -> Form:
     """Return the form of a class with declared fields, or of a JSON Schema.
 
     Raises:
-        FormError: it is neither.
+        FormError: it is something else.
     """
     if isinstance(schema, Mapping):
         return _SchemaForm(dict(schema))
     if not hints.is_record(schema):
         raise FormError(
-            f"{schema!r:.100} is no form: use a dataclass, a TypedDict, a pydantic model or a "
+            f"{schema!r:.100} is not a form: use a dataclass, a TypedDict, a pydantic model or a "
             f"JSON Schema."
         )
     return _form_of_class(schema)
@@ -73,13 +73,13 @@ def convert(cls: Any, value: Any) -> Any:
     """Return a JSON value as an instance of a class.
 
     Raises:
-        ValueError: it cannot be one.
+        ValueError: it does not fit the class.
     """
     return _adapter(cls).validate_python(value)
 
 
 class _SchemaForm:
-    """A form that was given as a JSON Schema."""
+    """A form given as a JSON Schema."""
 
     needs_thread = False
 
@@ -138,12 +138,12 @@ def _schema_of(adapter: TypeAdapter[Any]) -> JSONObject:
 
 
 def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
-    """Return a field's schema without references and without null, which forms do not have."""
+    """Return a field's schema without references and without null, which forms do not support."""
     rest = {key: value for key, value in field.items() if key not in ("$ref", "anyOf")}
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         found = {**definitions[name], **rest}
-        # The name of the class is no title for its users.
+        # The name of the class is not a title for users.
         return {key: value for key, value in found.items() if (key, value) != ("title", name)}
     branches = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if len(branches) == 1:

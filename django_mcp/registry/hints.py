@@ -1,6 +1,6 @@
-"""Read type hints: resolve them, and answer the few questions the registry has about a type.
+"""Resolve and inspect type hints.
 
-What a type looks like as JSON is for `adapters.py`; here nothing of pydantic is imported.
+`adapters.py` turns types into JSON Schemas; this module does not import pydantic.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)
 
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
-    """Return the type hints of a callable by parameter name, `Annotated` kept.
+    """Return the type hints of a callable by parameter name, with `Annotated` kept.
 
     Raises:
         RegistrationError: a name in them does not exist at run time.
@@ -100,7 +100,7 @@ def strip(annotation: Any) -> Any:
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
-    """Return the alternatives of a union; a type that is none is its own only one."""
+    """Return the alternatives of a union; any other type is its own only alternative."""
     inner = strip(annotation)
     if get_origin(inner) in _UNIONS:
         return tuple(each for arg in get_args(inner) for each in members(arg))
@@ -117,7 +117,7 @@ def is_nullable(annotation: Any) -> bool:
 
 
 def find_optional(annotation: Any) -> Any | None:
-    """Return T of `Optional[T]`, with the `Annotated` inside; None when it is no such type."""
+    """Return T of `Optional[T]`, with the `Annotated` inside; None for other types."""
     inner = strip(annotation)
     if get_origin(inner) not in _UNIONS:
         return None
@@ -136,7 +136,7 @@ def is_typed_dict(annotation: Any) -> bool:
 
 
 def is_model(annotation: Any) -> bool:
-    """Return whether a type is a pydantic model, which it can only be once pydantic is imported."""
+    """Return whether a type is a pydantic model, without importing pydantic."""
     pydantic = sys.modules.get("pydantic")
     if pydantic is None or not isinstance(annotation, type):
         return False
@@ -166,7 +166,7 @@ def is_structured(annotation: Any) -> bool:
 def find_choices(annotation: Any) -> dict[str, Any] | None:
     """Return the values of a `Literal`, `Enum` or `bool` by their text; None for other types.
 
-    None among the alternatives is left out: it is what a caller gets by giving nothing.
+    None is left out of the alternatives: callers express it by leaving out the argument.
     """
     choices: dict[str, Any] = {}
     for each in members(annotation):
@@ -191,9 +191,9 @@ def _text(value: Any) -> str:
 
 
 def is_lazy(value: Any) -> bool:
-    """Return whether a value is a text that is translated when it is read.
+    """Return whether a value is a lazily translated text.
 
-    Known by the name of its base class, since this layer knows no framework.
+    It is recognized by the name of its base class, since this layer does not import Django.
     """
     return not isinstance(value, str) and any(
         base.__name__ == "Promise" for base in type(value).__mro__
@@ -203,8 +203,8 @@ def is_lazy(value: Any) -> bool:
 def replace_old_typed_dicts(annotation: Any) -> Any:
     """Return a type in which `typing.TypedDict` classes are `typing_extensions` ones.
 
-    pydantic refuses the former before Python 3.12, where they forget `NotRequired`; the site's
-    author should not have to know.
+    pydantic rejects the former before Python 3.12, where they lose `NotRequired`; a site's author
+    should not have to know this.
     """
     if sys.version_info >= (3, 12):
         return annotation
@@ -235,7 +235,7 @@ def _renewed(old: Any, seen: dict[Any, Any]) -> Any:
 
     if old in seen:
         return seen[old]
-    seen[old] = old  # one that holds itself cannot be renewed; pydantic says so
+    seen[old] = old  # a recursive one cannot be replaced; pydantic reports it
     hints = typing_extensions.get_type_hints(old, include_extras=True)
     fields = {}
     for name, hint in hints.items():

@@ -1,7 +1,7 @@
-"""Find the parameters a handler is given by the server, not by the client.
+"""Find the parameters of a handler that the server fills.
 
-Which types those are, and where their values come from, the server says (`injectables`); here is
-only how a parameter's annotation leads to its provider, and what None means.
+The server defines the types and where their values come from (`injectables`); this module finds
+the provider for an annotation, and handles None.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from django_mcp.registry import hints
 __all__ = ["Injectables", "Injection", "Provider", "Unavailable", "find_provider"]
 
 Provider: TypeAlias = Callable[[Any], Any]
-"""Takes the context of a request and returns a parameter's value; None: there is no such thing."""
+"""Takes the context of a request and returns a parameter's value; None: there is no value."""
 
 Injectables: TypeAlias = Callable[[Any], Provider | None]
-"""Takes an annotation and returns what provides it; None for an argument of the client's."""
+"""Takes an annotation and returns its provider; None for an argument of the client."""
 
 
 class Unavailable(ToolError):
     """A handler needs something this connection does not have, such as an HTTP request on stdio.
 
-    A `ToolError`, since the text may be told: the call is refused, and nothing is broken.
+    It is a `ToolError`, since clients may read the text.
     """
 
 
@@ -36,7 +36,7 @@ class Injection:
 
     Attributes:
         parameter: its name.
-        provide: returns the value for one request's context, or raises `Unavailable`.
+        provide: returns the value for a request's context, or raises `Unavailable`.
     """
 
     parameter: str
@@ -44,11 +44,11 @@ class Injection:
 
 
 def find_provider(annotation: Any, injectables: Injectables) -> Provider | None:
-    """Return what fills a parameter of this annotation; None: it is an ordinary argument.
+    """Return the provider of a parameter with this annotation; None: it is an ordinary argument.
 
-    The annotation is offered as it is first, then without what is generic about it. For
-    `Optional[T]`, and for any union of which each part is provided, the first part's provider is
-    taken. Where the result would be None and the annotation does not allow it, the call is refused.
+    The annotation is tried as it is, then without its type arguments. For `Optional[T]`, and for
+    any union whose parts all have providers, the first part's provider is used. If it returns
+    None and the annotation does not allow None, the call fails.
     """
     plain = hints.strip(annotation)
     provider = injectables(plain) or _of_origin(plain, injectables) or _of_union(plain, injectables)

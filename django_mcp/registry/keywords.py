@@ -1,8 +1,8 @@
-"""Check a value against a schema with `jsonschema`, in bounded time and without quoting the value.
+"""Check a value with `jsonschema`, in bounded time and without quoting the value.
 
 `jsonschema` writes the whole value into each message, matches patterns with `re` and compares
-items pairwise. The keywords for which that matters are ours here; the rest, and the walk over the
-schema, are the library's. What an error is told as is for `reports.py`.
+items pairwise. This module replaces the keywords for which that matters, and leaves the rest to
+the library. `reports.py` describes the errors.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BRANCH_ERRORS", "TooMuchWork", "Work", "spend", "validator_class", "work"]
 
 MAX_BRANCH_ERRORS = 100
-"""Errors kept of each alternative of an `anyOf` or `oneOf`. Ours."""
+"""Errors kept of each alternative of an `anyOf` or `oneOf`. Our own limit."""
 
 _VALUES_PER_STEP = 8
-"""Items or members that a keyword looks at for the price of one step. Ours, measured."""
+"""Items or members that a keyword examines in one step. Our own limit, measured."""
 
 
 class Work:
-    """The work of one check.
+    """The budget of one check.
 
     Attributes:
         steps_left: how many keywords may still be applied.
-        constants: the fixed values by which a form of `anyOf` or `oneOf` is ruled out; see
+        constants: the fixed values that rule out a branch of `anyOf` or `oneOf`; see
             `constants.find_constants`.
     """
 
@@ -49,11 +49,11 @@ class Work:
 
 
 work: ContextVar[Work] = ContextVar("work")
-"""The check that is running."""
+"""The running check."""
 
 
 _REFERENCE_COST = 10
-"""Steps that resolving a reference counts for. Ours, measured."""
+"""Steps for resolving a reference. Our own limit, measured."""
 
 
 class TooMuchWork(Exception):
@@ -74,7 +74,7 @@ def spend(steps: int) -> None:
 
 @functools.cache
 def validator_class(name: str) -> type[Validator]:
-    """Return the class of `jsonschema` of this name, with the keywords of this module."""
+    """Return `jsonschema`'s class of this name, with the keywords of this module."""
     import jsonschema
     from jsonschema import validators
 
@@ -113,7 +113,7 @@ def _error(message: str = "", **where: Any) -> ValidationError:
 
 
 def _fails_if(test: Callable[[Any, Any, Any], bool]) -> Callable[..., Any]:
-    """Return a keyword that has one thing to say, which `reports.py` puts into words."""
+    """Return a keyword with one possible error, which `reports.py` describes."""
 
     def keyword(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
         if test(validator, value, instance):
@@ -157,12 +157,12 @@ def _holds_duplicates(_: Any, wanted: Any, instance: Any) -> bool:
 def _is_none_of(_: Any, choices: Any, instance: Any) -> bool:
     is_container = isinstance(instance, list | dict)
     if is_container and not any(isinstance(choice, list | dict) for choice in choices):
-        return True  # without a walk through all that it holds
+        return True  # without comparing all its contents
     return _frozen(instance) not in map(_frozen, choices)
 
 
 def _frozen(value: Any) -> Any:
-    """Return something hashable that is equal exactly for equal JSON values."""
+    """Return a hashable form that is equal exactly for equal JSON values."""
     if isinstance(value, list | dict):
         spend(len(value) // _VALUES_PER_STEP)
     if isinstance(value, dict):
@@ -179,7 +179,7 @@ def _frozen(value: Any) -> Any:
 
 
 _COLLIDING = 2**60
-"""From here on different whole numbers can be found that Python hashes alike."""
+"""From here on, different whole numbers with the same hash can be found."""
 
 
 def _required(_: Any, names: list[str], instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -255,7 +255,7 @@ def _one_of(
 
 
 def _try_branch(validator: Any, branch: Any, instance: Any, index: int) -> list[ValidationError]:
-    """Return why a value does not fit one alternative; one with a wrong constant is not tried."""
+    """Return the errors of a value in one alternative; one with a wrong constant is not tried."""
     constants = work.get().constants.get(id(branch))
     if constants is not None and isinstance(instance, dict):
         for name, schema in constants.items():

@@ -1,4 +1,4 @@
-"""Object checks: functions of a site that judge a call by who makes it and with which arguments."""
+"""Object checks: functions of a site that allow a call by its user and its arguments."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Forbidden", "ObjectCheck", "read_check"]
 
 
 class Forbidden(Exception):
-    """A check said no, or could not say: either way what was asked for is not there."""
+    """A check denied the call or failed; the client gets the error for something nonexistent."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ObjectCheck:
-    """A check, ready to be asked.
+    """A check, ready to run.
 
     Attributes:
-        function: called with who asks, and arguments by name.
+        function: called with the subject, and arguments by name.
         is_async: whether it has to be awaited.
-        provide_subject: returns who asks, from the context of a request.
+        provide_subject: returns the subject, usually the user, from the context of a request.
         names: the arguments it takes.
         defaults: of arguments that a call may leave out.
     """
@@ -38,20 +38,20 @@ class ObjectCheck:
     defaults: Mapping[str, Any]
 
     def demand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:
-        """Raise `Forbidden` unless the call may go on; for a synchronous check."""
+        """Run a synchronous check; raises `Forbidden` unless it allows the call."""
         try:
             allowed = self._ask(ctx, arguments)
-        except (Exception, SystemExit) as error:  # a failing check allows nothing, nor tells why
+        except (Exception, SystemExit) as error:  # a failing check denies the call
             raise Forbidden from error
         if inspect.iscoroutine(allowed):
-            # True in a condition, whatever it would come to.
+            # A coroutine would count as true.
             allowed.close()
-            raise Forbidden from TypeError("it waits: write it with async def, for such a handler")
+            raise Forbidden from TypeError("it is asynchronous: use async def for the handler")
         if not allowed:
             raise Forbidden
 
     async def ademand(self, ctx: Any, arguments: Mapping[str, Any]) -> None:
-        """Do as `demand` does, for an asynchronous check."""
+        """Run an asynchronous check; see `demand`."""
         try:
             allowed = await self._ask(ctx, arguments)
         except (Exception, SystemExit) as error:
@@ -76,14 +76,14 @@ def read_check(
     injectables: Injectables,
     provide_user: Provider,
 ) -> ObjectCheck:
-    """Return a check of the handler with this signature.
+    """Return the check of the handler with this signature.
 
-    Its first parameter is who asks: whatever its annotation is injected by, else the context when
-    it is called `ctx`, else the user. The others are arguments of the handler, of which it takes
-    those it needs.
+    Its first parameter is the subject: the value its annotation is injected with, else the context
+    if it is called `ctx`, else the user. The others are arguments of the handler; it takes those it
+    needs.
 
     Raises:
-        RegistrationError: it cannot be called so, or waits where the handler does not.
+        RegistrationError: it cannot be called that way, or is asynchronous and the handler is not.
     """
     source = f"{signature.source}: the check {describe_source(function)}"
     if is_async and not is_async_handler:
@@ -93,7 +93,7 @@ def read_check(
     except (TypeError, ValueError) as error:
         raise RegistrationError(f"{source} has no signature ({error}).") from error
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
-        raise RegistrationError(f"{source} takes nobody. Write check(user, **arguments).")
+        raise RegistrationError(f"{source} has no parameter. Write check(user, **arguments).")
     first, others = parameters[0], parameters[1:]
     given = {each.name: each for each in signature.parameters}
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in others)

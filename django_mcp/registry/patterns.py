@@ -2,8 +2,8 @@
 
 Python's `re` and ECMAScript's engine need exponential time for some pattern and text, and the text
 is the client's. Patterns run on the engine of pydantic instead (Rust's `regex`, as in
-jsonschema-rs), which has neither look-around nor back-references; who uses those is told at
-registration.
+jsonschema-rs), which has neither look-around nor back-references; a pattern with them is rejected
+at registration.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _CLASSES = {
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 SMALL_SURPLUS = 16
-"""Up to this surplus the engine can read a text by a table of states, at some nanoseconds a character. Ours."""
+"""Largest surplus with which the engine can use a fast table of states. Our own limit."""
 
 CHARACTERS_PER_STEP = 500
-"""Characters that are matched with a small pattern for the price of one step of a check."""
+"""Characters matched with a small pattern in one step of a check."""
 
 STATES_PER_STEP = 100
-"""The same with another: characters times states. One takes 25 nanoseconds at most. Ours, measured."""
+"""Characters times states matched in one step with another pattern. Our own limit, measured."""
 
 _TOKEN = re.compile(
     r"""\{(?P<counts>\d+(?:,\d*)?|,\d+)\}|(?P<open>\((?:\?(?:P?<\w+>|[a-zA-Z-]*:))?)|(?P<close>\))|(?P<other>[*+?^$|])
@@ -40,12 +40,12 @@ _TOKEN = re.compile(
 
 @functools.lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    r"""Return a function that tells whether a pattern occurs in a text.
+    r"""Return a function that returns whether a pattern occurs in a text.
 
     `\d` and `\w` mean ASCII, as in ECMAScript (JSON Schema 2020-12 core, section 6.4).
 
     Raises:
-        ValueError: it is no pattern, or one that cannot be matched in linear time.
+        ValueError: it is not a pattern, or cannot be matched in linear time.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -65,9 +65,9 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
 def surplus_of(pattern: str) -> int:
     """Return how many more states a pattern has than are written in it: `a{5}` has 4, `(ab{3}){10}` 38.
 
-    It is that of counted repetitions, which can make a short pattern slow to match.
+    They come from counted repetitions, which can make a short pattern slow to match.
     """
-    # Of each open group: states, and those of its last part, which a repetition repeats.
+    # For each open group: its states, and those of its last part, which a repetition repeats.
     states, lasts, written = [0], [0], 0
     for token in _TOKEN.finditer(pattern):
         if token["counts"]:
@@ -91,7 +91,7 @@ def surplus_of(pattern: str) -> int:
 
 
 def steps_of_match(surplus: int, length: int) -> int:
-    """Return how many steps of a check it counts for to match a text with a pattern.
+    """Return the number of steps that count for matching a text with a pattern.
 
     Args:
         surplus: of the pattern.

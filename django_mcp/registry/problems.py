@@ -1,4 +1,4 @@
-"""What is wrong with a registration, or with the arguments of one call, in words to act on."""
+"""Errors of a registration, and problems with the arguments of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class RegistrationError(Exception):
-    """A tool, resource, prompt or completer cannot be registered as it is written.
+    """A tool, resource, prompt or completer cannot be registered as written.
 
     The text names the function, with its file and line, and what to write instead.
     """
@@ -28,12 +28,12 @@ class RegistrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a value.
+    """One problem with a value.
 
     Attributes:
-        pointer: where, as a JSON Pointer (RFC 6901); `""` is the whole value. A missing or an
-            unknown member is pointed at by the name it has or should have.
-        message: what would be right; short, and never more than a part of the value itself.
+        pointer: its place, as a JSON Pointer (RFC 6901); `""` is the whole value. A missing or an
+            unknown member is given by the name it has or should have.
+        message: what would be right; short, and at most quoting a part of the value.
     """
 
     pointer: str
@@ -57,7 +57,7 @@ def to_pointer(path: Iterable[str | int]) -> str:
 
 
 def describe_source(function: Callable[..., Any]) -> str:
-    """Return where a function stands: `shop.mcp.find_orders (/srv/shop/mcp.py:12)`."""
+    """Return where a function is defined: `shop.mcp.find_orders (/srv/shop/mcp.py:12)`."""
     target: Any = function
     while isinstance(target, functools.partial):
         target = target.func
@@ -70,7 +70,7 @@ def describe_source(function: Callable[..., Any]) -> str:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], owner: str) -> None:
-    """Refuse names of options that an owner such as `MCPServer()` does not have.
+    """Check that an owner such as `MCPServer()` has the options with these names.
 
     Raises:
         TypeError: there is no such option; the text suggests the nearest one.
@@ -82,7 +82,7 @@ def check_names(given: Iterable[str], known: Iterable[str], owner: str) -> None:
 
 
 def suggest(name: object, known: Iterable[str]) -> str:
-    """Return a sentence with the known name nearest to another, or with all of them."""
+    """Return a sentence with the nearest known name, or with all of them."""
     import difflib
 
     by_lower = {each.lower(): each for each in known}

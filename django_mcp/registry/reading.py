@@ -1,7 +1,7 @@
-"""Read a result by its declared type: fields from attributes, lists from anything iterable.
+"""Read a result by its declared type: fields from attributes, lists from any iterable.
 
 A tool that declares `-> list[OrderOut]` may return a QuerySet of orders. pydantic reads attributes
-for its own models only, and lists only from lists; what it needs is made here first. The rules are
+only for its own models, and lists only from lists; this module prepares the values. The rules are
 compiled once per type.
 """
 
@@ -23,12 +23,12 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 def compile_reading(annotation: Any, unfold: Read) -> Read:
-    """Return what prepares values of a declared type for pydantic.
+    """Return a function that prepares values of a declared type for pydantic.
 
     Args:
         annotation: the declared type.
-        unfold: makes something plainer of an object that cannot be iterated where a list is
-            declared; returns others as they are.
+        unfold: converts an object that is not iterable where a list is declared; returns others
+            unchanged.
     """
     return _Compiler(unfold).compile(annotation) or _as_it_is
 
@@ -47,7 +47,7 @@ class _Compiler:
         self._records: dict[Any, _Record] = {}
 
     def compile(self, annotation: Any) -> Read | None:
-        """Return the rule of a type; None when its values need no preparation."""
+        """Return the rule of a type; None if its values need no preparation."""
         parts = [part for part in hints.members(annotation) if part is not type(None)]
         if len(parts) != 1:
             return self._compile_union(parts)
@@ -80,7 +80,7 @@ class _Compiler:
             if value is None or isinstance(value, str | bytes | Mapping):
                 return value
             if not isinstance(value, Iterable):
-                # A manager, of the objects related to another, is no list but knows one.
+                # A manager of related objects is not iterable, but has a queryset.
                 value = value.all() if callable(getattr(value, "all", None)) else unfold(value)
             if not isinstance(value, Iterable):
                 return value
@@ -105,14 +105,14 @@ class _Compiler:
     def _compile_record(self, cls: type) -> Read:
         record = self._records.get(cls)
         if record is None:
-            # Known before its fields are, since it may hold itself.
+            # Stored before its fields are compiled, since the type may be recursive.
             record = self._records[cls] = _Record(cls)
             record.fields = {name: self.compile(hint) for name, hint in _field_hints(cls).items()}
         return record.read
 
 
 class _Record:
-    """How a type with declared fields is read from mappings and from objects."""
+    """The rule for a type with declared fields, read from mappings and from objects."""
 
     __slots__ = ("_cls", "_is_model", "_is_typed_dict", "fields")
 
@@ -141,7 +141,7 @@ class _Record:
         return _View(value, self)
 
     def get(self, value: Any, name: str) -> Any:
-        """Return a field of an object, prepared; `_NO` when it has none."""
+        """Return a prepared field of an object; `_NO` if it has none."""
         found = getattr(value, name, _NO)
         read = self.fields.get(name)
         return found if read is None or found is _NO else read(found)
@@ -151,7 +151,7 @@ _NO: Any = object()
 
 
 class _View:
-    """An object whose declared attributes are prepared when pydantic asks for them."""
+    """An object whose declared attributes are prepared when pydantic reads them."""
 
     def __init__(self, value: Any, record: _Record) -> None:
         self.__value, self.__record = value, record

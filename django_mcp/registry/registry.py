@@ -1,6 +1,6 @@
-"""Registry: what one server offers, in order of registration, changing while it is read.
+"""Registry: the entries of one server, in order of registration.
 
-Each change replaces a mapping by a new one, so whoever iterates one sees one state of it.
+Each change replaces a mapping by a new one, so an iteration sees a single state.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from django_mcp.registry.problems import RegistrationError
 __all__ = ["EntryKey", "Kind", "Registry"]
 
 Kind: TypeAlias = Literal["tools", "resources", "prompts"]
-"""What a change is about; templates count as resources."""
+"""What a change concerns; templates count as resources."""
 
 V = TypeVar("V")
 
 EntryKey: TypeAlias = tuple[str, str]
-"""Which of the mappings of a registry, and the key in it: `("tools", "find_orders")`."""
+"""A mapping of a registry, and the key in it: `("tools", "find_orders")`."""
 
 _KINDS: Mapping[str, Kind] = MappingProxyType(
     {"tools": "tools", "resources": "resources", "templates": "resources", "prompts": "prompts"}
@@ -38,15 +38,14 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
 class Registry:
     """The entries of one server. May be read and changed from any thread.
 
-    What is disabled stays registered, but is in none of the mappings: to all who look it is as
-    unknown as what was never there.
+    A disabled entry stays registered but is in none of the mappings, so it is unknown to clients.
 
     Attributes:
         tools, prompts: entries by name.
         resources: entries by URI.
         templates: entries by the text of their URI template.
         version: counts the changes.
-        disabled: which entries are disabled, whether they are registered or not.
+        disabled: the disabled entries, registered or not.
     """
 
     def __init__(self) -> None:
@@ -65,19 +64,19 @@ class Registry:
     # -- adding
 
     def add_tool(self, entry: ToolEntry) -> None:
-        """Add a tool. Raises `RegistrationError` when there is one of that name."""
+        """Add a tool; raises `RegistrationError` if there is one with that name."""
         self._add("tools", entry.name, entry, "tool")
 
     def add_resource(self, entry: ResourceEntry) -> None:
-        """Add a resource. Raises `RegistrationError` when there is one at that URI."""
+        """Add a resource; raises `RegistrationError` if there is one at that URI."""
         self._add("resources", entry.uri, entry, "resource")
 
     def add_template(self, entry: TemplateEntry) -> None:
-        """Add a template. Raises `RegistrationError` when there is one of that text."""
+        """Add a template; raises `RegistrationError` if there is one with that text."""
         self._add("templates", entry.template.text, entry, "resource template")
 
     def add_prompt(self, entry: PromptEntry) -> None:
-        """Add a prompt. Raises `RegistrationError` when there is one of that name."""
+        """Add a prompt; raises `RegistrationError` if there is one with that name."""
         self._add("prompts", entry.name, entry, "prompt")
 
     def _add(self, attribute: str, key: str, entry: Entry, kind: str) -> None:
@@ -96,7 +95,7 @@ class Registry:
     def add_completer(
         self, entry: PromptEntry | TemplateEntry, argument: str, handler: Handler
     ) -> None:
-        """Add what completes one argument. Raises `RegistrationError` when there is one already."""
+        """Add the completer of an argument; raises `RegistrationError` if there is one already."""
         key = _completer_key(entry, argument)
         with self._lock:
             other = self._completers.get(key)
@@ -109,7 +108,7 @@ class Registry:
             self.version += 1
 
     def set_completion_handler(self, handler: Handler | None) -> None:
-        """Set what completes every argument that has no completer of its own; None: nothing."""
+        """Set the completer of all arguments without one of their own; None removes it."""
         with self._lock:
             self.completion_handler = handler
             self.version += 1
@@ -125,11 +124,11 @@ class Registry:
         return self._remove("resources", uri)
 
     def remove_template(self, uri_template: str) -> bool:
-        """Remove a template and what completes it; return whether there was one."""
+        """Remove a template and its completers, and return whether there was one."""
         return self._remove("templates", uri_template)
 
     def remove_prompt(self, name: str) -> bool:
-        """Remove a prompt and what completes it; return whether there was one."""
+        """Remove a prompt and its completers, and return whether there was one."""
         return self._remove("prompts", name)
 
     def _remove(self, attribute: str, key: str) -> bool:
@@ -145,7 +144,7 @@ class Registry:
         return self._tell(_KINDS[attribute]) if is_changed else True
 
     def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
-        """Take what is registered now, and return whether anything else is shown of it."""
+        """Update the mapping of visible entries, and return whether it changed."""
         self._registered[attribute] = _frozen(registered)
         before: Mapping[str, Entry] = getattr(self, attribute)
         shown = {
@@ -166,7 +165,7 @@ class Registry:
     # -- disabling
 
     def set_disabled(self, disabled: frozenset[EntryKey]) -> None:
-        """Say which entries are disabled from now on; all others are there again."""
+        """Set the disabled entries; all others become visible again."""
         with self._lock:
             if disabled == self.disabled:
                 return
@@ -180,7 +179,7 @@ class Registry:
             self._tell(kind)
 
     def registered(self, attribute: str) -> Mapping[str, Entry]:
-        """Return all entries of one of the mappings, those that are disabled among them."""
+        """Return all entries of one of the mappings, including disabled ones."""
         return self._registered[attribute]
 
     # -- finding
@@ -194,10 +193,10 @@ class Registry:
         return None
 
     def completer(self, entry: PromptEntry | TemplateEntry, argument: str) -> Handler | None:
-        """Return what completes an argument, or None.
+        """Return the completer of an argument, or None.
 
-        What was registered for it comes first, then the choices of its type, then the handler for
-        everything.
+        It is the one registered for the argument, else that of the choices of its type, else the one
+        for all arguments.
         """
         own = self._completers.get(_completer_key(entry, argument))
         return own or entry.completers.get(argument) or self.completion_handler
@@ -220,13 +219,13 @@ class Registry:
         yield from self.prompts.values()
 
     def completion_handlers(self) -> Iterator[Handler]:
-        """Yield what was registered to complete one argument."""
+        """Yield the completers that were registered for one argument."""
         yield from self._completers.values()
 
     # -- watching
 
     def on_change(self, callback: Callable[[Kind], Any]) -> None:
-        """Have a function called with the kind after each change, in the thread that made it."""
+        """Call a function with the kind after each change, in the thread that made it."""
         with self._lock:
             self._callbacks = (*self._callbacks, callback)
 

@@ -1,4 +1,4 @@
-"""Turn what resources, prompts and completers return into their results."""
+"""Convert the return values of resources, prompts and completers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BYTES = "application/octet-stream"
 
 
 def guess_mime_type(returns: Any) -> str | None:
-    """Return the MIME type that a return annotation leads to; None when it leads to none."""
+    """Return the MIME type for a return annotation; None if it does not determine one."""
     plain = hints.strip(returns)
     if plain is str:
         return _TEXT
@@ -63,13 +63,13 @@ def guess_mime_type(returns: Any) -> str | None:
 def resource_converter(
     converter: ResultConverter, mime_type: str | None, output: Output | None
 ) -> Callable[..., ReadResult]:
-    """Return what turns a resource's return values into contents at the URI that was read.
+    """Return a function that converts a resource's return values to contents at the URI read.
 
     Args:
         converter: for the framework's objects.
         mime_type: of the resource; None: `text/plain` for text, `application/json` for data and
             `application/octet-stream` for bytes.
-        output: what the return annotation promises, if it promises data.
+        output: the declared type of the data, if the return annotation has one.
     """
 
     def convert(value: Any, *, uri: str) -> ReadResult:
@@ -79,8 +79,8 @@ def resource_converter(
             value = _plainer(value, converter)
         if value is None:
             raise ReturnError(
-                "a resource returned None: return its contents, or raise what says that there is "
-                "no such thing (Http404, DoesNotExist)"
+                "a resource returned None: return its contents, or raise an exception that means that it "
+                "does not exist (Http404, DoesNotExist)"
             )
         if isinstance(value, list | tuple) and any(map(_is_contents, value)):
             return ReadResult([_to_contents(each, uri, mime_type, as_json) for each in value])
@@ -111,9 +111,9 @@ def _is_contents(value: Any) -> bool:
 
 
 def _at(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
-    """Return contents as they are, and a block as contents at the URI that was read."""
+    """Return contents unchanged, and a block as contents at the URI that was read."""
     if isinstance(value, File):
-        # A file says its type itself, and has a URI of its own making.
+        # A file has a type of its own, and a generated URI.
         block = value.to_content()
         if isinstance(block, EmbeddedResource):
             return replace(block.resource, uri=uri, meta=block.meta)
@@ -130,7 +130,7 @@ def _at(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
 
 
 def _plainer(value: Any, converter: ResultConverter) -> Any:
-    """Return a value with what is lazy in it resolved, as far as the outside goes."""
+    """Return a value with its outermost lazy objects resolved."""
     if isinstance(value, GeneratorType | Yielded):
         return list(value)
     if hints.is_lazy(value):
@@ -148,7 +148,7 @@ def _plainer(value: Any, converter: ResultConverter) -> Any:
 
 
 def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult]:
-    """Return what turns a prompt's return values into messages; text is what the user says."""
+    """Return a function that converts a prompt's return values to messages; text is the user's."""
 
     def message(value: Any) -> PromptMessage:
         if isinstance(value, PromptMessage):
@@ -179,7 +179,7 @@ def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult
 
 
 def completion_converter(converter: ResultConverter) -> Callable[[Any], Completion]:
-    """Return what turns a completer's return values into proposals, the first 100 of them."""
+    """Return a function that converts a completer's return values to its first 100 values."""
 
     def convert(value: Any) -> Completion:
         if isinstance(value, Completion):
@@ -193,7 +193,7 @@ def completion_converter(converter: ResultConverter) -> Callable[[Any], Completi
                 f"a completer returned a {type(value).__name__}: return a list of strings"
             )
         total = len(value) if isinstance(value, list | tuple) else None
-        # One more than is sent tells that there are more, and asks a database for no further ones.
+        # One more than is sent shows that there are more, and fetches no further rows.
         values = [_proposal(each) for each in islice(value, MAX_COMPLETION_VALUES + 1)]
         has_more = len(values) > MAX_COMPLETION_VALUES
         if not has_more:

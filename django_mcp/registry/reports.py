@@ -1,7 +1,7 @@
-"""Say what is wrong with a value, in words a model can act on: all of it, ordered and bounded.
+"""Describe what is wrong with a value for a model: completely, in order, and within bounds.
 
-The errors come from `jsonschema` (what the published schema says) or from pydantic (what the types
-say beyond the schema). Values of the client are quoted in part only.
+The errors come from `jsonschema` (the published schema) or from pydantic (what the types require
+beyond the schema). A client's values are quoted only in part.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PROBLEMS", "describe_conversion", "describe_errors", "in_order", "show"]
 
 MAX_PROBLEMS = 50
-"""Problems told at once; of the rest only the number. Ours."""
+"""Problems reported at once; the rest are counted. Our own limit."""
 
 MAX_CONVERSION_ERRORS = 1000
-"""Errors of pydantic that are put into words. Ours; more than that would take long."""
+"""Errors of pydantic that are described, since more would take long. Our own limit."""
 
 _MAX_SHOWN_CHARS = 80
 _MAX_MESSAGE_CHARS = 300
 _MAX_QUOTED_CHARS = 200
 _MAX_NAMES = 20
 _COMPARED_PER_STEP = 100
-"""Pairs of characters that are compared for one step of a check. Ours, measured."""
+"""Pairs of characters compared in one step of a check. Our own limit, measured."""
 _ARTICLED = {
     "array": "an array",
     "boolean": "true or false",
@@ -43,11 +43,11 @@ _ARTICLED = {
 
 
 def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Problem]:
-    """Return problems by pointer, each once, and no more than `MAX_PROBLEMS` of them.
+    """Return up to `MAX_PROBLEMS` problems, ordered by pointer and without duplicates.
 
     Args:
         problems: those that were found.
-        has_more: whether the search was ended before all were found.
+        has_more: whether the search ended before all were found.
     """
     found = sorted(set(problems), key=lambda each: (each.pointer, each.message))
     left = len(found) - MAX_PROBLEMS
@@ -58,7 +58,7 @@ def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Pro
 
 
 def show(value: Any) -> str:
-    """Return a value for a message: short, on one line, and as JSON writes it."""
+    """Return a value for a message, as short JSON on one line."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -80,9 +80,9 @@ def _clip(text: str) -> str:
 
 
 def describe_errors(errors: Iterable[ValidationError]) -> Iterator[Problem]:
-    """Yield what errors of `jsonschema` mean; an alternative may yield several.
+    """Yield the problems of errors of `jsonschema`; an alternative may yield several.
 
-    The errors are those of the validators in `keywords.py`.
+    The errors come from the validators in `keywords.py`.
     """
     for error in errors:
         if error.validator in ("anyOf", "oneOf") and error.context:
@@ -182,7 +182,7 @@ _MESSAGES: dict[str, Callable[[ValidationError], str]] = {
 
 
 def _describe_alternatives(error: ValidationError) -> Iterator[Problem]:
-    """Yield what keeps a value from fitting the alternative that it comes nearest to."""
+    """Yield the problems of a value in the alternative that it comes nearest to."""
     branches: dict[Any, list[ValidationError]] = {}
     for each in error.context or ():
         branches.setdefault(each.schema_path[0], []).append(each)
@@ -209,7 +209,7 @@ def _types(error: ValidationError) -> list[str]:
 
 
 def _distance(errors: Sequence[ValidationError]) -> tuple[int, int]:
-    """Return how far off a form is: a wrong constant says that another one was meant."""
+    """Return how far off an alternative is: a wrong constant means that another was intended."""
     wrong = sum(error.validator in ("const", "enum") for error in errors)
     return (wrong, len(errors))
 
@@ -218,7 +218,7 @@ def _distance(errors: Sequence[ValidationError]) -> tuple[int, int]:
 
 
 def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
-    """Return what an error of pydantic means for the value it was given."""
+    """Return the problems of an error of pydantic for the value it was given."""
     count = error.error_count()
     if count > MAX_CONVERSION_ERRORS:  # pydantic writes out all of them or none
         return [Problem("", f"has {count} values that cannot be read; send less at once")]
@@ -238,7 +238,7 @@ def _words(error: Any) -> str:
 
 
 def _path(error: Any, value: Any) -> Iterator[str | int]:
-    """Yield the steps of a location that are in the value; the others name alternatives."""
+    """Yield the steps of a location that exist in the value; the others name alternatives."""
     location = error["loc"]
     absent = len(location) - 1 if error["type"] == "missing" else None
     for index, step in enumerate(location):
@@ -256,5 +256,5 @@ def _step(value: Any, step: str | int) -> Any:
         return value.get(step, _NOTHING)
     if isinstance(value, list):
         return value[step] if isinstance(step, int) and 0 <= step < len(value) else _NOTHING
-    # What a handler returned may be an object whose attributes are read.
+    # A handler may have returned an object, whose attributes are read.
     return getattr(value, step, _NOTHING) if isinstance(step, str) else _NOTHING

@@ -1,6 +1,6 @@
-"""Turn what a tool returns into its result: blocks for the model, data for programs.
+"""Convert a tool's return value into its result: blocks for the model, data for programs.
 
-The data's schema comes from the return annotation, where that promises data at all.
+The data's schema comes from the return annotation, if that declares data.
 """
 
 from __future__ import annotations
@@ -60,27 +60,27 @@ _PLAIN = (dict, list, tuple, set, frozenset, bool, int, float)
 
 
 class ReturnError(TypeError):
-    """A handler returned something it did not announce, or that has no form in a result."""
+    """A handler returned something it did not declare, or that a result cannot represent."""
 
 
 class ResultConverter(Protocol):
-    """Knows the objects of a framework that handlers return."""
+    """Converts the objects of a framework that handlers return."""
 
     def convert(self, value: Any) -> Any:
         """Return something plainer for a framework's object, such as a list for a QuerySet.
 
-        Called for whatever is neither plain data nor a record. An object returned as it was is
-        unknown; raise, with a text for the handler's author, to say what to return instead.
+        Called for values that are neither plain data nor records. If it returns the object unchanged,
+        the object is unknown. It may raise an error that tells the handler's author what to return.
         """
         ...
 
     def needs_thread(self, value: Any) -> bool:
-        """Return whether converting a value may block, so that it must not be on the event loop."""
+        """Return whether converting a value may block, and so must not run on the event loop."""
         ...
 
 
 class PlainConverter:
-    """Know no objects of any framework."""
+    """Converts no framework's objects."""
 
     def convert(self, value: Any) -> Any:
         """See `ResultConverter.convert`."""
@@ -92,10 +92,10 @@ class PlainConverter:
 
 
 def to_json(value: Any, converter: ResultConverter) -> Any:
-    """Return a value as plain JSON data; mappings, records, dates, enums and iterables are known.
+    """Return a value as plain JSON; mappings, records, dates, enums and iterables are supported.
 
     Raises:
-        ReturnError: something in it has no such form.
+        ReturnError: JSON cannot represent something in it.
     """
     if type(value) in (str, int, bool, NoneType):
         return value
@@ -114,10 +114,10 @@ def to_json(value: Any, converter: ResultConverter) -> Any:
 
 
 def unfold(value: Any, converter: ResultConverter) -> Any:
-    """Return what the framework makes of an object.
+    """Return the framework's conversion of an object.
 
     Raises:
-        ReturnError: it makes nothing of it.
+        ReturnError: the framework does not convert it.
     """
     if hints.is_lazy(value):
         return str(value)
@@ -128,12 +128,12 @@ def unfold(value: Any, converter: ResultConverter) -> Any:
         raise ReturnError("returned an awaitable: define the handler with `async def`")
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     raise ReturnError(
-        f"a {name} has no form in JSON: return its fields, or declare them in the return "
+        f"a {name} cannot be represented in JSON: return its fields, or declare them in the return "
         f"annotation with a dataclass, a TypedDict or a pydantic model"
     )
 
 
-# -- what the annotation promises
+# -- the declared return type
 
 
 class Output:
@@ -151,7 +151,7 @@ class Output:
         self._read = compile_reading(annotation, converter.convert)
 
     def to_json(self, value: Any) -> Any:
-        """Return a value as the schema describes it.
+        """Return a value in the form that the schema describes.
 
         Raises:
             ReturnError: it does not have the declared fields, or not with those types.
@@ -183,10 +183,10 @@ class Output:
 
 
 def find_output(annotation: Any, source: str, converter: ResultConverter) -> Output | None:
-    """Return what a return annotation promises; None when that is text, blocks, or unknown.
+    """Return the declared data of a return annotation; None for text, blocks and unknown types.
 
     Raises:
-        RegistrationError: it declares a type whose fields have no form in JSON.
+        RegistrationError: it declares a type whose fields JSON cannot represent.
     """
     data = _find_data(annotation)
     if data is None:
@@ -207,12 +207,12 @@ def find_output(annotation: Any, source: str, converter: ResultConverter) -> Out
 
 
 def promises_data(annotation: Any) -> bool:
-    """Return whether a return annotation promises JSON objects or arrays."""
+    """Return whether a return annotation declares JSON objects or arrays."""
     return _find_data(annotation) is not None and hints.is_structured(annotation)
 
 
 def _find_data(annotation: Any) -> Any | None:
-    """Return the type of the data that an annotation promises; None when it promises none."""
+    """Return the type of the data that an annotation declares, or None."""
     plain = hints.strip(annotation)
     if _is_free(plain) or plain in _BARE_COLLECTIONS:
         return None
@@ -220,7 +220,7 @@ def _find_data(annotation: Any) -> Any | None:
     if isinstance(origin, type) and arguments:
         item = arguments[0]
         if issubclass(origin, IteratorABC | AsyncIterable) or origin is Iterable:
-            # Text that is yielded is an answer in parts.
+            # Text that is yielded is one result in parts.
             return None if _find_data(item) is None else list[item]  # type: ignore[valid-type]
         if issubclass(origin, Iterable) and not issubclass(origin, Mapping) and _is_mixed(item):
             return None
@@ -230,7 +230,7 @@ def _find_data(annotation: Any) -> Any | None:
 
 
 def _is_free(plain: Any) -> bool:
-    """Return whether a type says nothing about data, or says that there is none."""
+    """Return whether a type does not describe data."""
     if any(plain is each for each in _FREE):
         return True
     return isinstance(plain, type) and issubclass(plain, (*BLOCKS, *CONTENTS, *BINARY, *_RESULTS))
@@ -249,17 +249,17 @@ def _declares_fields(annotation: Any) -> bool:
     )
 
 
-# -- what comes back
+# -- return values
 
 
 def tool_converter(
     converter: ResultConverter, output: Output | None, *, is_data: bool
 ) -> Callable[[Any], ToolResult]:
-    """Return what turns a tool's return values into results.
+    """Return a function that converts a tool's return values into results.
 
     Args:
         converter: for the framework's objects.
-        output: what the return annotation promises.
+        output: the declared type of the data.
         is_data: whether every value is data, because there is an output schema.
     """
 
@@ -289,7 +289,7 @@ def _complete(result: ToolResult, converter: ResultConverter) -> ToolResult:
 
 
 def _structured(data: Any) -> ToolResult:
-    # The text is for clients of before there was structured content, and for models.
+    # The text is for models, and for clients that precede structured content.
     # Source: 2025-06-18 server/tools "Structured Content".
     return ToolResult((Text(_as_text(data)),), structured=data)
 

@@ -1,8 +1,7 @@
-"""Judge a JSON Schema before it is published: its dialect, its references and its size.
+"""Check a JSON Schema before it is published: its dialect, its references and its size.
 
-Clients refuse what is wrong here, or the server would suffer from it: a `$ref` to elsewhere is
-never fetched, and no schema may make a small value costly to check. Checking values is for
-`validators.py`.
+What is rejected here would make clients fail or the server slow: a `$ref` to another document is
+never fetched, and no schema may make a small value costly to check. `validators.py` checks values.
 """
 
 from __future__ import annotations
@@ -30,12 +29,14 @@ __all__ = [
 ]
 
 MAX_DEPTH = 32
-"""Levels of schemas in schemas. Ours (2026-07-28 server/tools asks for bounds)."""
+"""Depth of nested schemas (2026-07-28 server/tools asks for bounds). Our own limit."""
 MAX_SUBSCHEMAS = 1000
-"""Schemas in one schema. Ours."""
+"""Schemas in one schema. Our own limit."""
 MAX_EXPANDED = 10_000
-"""Schemas in one schema with every reference written out: what one value may have to be checked
-against. Ours."""
+"""Schemas in one schema with every reference expanded, which one value may be checked against.
+
+Our own limit.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,8 @@ class CheckedSchema:
 
     Attributes:
         schema: plain JSON; lazy texts are left empty.
-        dialect: which version of JSON Schema it is written in.
-        is_recursive: whether it refers to itself, so that a value can be checked without end.
+        dialect: its version of JSON Schema.
+        is_recursive: whether it refers to itself, so that a check may never end.
         is_branching: whether it may apply several schemas to each part of a value: it is recursive,
             or has alternatives of which more than one look into the value.
         keywords: every keyword that occurs in it.
@@ -82,25 +83,25 @@ class CheckedSchema:
 
 
 def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
-    """Return a schema as it may be published.
+    """Return a schema that may be published.
 
     Args:
         schema: of the arguments or of the result of a tool; may hold lazy texts.
-        source: where the tool stands, for messages.
+        source: where the tool is defined, for messages.
         is_input: whether it is the schema of the arguments, which must be of type object.
 
     Raises:
-        RegistrationError: it is not valid in its dialect, is not plain JSON, refers to something
-            outside of itself or to itself without end, holds a pattern that cannot be matched in
-            linear time, or is beyond one of the bounds.
+        RegistrationError: it is not valid in its dialect, is not plain JSON, refers to another
+            document or to itself without end, holds a pattern that cannot be matched in linear
+            time, or exceeds a limit.
 
-    Source: 2026-07-28 server/tools, "JSON Schema"; the bounds are ours.
+    Source: 2026-07-28 server/tools, "JSON Schema"; the limits are our own.
     """
     what = f"{source}: the {'input' if is_input else 'output'} schema"
     plain = _plain(schema, what)
     if is_input and plain.get("type") != "object":
         raise RegistrationError(
-            f'{what} does not say "type": "object". Arguments are always an object: add it.'
+            f'{what} lacks "type": "object". Arguments are always an object: add it.'
         )
     dialect = _dialect(plain, what)
     nodes = _walk(plain, what)
@@ -137,7 +138,7 @@ def _looks_inside(branch: Any) -> bool:
 
 
 def resolve_texts(value: Any, read: Callable[[Any], str] = str) -> Any:
-    """Return a copy of a schema with its lazy texts read, in the language of now."""
+    """Return a copy of a schema with its lazy texts in the active language."""
     if isinstance(value, dict):
         return {key: resolve_texts(each, read) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -146,7 +147,7 @@ def resolve_texts(value: Any, read: Callable[[Any], str] = str) -> Any:
 
 
 def has_lazy_texts(value: Any) -> bool:
-    """Return whether a schema holds texts that are translated when they are read."""
+    """Return whether a schema holds lazily translated texts."""
     if isinstance(value, dict):
         return any(map(has_lazy_texts, value.values()))
     if isinstance(value, list | tuple):
@@ -158,7 +159,7 @@ def _plain(schema: Any, what: str) -> JSONObject:
     if not isinstance(schema, dict):
         raise RegistrationError(f"{what} is a {type(schema).__name__}. Write it as a dict.")
     try:
-        # Texts cannot always be translated yet, and say nothing about values.
+        # Texts cannot always be translated yet, and do not affect values.
         resolved = resolve_texts(schema, lambda _: "")
         plain = decode(encode(resolved))
     except (JSONDecodeError, RecursionError, TypeError, ValueError) as error:
@@ -181,7 +182,7 @@ def _dialect(schema: JSONObject, what: str) -> Dialect:
 
 
 def _walk(schema: JSONObject, what: str) -> list[JSONObject]:
-    """Return every object schema inside a schema, itself included, within the bounds."""
+    """Return every object schema inside a schema, itself included, within the limits."""
     found: list[JSONObject] = []
     count = 0
     level: list[tuple[tuple[str | int, ...], Any]] = [((), schema)]
@@ -241,7 +242,7 @@ def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> N
 
 
 def _is_surely_valid(schema: JSONObject) -> bool:
-    """Return whether the faster engine finds nothing wrong; it is not asked what is."""
+    """Return whether the faster engine finds no error."""
     rust = find_rust_engine()
     try:
         return rust is not None and bool(rust.meta.is_valid(schema))
@@ -250,7 +251,7 @@ def _is_surely_valid(schema: JSONObject) -> bool:
 
 
 class _Graph:
-    """A schema and its references, followed once: how far they expand, and whether in circles."""
+    """A schema and its references, followed once to find their expanded size and circles."""
 
     def __init__(self, schema: JSONObject, dialect: Dialect, what: str) -> None:
         from referencing import Registry
@@ -262,10 +263,10 @@ class _Graph:
         self._sizes: dict[int, int] = {}
         self._seen: dict[int, JSONObject] = {}
         self._open: list[int] = []
-        # Where in `_open` the value last changed: what lies behind judges another value.
+        # Where in `_open` the value last changed: schemas before it check another value.
         self._same_value_from = 0
         root = self._specification.create_resource(schema)
-        registry: Registry[Any] = Registry()  # which cannot retrieve anything
+        registry: Registry[Any] = Registry()  # it cannot retrieve anything
         try:
             size = self._size(schema, registry.resolver_with_root(root))
         except RecursionError:
@@ -274,16 +275,16 @@ class _Graph:
             ) from None
         if size > MAX_EXPANDED:
             raise RegistrationError(
-                f"{what} stands for {size} schemas with its references written out, more than "
+                f"{what} holds {size} schemas with its references expanded, more than "
                 f"{MAX_EXPANDED}. Make it smaller."
             )
 
     def nodes(self) -> Iterator[JSONObject]:
-        """Yield every object schema that was reached, targets of references included."""
+        """Yield every object schema that was reached, including targets of references."""
         yield from self._seen.values()
 
     def _size(self, schema: Any, resolver: Any) -> int:
-        """Return the number of schemas that this one stands for, each reference written out."""
+        """Return the number of schemas in this one with each reference expanded."""
         if not isinstance(schema, dict):
             return 1
         key = id(schema)
@@ -299,7 +300,7 @@ class _Graph:
             return self._sizes[key]
         if key not in self._seen:
             self._seen[key] = schema
-            # A target may stand where no keyword leads; it has not been judged yet.
+            # A target may be where no keyword leads, so it has not been checked yet.
             _check_node((), schema, schema, self._what)
         resolver = resolver.in_subresource(self._specification.create_resource(schema))
         self._open.append(key)
@@ -323,7 +324,7 @@ class _Graph:
         from referencing.exceptions import Unresolvable
 
         if keyword != "$ref":
-            self.is_recursive = True  # where it leads is known per value only
+            self.is_recursive = True  # the target depends on the value
         reference = schema[keyword]
         try:
             resolved = resolver.lookup(reference)

@@ -1,4 +1,4 @@
-"""Read a handler's signature: what the client passes, what the server fills, what comes back."""
+"""Read a handler's signature."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Parameter:
     """One argument that the client passes.
 
     Attributes:
-        name: as the function has it, and as the client writes it.
-        annotation: its type with everything in `Annotated`; `Any` where there is none.
-        default: the function's own; `EMPTY` when it has none.
+        name: the function's name for it, which clients use as well.
+        annotation: its type with everything in `Annotated`; `Any` if there is none.
+        default: the function's own; `EMPTY` if it has none.
         is_required: whether a call has to give it.
         title, description: for people and models; may be lazy texts.
     """
@@ -50,11 +50,11 @@ class Signature:
     """How a handler is called.
 
     Attributes:
-        source: where it stands, for messages.
+        source: where it is defined, for messages.
         parameters: what the client passes, in order.
         injections: what the server fills.
-        returns: the annotation of the result; `EMPTY` when there is none.
-        description: what its docstring says.
+        returns: the annotation of the result; `EMPTY` if there is none.
+        description: from its docstring.
     """
 
     source: str
@@ -65,7 +65,7 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], injectables: Injectables) -> Signature:
-    """Return how a function, method, partial or callable object is called.
+    """Return the signature of a function, method, partial or callable object.
 
     Raises:
         RegistrationError: it cannot be called with named arguments, or its annotations cannot be
@@ -97,7 +97,9 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
 
 def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect.Parameter]:
     if isinstance(function, type):
-        raise RegistrationError(f"{source}: a class is no handler. Write a function that uses it.")
+        raise RegistrationError(
+            f"{source}: a class is not a handler. Write a function that uses it."
+        )
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
@@ -112,7 +114,7 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
                 f"Write out each argument as an ordinary parameter."
             )
     _refuse_unbound_method(function, found, source)
-    # What a partial has fixed by name is not the client's to change.
+    # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [each for each in found if each.name not in fixed]
 
@@ -126,7 +128,7 @@ def _refuse_unbound_method(
         first = found[0]
         if first.name in ("self", "cls") and first.annotation is EMPTY:
             raise RegistrationError(
-                f"{source}: `{first.name}` would be asked of the client. Register the bound "
+                f"{source}: `{first.name}` would be an argument of the client. Register the bound "
                 f"method instead: `server.register_tool(instance.{function.__name__})`."
             )
 
@@ -160,7 +162,7 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:
-    """Return the metadata of a type, and of T where the type is `Optional[T]`."""
+    """Return the metadata of a type, and of T if the type is `Optional[T]`."""
     inner, metadata = hints.strip_with_metadata(annotation)
     optional = hints.find_optional(inner)
     return metadata if optional is None else (*hints.strip_with_metadata(optional)[1], *metadata)

@@ -1,4 +1,4 @@
-"""The faster engine for JSON Schema, where the extra `speed` is installed."""
+"""The faster engine for JSON Schema, if the extra `speed` is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["find_rust_engine"]
 
 @functools.cache
 def find_rust_engine() -> ModuleType | Any | None:
-    """Return the module `jsonschema_rs`; None when it is not installed."""
+    """Return the module `jsonschema_rs`; None if it is not installed."""
     try:
         import jsonschema_rs
     except ImportError:

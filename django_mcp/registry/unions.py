@@ -1,7 +1,8 @@
 """Make recursive unions cheap to convert: pick one form by its `Literal` fields before trying it.
 
-pydantic tries every form of a union. Where two forms lead back to the union, each level of a value
-doubles the work. Such a union gets a discriminator here. The published schema does not change.
+pydantic tries every form of a union. If two forms lead back to the union, each level of a value
+doubles the work. This module gives such a union a discriminator. The published schema does not
+change.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ARRAYS = frozenset({"frozenset", "generator", "list", "set", "tuple"})
 
 
 class AmbiguousUnion(TypeError):
-    """A recursive union cannot be given a discriminator; the text says why, and what helps."""
+    """A recursive union cannot be given a discriminator; the text gives the reason and a remedy."""
 
 
 def discriminate_unions(adapter: TypeAdapter[Any]) -> None:
@@ -51,20 +52,20 @@ def discriminate_unions(adapter: TypeAdapter[Any]) -> None:
 
     Raises:
         AmbiguousUnion: two recursive forms of a union accept the same kind of JSON value, and no
-            `Literal` field tells them apart.
+            `Literal` field distinguishes them.
     """
     if not isinstance(adapter.core_schema, dict):
-        adapter.rebuild()  # pydantic was told to build it when it is first used
+        adapter.rebuild()  # pydantic's build was deferred to its first use
     schema: Any = adapter.core_schema
     if schema["type"] != "definitions":
-        return  # only a definition can refer to itself
+        return  # only a definition can be recursive
     graph = _Graph(schema)
     groups = {id(node): group for node in graph.unions() if (group := graph.find_group(node))}
     if groups:
         graph.check_constructors(groups)
         from pydantic_core import SchemaValidator
 
-        # Prebuilt validators are those of the models as they are, with their own unions.
+        # Prebuilt validators are those of the unchanged models, with their own unions.
         adapter.validator = SchemaValidator(_rebuild(schema, groups), _use_prebuilt=False)
 
 
@@ -88,22 +89,22 @@ class _Literals:
             found = getattr(value, self.attribute, None)
         try:
             return _key(found) in self.values
-        except TypeError:  # a list or an object, which no `Literal` can be
+        except TypeError:  # a list or an object, which is never a `Literal`
             return False
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a JSON object of one form of a union looks like: the fields that decide, and all others."""
+    """The fields of one form of a union: those that discriminate, and all others."""
 
     literals: list[_Literals]
     required: list[tuple[str, ...]]
     known: frozenset[str]
 
     def fit(self, value: Any) -> tuple[bool, int]:
-        """Return how well a value fits that the literals match, to be compared with other forms.
+        """Return how well a value fits, to be compared with other forms whose literals match.
 
-        Where fields that decide are left out, pydantic takes the form with most of the fields as well.
+        If the discriminating fields are missing, pydantic also takes the form with most of the fields.
         """
         if not isinstance(value, dict):
             return True, 0
@@ -116,7 +117,7 @@ _Group: TypeAlias = dict[int, _Form]
 
 
 class _Graph:
-    """The nodes of a core schema, with the references between them followed."""
+    """The nodes of a core schema, with resolved references."""
 
     def __init__(self, schema: _Node) -> None:
         self._definitions: dict[str, _Node] = {}
@@ -139,10 +140,10 @@ class _Graph:
         return (node for node in self._nodes if node["type"] == "union")
 
     def find_group(self, union: _Node) -> _Group | None:
-        """Return the forms of a union that need a discriminator; None when none do.
+        """Return the forms of a union that need a discriminator; None if none do.
 
         Raises:
-            AmbiguousUnion: there is nothing to tell them apart by.
+            AmbiguousUnion: no field distinguishes two of them.
         """
         forms = [_form(choice) for choice in union["choices"]]
         recursive = [index for index, form in enumerate(forms) if self._holds_recursion(form)]
@@ -154,12 +155,12 @@ class _Graph:
             ):
                 raise AmbiguousUnion(
                     f"`{self._name(one)}` and `{self._name(other)}` are forms of a recursive union "
-                    f"that no field tells apart, so each level of a value would multiply the work. "
+                    f"that no field distinguishes, so each level of a value would multiply the work. "
                     f'Give each form a field with a value of its own, such as `kind: Literal["a"]`, '
                     f"or give the union a discriminator: `Field(discriminator=...)`."
                 )
         group: _Group = {}
-        # The recursive forms come first: the others join where they can be told from them.
+        # The recursive forms come first: others join if a field distinguishes them.
         for index in sorted(range(len(forms)), key=lambda index: index not in recursive):
             literals = self._literals(forms[index])
             if literals and all(_differ(literals, each.literals) for each in group.values()):
@@ -167,11 +168,11 @@ class _Graph:
         return group if len(group.keys() & set(recursive)) > 1 else None
 
     def check_constructors(self, groups: Mapping[int, _Group]) -> None:
-        """Refuse a model that converts such unions by itself.
+        """Check that no model converts such unions in its own `__init__`.
 
         Raises:
-            AmbiguousUnion: a model's `__init__` is its own, so pydantic calls it, and it converts
-                the fields without a discriminator.
+            AmbiguousUnion: pydantic calls a model's own `__init__`, which converts the fields without
+                a discriminator.
         """
         unions = [node for node in self._nodes if id(node) in groups]
         for node in self._nodes:
@@ -203,7 +204,7 @@ class _Graph:
         return any(node is target for node in self._reachable(start))
 
     def _holds_recursion(self, form: _Node) -> bool:
-        """Return whether a form is recursive or holds something that is.
+        """Return whether a form is recursive or contains one that is.
 
         A union that tries such a form walks through all of the value, at each level again.
         """
@@ -213,7 +214,7 @@ class _Graph:
         return bool(self._kinds(one) & self._kinds(other))
 
     def _inner(self, node: _Node) -> _Node:
-        """Return the node that decides what a value looks like, without its wrappers."""
+        """Return the node that determines the form of a value, without its wrappers."""
         for _ in range(len(self._nodes)):
             node = self._follow(node)
             wrapped = next((node[key] for key in _WRAPPED if isinstance(node.get(key), dict)), None)
@@ -223,7 +224,7 @@ class _Graph:
         return node
 
     def _kinds(self, node: _Node, seen: frozenset[int] = frozenset()) -> frozenset[str]:
-        """Return which of the kinds of JSON value that hold others a form accepts."""
+        """Return which container types of JSON a form accepts."""
         inner = self._inner(node)
         if inner["type"] in _OBJECTS and not inner.get("root_model"):
             return frozenset({"object"})
@@ -249,7 +250,7 @@ class _Graph:
         )
         for name, field in named:
             alias = field.get("validation_alias", name)
-            # An alias that is no string is a path into the value.
+            # An alias that is not a string is a path into the value.
             if isinstance(alias, str):
                 yield name, ((alias, name) if by_name else (alias,)), field
 
@@ -358,14 +359,14 @@ def _picker(group: _Group) -> Callable[[Any], int | None]:
             for index, form in forms.items()
             if all(each.match(value) for each in form.literals)
         ]
-        # Of forms that fit equally well the first wins, as in pydantic.
+        # Of forms that fit equally well, the first wins, as in pydantic.
         return max(found, key=lambda index: forms[index].fit(value), default=None)
 
     return pick
 
 
 def _differ(one: list[_Literals], other: list[_Literals]) -> bool:
-    """Return whether no value that has the fields can match those of both forms."""
+    """Return whether no value with the fields can match those of both forms."""
     return any(
         set(mine.names) & set(theirs.names) and not mine.values & theirs.values
         for mine in one
@@ -374,7 +375,7 @@ def _differ(one: list[_Literals], other: list[_Literals]) -> bool:
 
 
 def _key(value: Any) -> tuple[type, Any]:
-    """Return a key by which `1`, `True` and `"1"` differ."""
+    """Return a key that differs for `1`, `True` and `"1"`."""
     plain = value.value if isinstance(value, Enum) else value
     hash(plain)
     return (str if isinstance(plain, str) else type(plain), plain)

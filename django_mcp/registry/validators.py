@@ -1,7 +1,7 @@
-"""Check values against a schema: a fast verdict, and a full report when it is no.
+"""Check values against a schema: a fast verdict first, and a full report if it is negative.
 
-The verdict is `jsonschema-rs`'s where that is installed, else `jsonschema`'s; the report is always
-`jsonschema`'s. Both are compiled from one checked schema.
+The verdict is that of `jsonschema-rs` if it is installed, else of `jsonschema`; the report is
+always `jsonschema`'s. Both are compiled from one checked schema.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from django_mcp.registry.speedups import find_rust_engine
 __all__ = ["TOO_COMPLEX", "Validator", "compile_schema"]
 
 MAX_STEPS = 100_000
-"""Keywords applied to one value before it is refused as too complex. Ours; about a second."""
+"""Keywords applied to a value before it is too complex: about a second. Our own limit."""
 
 MAX_BRANCHING_STEPS = 10_000
-"""The same for a schema that is recursive or branches: there a small value may take many. Ours."""
+"""The same for a recursive or branching schema, where small values may take many. Our own limit."""
 
 MAX_REPORT_STEPS = 20_000
-"""Keywords applied to find further problems of a value that is known to be wrong. Ours."""
+"""Keywords applied to find further problems of an invalid value. Our own limit."""
 
 BRIEF_STEPS = 1_000
-"""Keywords applied where others wait: on an event loop. Ours; about 10 ms."""
+"""Keywords applied on an event loop: about 10 ms. Our own limit."""
 
 _MAX_ERRORS = 20 * MAX_PROBLEMS
 TOO_COMPLEX = Problem("", "is too large or too deep to be checked; send less at once")
 
 
 class Validator:
-    """Judges values against one schema.
+    """Checks values against one schema.
 
-    Total over any JSON value as `protocol.json.decode` returns it, which is of bounded depth; a
-    value too costly to check counts as invalid.
+    It accepts any JSON value of the bounded depth that `protocol.json.decode` ensures; a value too
+    costly to check counts as invalid.
     """
 
     __slots__ = ("_checked", "_constants", "_fast", "_is_quick", "_max_steps", "_slow")
@@ -55,7 +55,7 @@ class Validator:
         self._constants: Constants = {}
 
     def problems(self, value: Any) -> list[Problem]:
-        """Return all that is wrong with a value, by pointer; `[]` when it is valid.
+        """Return the problems with a value, by pointer; `[]` if it is valid.
 
         At most `reports.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
         on an event loop, use `check`.
@@ -77,7 +77,7 @@ class Validator:
             return []
         steps = min(max_steps, MAX_REPORT_STEPS)
         found = self._find_errors(value, steps, is_all=max_steps > BRIEF_STEPS)
-        # The engines may differ on a corner of the standard; the verdict stands.
+        # The engines may differ on a detail of the standard; the verdict counts.
         return [Problem("", "does not match the schema")] if found == [] else found
 
     def _is_within(self, value: Any, max_steps: int) -> bool:
@@ -85,12 +85,12 @@ class Validator:
         return steps_of_match(self._checked.surplus, _count_characters(value)) <= max_steps
 
     def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
-        """Return the problems found within so many steps; None when the steps did not suffice.
+        """Return the problems found within a number of steps; None if the steps did not suffice.
 
         Args:
             value: what to check.
             steps: how many keywords may be applied.
-            is_all: whether nothing further will be tried, so that what was found by then counts.
+            is_all: whether the problems found by then count, since nothing else will be tried.
         """
         if self._checked.is_recursive and is_deeper_than(value, MAX_DEPTH):
             return [TOO_COMPLEX]
@@ -105,12 +105,12 @@ class Validator:
                 problems.extend(describe_errors([error]))
             has_more = len(problems) >= _MAX_ERRORS
         except (TooMuchWork, RecursionError, ValueError):
-            # A ValueError: Python writes no number of thousands of digits into a message.
+            # A ValueError: Python does not write a number of thousands of digits into a message.
             if not (problems and is_all):
                 return None
             has_more = True
         except BaseException as error:
-            # A schema deep enough for Python's stack to end in code that is written in Rust.
+            # A schema so deep that Python's stack ended in code written in Rust.
             if type(error).__name__ != "PanicException":
                 raise
             return None
@@ -120,7 +120,7 @@ class Validator:
 
 
 class NullableValidator(Validator):
-    """Judges objects as if those of some properties that are null were not there."""
+    """Checks objects as if the properties in `nullable` were missing where they are null."""
 
     __slots__ = ("_nullable",)
 
@@ -143,7 +143,7 @@ class NullableValidator(Validator):
 
 
 def _count_characters(value: Any) -> int:
-    """Return the length of all texts in a value together, names of members included."""
+    """Return the total length of all texts in a value, including names of members."""
     count, level = 0, [value]
     while level:
         each = level.pop()
@@ -160,13 +160,13 @@ def _count_characters(value: Any) -> int:
 def compile_schema(
     schema: Any, source: str, *, is_input: bool, nullable: Collection[str] = ()
 ) -> Validator:
-    """Return what checks values against a schema, which has been checked itself.
+    """Return the validator of a schema, after checking the schema itself.
 
     Args:
         schema: any JSON value.
         source: names the function it belongs to.
         is_input: whether it describes arguments.
-        nullable: properties that may be null although the schema does not say so.
+        nullable: properties that may be null although the schema does not allow it.
 
     Raises:
         RegistrationError: see `schemas.check_schema`.
@@ -182,11 +182,10 @@ def _compile_slow(checked: CheckedSchema) -> Any:
 
 
 def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
-    """Return the verdict of the faster engine; None where it must not be used.
+    """Return the verdict function of the faster engine; None if it must not be used.
 
-    It has no budget and no guard for its stack, so a schema that refers to itself is not its
-    business. Older dialects have it decode contents, which the standard leaves open and
-    `jsonschema` does not.
+    It has no budget and no guard for its stack, so it is not used for recursive schemas. In older
+    dialects it decodes contents, which the standard leaves open and `jsonschema` does not do.
     """
     rust = find_rust_engine()
     if rust is None or checked.is_recursive:
@@ -200,7 +199,7 @@ def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
             retriever=_refuse_retrieval,
             pattern_options=rust.RegexOptions(),
         )
-    except ValueError:  # what the other engine can read must do
+    except ValueError:  # the other engine must do
         return None
     is_valid: Callable[[Any], bool] = compiled.is_valid
     return is_valid

@@ -1,6 +1,7 @@
-"""Walk over a JSON Schema: which values in it are schemas, and which stand beside each other.
+"""Walk over a JSON Schema to find the schemas inside it.
 
-Only keywords decide that. A `$ref` among examples is data, and so is a property called `$ref`.
+Only keywords decide what is a schema: a `$ref` among examples is data, as is a property called
+`$ref`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ __all__ = ["REFERENCES", "Child", "children"]
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 """Keywords whose value is the URI of a further schema for the same value."""
 
-# For the value itself, ...
+# Keywords with schemas for the value itself, ...
 _BESIDE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
-# ... or for a part of it.
+# ... and for a part of it.
 _INSIDE = frozenset(
     {
         "additionalItems",
@@ -43,8 +44,8 @@ class Child:
     Attributes:
         path: keyword, and index or name below it.
         schema: an object or a boolean, if the schema is valid.
-        is_beside: whether it judges the same value as the schema it stands in.
-        is_applied: whether it judges anything by standing there; definitions do not.
+        is_beside: whether it applies to the same value as the schema around it.
+        is_applied: whether it applies by its position; definitions do not.
     """
 
     path: tuple[str | int, ...]
@@ -54,7 +55,7 @@ class Child:
 
 
 def children(schema: Any) -> Iterator[Child]:
-    """Yield the schemas directly inside a schema; total over any JSON value."""
+    """Yield the schemas directly inside a schema; accepts any JSON value."""
     if not isinstance(schema, dict):
         return
     for keyword, value in schema.items():

@@ -1,8 +1,8 @@
-"""The protocol revisions, and the one way from the newest form of a result to a peer's.
+"""The protocol revisions, and the conversion of results to a client's revision.
 
-Handlers write the newest form. Each revision's file says how its form becomes the form of the
-revision before, so an answer to an older peer walks down that chain. A new revision is one new
-file and one row in `REVISIONS`.
+Handlers write the newest form. Each revision's module converts its form to that of the revision
+before, so a result for an older client passes through that chain. A new revision is one new module
+and one row in `REVISIONS`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BY_NAME = {revision.name: revision for revision in REVISIONS}
 _WITH_HANDSHAKE = frozenset(each.name for each in REVISIONS if not each.is_stateless)
 
 UNSTATED_HTTP_REVISION = V2025_03_26
-"""What an HTTP request speaks that says nothing of its version, when no session knows.
+"""The revision of an HTTP request that names none, if no session has one.
 
 Source: 2025-06-18 basic/transports, "Protocol Version Header".
 """
@@ -50,12 +50,12 @@ _CHAINS = {
 
 
 def lower(kind: str, value: JSONObject, revision: Revision) -> JSONObject:
-    """Return `value`, which is in the newest form, as `revision` writes it.
+    """Return `value`, which is in the newest form, in the form of `revision`.
 
     Args:
         kind: the method whose result it is, or `"capabilities"` or `"implementation"`.
         value: never changed; may be returned as it is.
-        revision: whose form is wanted.
+        revision: the target revision.
     """
     for step in _CHAINS.get((kind, revision.name), ()):
         value = step(value)
@@ -63,17 +63,17 @@ def lower(kind: str, value: JSONObject, revision: Revision) -> JSONObject:
 
 
 def find_revision(name: object) -> Revision | None:
-    """Return the revision called `name`, whether or not a server has it switched on."""
+    """Return the revision called `name`, whether or not a server has enabled it."""
     return _BY_NAME.get(name) if isinstance(name, str) else None
 
 
 def has_handshake(name: object) -> bool:
-    """Return whether `name` is that of a revision that opens with `initialize`."""
+    """Return whether `name` is that of a revision that starts with `initialize`."""
     return type(name) is str and name in _WITH_HANDSHAKE
 
 
 class RevisionSet:
-    """The revisions that one server speaks.
+    """The enabled revisions of one server.
 
     Raises:
         ValueError: an unknown name, or none at all.
@@ -94,25 +94,25 @@ class RevisionSet:
         ]
         self._by_name = {revision.name: revision for revision in chosen}
         self.handshake = tuple(each for each in chosen if not each.is_stateless)
-        """Revisions that open with `initialize`, oldest first."""
+        """Revisions that start with `initialize`, oldest first."""
         self.stateless = tuple(each for each in chosen if each.is_stateless)
         self.stateless_by_name = {each.name: each for each in self.stateless}
         """Revisions without a handshake, by name."""
         self.stateless_names = [each.name for each in self.stateless]
 
     def find(self, name: object) -> Revision | None:
-        """Return the revision called `name` if this server speaks it."""
+        """Return the revision called `name` if this server has enabled it."""
         return self._by_name.get(name) if isinstance(name, str) else None
 
     def names(self) -> list[str]:
-        """Return the names of all revisions spoken, oldest first."""
+        """Return the names of all enabled revisions, oldest first."""
         return list(self._by_name)
 
     def negotiate(self, requested: str) -> Revision | None:
-        """Return what to answer an `initialize` that asks for `requested`.
+        """Return the revision with which to answer an `initialize` that requests `requested`.
 
-        The requested revision when it opens with a handshake, else the newest that does; None when
-        this server speaks none of these. Source: 2025-11-25 basic/lifecycle "Version Negotiation".
+        It is the requested revision if that has a handshake, else the newest that does; None if this
+        server has enabled none of these. Source: 2025-11-25 basic/lifecycle "Version Negotiation".
         """
         revision = self._by_name.get(requested)
         if revision is not None and not revision.is_stateless:

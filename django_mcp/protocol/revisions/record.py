@@ -1,4 +1,4 @@
-"""The Revision record: every question that protocol revisions answer differently."""
+"""The Revision record, which holds all differences between protocol revisions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import TaskRules
 
 Lowering: TypeAlias = Callable[[JSONObject], JSONObject]
-"""Rewrite an object from a revision's form into the form of the revision before it.
+"""Convert an object from a revision's form to that of the revision before it.
 
-Never changes its argument. Fields that a peer would not know go; what they said is kept in
-another form where there is one.
+It never changes its argument. It removes fields that a client would not know, and keeps their
+contents in another form if there is one.
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MethodRule:
-    """What a revision says of one request from the client.
+    """A revision's rules for one request of the client.
 
     Attributes:
         feature: what the server must offer for the method to exist (`"tools"`,
-            `"resources.subscribe"`); None when it always exists.
-        mirrored_param: the parameter that `Mcp-Name` repeats, where headers are mirrored.
-        is_cacheable: whether a complete result carries a caching hint.
+            `"resources.subscribe"`); None if it always exists.
+        mirrored_param: the parameter that `Mcp-Name` repeats, if headers are mirrored.
+        is_cacheable: whether a complete result has a caching hint.
     """
 
     feature: str | None = None
@@ -36,31 +36,31 @@ class MethodRule:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Revision:
-    """One protocol revision, as data. Compare by identity only; there is no order to ask about.
+    """One protocol revision, as data. Compare by identity only; revisions have no order.
 
     Attributes:
         name: the version string on the wire; opaque.
-        is_stateless: each request says in `_meta` what a handshake would have settled.
+        is_stateless: each request carries in `_meta` what a handshake would negotiate.
         methods: the requests a client may make, by name.
-        accepts_batches: arrays of messages are taken.
+        accepts_batches: arrays of messages are accepted.
         mirrors_headers: `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` repeat the body and must agree.
-        disconnect_cancels: a client that leaves has cancelled its request.
+        disconnect_cancels: a client's disconnect cancels its request.
         logs_by_request: log messages are sent only to a request that asked for a level itself;
             else by the level of the connection.
-        has_progress_messages: progress may carry a text.
-        missing_resource_code: the error code for a resource that is not there.
-        visit_code: the error code that sends a client to pages before it asks once more, for where
-            it cannot be asked to visit them; None: there is none.
-        statuses: JSON-RPC error code to HTTP status; 200 where it is not listed.
+        has_progress_messages: progress may have a text.
+        missing_resource_code: the error code for an unknown resource.
+        visit_code: the error code that makes a client visit pages and then retry, if the server
+            cannot send it a request to visit them; None: there is none.
+        statuses: JSON-RPC error code to HTTP status; 200 if it is not listed.
         result_fields: added to every result, such as `resultType`.
-        interim_fields: stand in place of `result_fields` in a result that asks for input; empty
-            where results cannot ask.
-        asks: what a client can be asked while its request runs, as `Ask.kind` names it.
-        block_types: the kinds of content blocks.
+        interim_fields: replace `result_fields` in a result that asks for input; empty if results
+            cannot ask.
+        asks: what a client can be asked while its request runs, by `Ask.kind`.
+        block_types: the types of content blocks.
         structures_objects_only: the structured content of a tool's result is an object.
-        has_event_ids: events of a stream have ids, and a stream that broke off can be resumed.
-        primes_streams: a stream opens with an id and no message, so that it can be resumed from
-            its start, and may be closed by the server while the call goes on.
+        has_event_ids: events of a stream have ids, and an interrupted stream can be resumed.
+        primes_streams: a stream starts with an id and no message, so that it can be resumed from
+            its start, and the server may close it while the call continues.
         tasks: how calls can become tasks; None: they cannot.
         lowerings: by method or `"capabilities"`/`"implementation"`: from this revision's form to
             the one before.

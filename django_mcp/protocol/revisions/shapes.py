@@ -1,4 +1,4 @@
-"""Small builders for the functions that lower a result into an older form."""
+"""Builders for the functions that convert a result to an older form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django_mcp.protocol.revisions.record import Lowering
 
 
 def without(*keys: str) -> Lowering:
-    """Return a lowering that drops top-level `keys`."""
+    """Return a lowering that removes top-level `keys`."""
 
     def drop(value: JSONObject) -> JSONObject:
         for key in keys:

@@ -1,4 +1,4 @@
-"""2024-11-05, the first revision: the table the others are written against."""
+"""2024-11-05, the first revision."""
 
 from __future__ import annotations
 

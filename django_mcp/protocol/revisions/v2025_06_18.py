@@ -35,7 +35,7 @@ def _lower_item(item: JSONObject) -> JSONObject:
 
 
 def _lower_tool(tool: JSONObject) -> JSONObject:
-    # A tool's annotations hold a title of their own, which is older than the field.
+    # A tool's annotations have a title of their own, which is older than the field.
     return without("title", "_meta", "outputSchema")(tool)
 
 

@@ -1,4 +1,4 @@
-"""2025-11-25: icons, more of what a server tells about itself, and tasks that clients ask for."""
+"""2025-11-25: icons, more details about a server, and tasks that clients request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _no_icons = without("icons")
 
 
 def _lower_form(params: JSONObject) -> JSONObject:
-    """Write a form as it was before modes: titles of choices beside them, few defaults."""
+    """Write a form as before modes: titles of choices beside them, few defaults."""
     params = without("mode", "elicitationId")(params)
     form = params.get("requestedSchema")
     if not isinstance(form, dict):

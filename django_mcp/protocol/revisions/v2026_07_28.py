@@ -1,4 +1,4 @@
-"""2026-07-28: no handshake and no session; each request stands alone."""
+"""2026-07-28: no handshake and no session; each request is independent."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _lower_tool(tool: JSONObject) -> JSONObject:
 
 
 def _object_structured_content(result: JSONObject) -> JSONObject:
-    # The text block beside it says the same, so nothing is lost.
+    # The text block beside it has the same content, so nothing is lost.
     if isinstance(result.get("structuredContent", result), dict):
         return result
     return without("structuredContent")(result)
 
 
 def _lower_capabilities(capabilities: JSONObject) -> JSONObject:
-    """Write tasks as they were when they were no extension."""
+    """Write tasks as before they became an extension."""
     extensions = capabilities.get("extensions", {})
     if EXTENSION not in extensions:
         return capabilities

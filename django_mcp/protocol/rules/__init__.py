@@ -1,7 +1,7 @@
-"""The shapes of messages as JSON Schemas, for those who want every one of them checked.
+"""The shapes of messages as JSON Schemas, for strict validation.
 
-What a revision knows nothing of may be there and is not looked at, as the specifications have it.
-Source: the schemas of the revisions; written anew and short.
+Members that a revision does not define are allowed and not checked, as in the specifications.
+Source: the schemas of the revisions, rewritten in short form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of what a client is asked, and of what it answers."""
+"""The schemas of requests to the client, and of its responses."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 ASKING_METHODS = ("tools/call", "resources/read", "prompts/get")
-"""Requests of clients whose handlers may ask them something."""
+"""Requests of clients whose handlers may send requests to the client."""
 
 ASK_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list", "ping")
-"""Requests that go to the client."""
+"""Requests to the client."""
 
 
 def asks_of(revision: Revision) -> Mapping[str, JSONObject]:
-    """Return the schemas of the params of questions, by method."""
+    """Return the schemas of the params of requests to the client, by method."""
     return {
         "elicitation/create": _elicitation(revision),
         "sampling/createMessage": shape(
@@ -62,7 +62,7 @@ def asks_of(revision: Revision) -> Mapping[str, JSONObject]:
 
 
 def answers_of(revision: Revision) -> Mapping[str, JSONObject]:
-    """Return the schemas of the results of questions, by method."""
+    """Return the schemas of the results of requests to the client, by method."""
     kinds = ["string", "number", "boolean"]
     value: JSONObject = {"type": kinds}
     if "form.arrays" in revision.asks:
@@ -85,7 +85,7 @@ def answers_of(revision: Revision) -> Mapping[str, JSONObject]:
 
 
 def input_requests(revision: Revision) -> JSONObject:
-    """Return the schema of the questions that a result asks, by key."""
+    """Return the schema of the requests for input in a result, by key."""
     asks = {**dict.fromkeys(("elicitation/create", "sampling/createMessage", "roots/list"), OBJECT)}
     asks.update(asks_of(revision))
     with_params = [each for each in asks if each != "roots/list"]
@@ -108,12 +108,12 @@ def input_requests(revision: Revision) -> JSONObject:
 
 
 def input_responses(revision: Revision) -> JSONObject:
-    """Return the schema of a client's answers by key, which do not say what they answer."""
+    """Return the schema of a client's answers by key, which do not name their requests."""
     return keyed({"anyOf": list(answers_of(revision).values())})
 
 
 def _said(revision: Revision) -> JSONObject:
-    """Return the schema of what one side of a conversation with a model says."""
+    """Return the schema of one message of a conversation with a model."""
     types = {"text", "image", "audio"} & revision.block_types
     if "sampling.tools" not in revision.asks:
         return block(types)

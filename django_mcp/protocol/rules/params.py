@@ -1,4 +1,4 @@
-"""The rules of the params of requests and notifications, in both directions."""
+"""The schemas of the params of requests and notifications, in both directions."""
 
 from __future__ import annotations
 

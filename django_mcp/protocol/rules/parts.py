@@ -1,4 +1,4 @@
-"""The pieces that the rules of all messages are made of."""
+"""The building blocks of the schemas of all messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLE: JSONObject = {"enum": ["user", "assistant"]}
 
 
 def shape(*required: str, **properties: JSONObject) -> JSONObject:
-    """Return the schema of an object; what it has beside these properties is not looked at."""
+    """Return the schema of an object; other properties are not checked."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 

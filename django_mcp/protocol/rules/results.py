@@ -1,4 +1,4 @@
-"""The rules of results and errors."""
+"""The schemas of results and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_result_schema(
         method: the request's.
         revision: the one in effect.
         is_interim: the result asks for input.
-        is_task: the call became a task, and this is the result for now.
+        is_task: the call became a task, and this is its preliminary result.
     """
     answer = answers_of(revision).get(method)
     if answer is not None:
@@ -70,10 +70,10 @@ def find_result_schema(
 
 
 def find_error_schema(revision: Revision) -> JSONObject:
-    """Return the schema of the error object that answers a request.
+    """Return the schema of the error object of a response.
 
-    Source: 2026-07-28 basic "Error codes": what the protocol reserves and does not define is not
-    sent, nor the codes of revisions before.
+    Source: 2026-07-28 basic "Error codes": reserved codes that are not defined are not sent, nor are
+    the codes of earlier revisions.
     """
     error = shape("code", "message", code=INTEGER, message=TEXT)
     if not revision.is_stateless:

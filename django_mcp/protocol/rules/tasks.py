@@ -1,4 +1,4 @@
-"""The rules of tasks, in both of their forms."""
+"""The schemas of tasks, in both of their forms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def task(rules: TaskRules) -> JSONObject:
 
 
 def detailed_task(revision: Revision, rules: TaskRules) -> JSONObject:
-    """Return the schema of a task with what its status brings."""
+    """Return the schema of a task with the fields of its status."""
     error = shape("code", "message", code=INTEGER, message=TEXT)
     brought = {
         INPUT_REQUIRED: ("inputRequests", input_requests(revision)),
@@ -59,7 +59,7 @@ def detailed_task(revision: Revision, rules: TaskRules) -> JSONObject:
 
 
 def created_task(rules: TaskRules) -> JSONObject:
-    """Return the schema of what answers a call that became a task."""
+    """Return the schema of the response to a call that became a task."""
     if rules.by_client:
         return shape("task", task=task(rules))
     found = task(rules)

@@ -174,8 +174,8 @@ async def later(user: Any) -> bool:
 @pytest.mark.parametrize(
     ("check", "says"),
     [
-        (lambda: True, "takes nobody"),
-        (lambda **all_of_it: True, "takes nobody"),
+        (lambda: True, "has no parameter"),
+        (lambda **all_of_it: True, "has no parameter"),
         (lambda user, m: True, "takes m"),
         (later, "asynchronous"),
         (object_permission("shop.view_product", Product, pk="m"), "takes m"),
@@ -199,7 +199,7 @@ async def test_a_check_that_forgot_to_wait_allows_nothing(
     result = await WireClient(server, R5, principal=ann).call("x", {"n": 1})
 
     assert result["isError"]
-    assert "it waits" in caplog.text
+    assert "it is asynchronous" in caplog.text
 
 
 class OwnOnly(BaseBackend):

@@ -230,7 +230,7 @@ async def test_a_broken_permission_grants_nothing_and_is_logged(
     def broken(user: Any) -> bool:
         raise LookupError("gone")
 
-    with pytest.raises(RegistrationError, match="does not wait"):
+    with pytest.raises(RegistrationError, match="a synchronous function"):
         server.register_tool(lambda: "", name="waiting", permission=later)
     server.register_tool(lambda: "", name="broken", permission=broken)
     server.register_tool(lambda: "", name="exiting", permission=lambda each: sys.exit(str(each)))

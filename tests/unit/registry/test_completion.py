@@ -195,7 +195,7 @@ def test_the_argument_must_be_one_of_its_own(prompts: Site):
 
 
 def test_a_completer_takes_only_what_it_is_given(prompts: Site):
-    with pytest.raises(RegistrationError, match=r"is not given `prefix`\. It may take `value`"):
+    with pytest.raises(RegistrationError, match=r"does not receive `prefix`\. It may take `value`"):
         prompts.completion("apology", "tone")(lambda prefix: [])
 
 

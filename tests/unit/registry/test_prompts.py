@@ -83,7 +83,9 @@ def test_a_result_is_described_as_its_prompt_is(site: Site):
     assert entry.convert("Hi").to_wire()["description"] == "Greets."
 
 
-@pytest.mark.parametrize(("value", "message"), [(None, "returned None"), (object(), "no form")])
+@pytest.mark.parametrize(
+    ("value", "message"), [(None, "returned None"), (object(), "cannot be represented")]
+)
 def test_what_is_no_message_is_refused(value: Any, message: str):
     with pytest.raises(ReturnError, match=message):
         messages(value)

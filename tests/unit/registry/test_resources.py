@@ -139,7 +139,7 @@ def test_a_whole_result_goes_through():
     [
         (None, "returned None"),
         (ResourceLink("a://b", "n"), "returned a link"),
-        (object(), "has no form in JSON"),
+        (object(), "cannot be represented in JSON"),
     ],
 )
 def test_what_is_no_contents_is_refused_with_the_remedy(value: Any, message: str):
@@ -319,9 +319,9 @@ def test_paths_that_climb_match_nothing(site: Site, uri: str):
         ("order://{pk}{?page}", lambda pk, page: 1, "Give the parameter `page` a default"),
         ("order://{pk", lambda pk: 1, "brace is never closed"),
         ("order://{a}{b}", lambda a, b: 1, "nothing separates"),
-        ("{pk}", lambda pk: 1, "no absolute URI"),
-        ("order", lambda: 1, "no absolute URI"),
-        ("order://a b", lambda: 1, "no absolute URI"),
+        ("{pk}", lambda pk: 1, "not an absolute URI"),
+        ("order", lambda: 1, "not an absolute URI"),
+        ("order://a b", lambda: 1, "not an absolute URI"),
         ("order://ü", lambda: 1, "percent-encode"),
     ],
 )
@@ -342,12 +342,12 @@ def test_a_list_of_variables_is_no_number(site: Site):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mime_type": "text"}, "no MIME type"),
+        ({"mime_type": "text"}, "not a MIME type"),
         ({"size": -1}, "use a number of bytes"),
         ({"icons": ["javascript:alert(1)"]}, "neither https: nor data:"),
         ({"annotations": {"priority": 1}}, r"takes Annotations\(...\)"),
-        ({"meta": {"a b": 1}}, "no _meta key"),
-        ({"meta": {"io.modelcontextprotocol/x": 1}}, "is the protocol's"),
+        ({"meta": {"a b": 1}}, "not a _meta key"),
+        ({"meta": {"io.modelcontextprotocol/x": 1}}, "is reserved for the protocol"),
         ({"title": "a\u202eb"}, "RIGHT-TO-LEFT OVERRIDE"),
         ({"check": "no"}, "check= takes a function"),
         ({"scopes": [1]}, "scopes= takes a name"),

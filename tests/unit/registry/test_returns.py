@@ -304,7 +304,7 @@ def test_a_value_of_another_type_is_refused_with_what_is_missing():
 def test_an_object_without_declared_fields_is_refused_with_the_remedy(annotation: Any):
     value = Strange() if annotation != dict[str, Any] else {"a": Strange()}
 
-    with pytest.raises(ReturnError, match=r"Strange has no form in JSON: .* dataclass"):
+    with pytest.raises(ReturnError, match=r"Strange cannot be represented in JSON: .* dataclass"):
         result(value, annotation)
 
 

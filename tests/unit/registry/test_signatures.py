@@ -116,7 +116,7 @@ def test_what_a_client_cannot_name_is_refused(function: Any, written: str):
 
 
 def test_a_class_is_no_handler():
-    with pytest.raises(RegistrationError, match="a class is no handler"):
+    with pytest.raises(RegistrationError, match="a class is not a handler"):
         read(dict)
 
 
