@@ -90,7 +90,7 @@ class _SchemaForm:
         """See `Form.read`."""
         if type(content) is not dict:
             return [Problem("", "must be an object")]
-        # Fields of forms are plain values, so a brief check is enough for any honest answer.
+        # Fields of forms are plain values, so a brief check is enough for any regular answer.
         found = _validator(encode(self.schema)).check(content)
         return [TOO_COMPLEX] if found is None else found or FormAnswer(content)
 

@@ -57,7 +57,7 @@ class Validator:
     def problems(self, value: Any) -> list[Problem]:
         """Return the problems with a value, by pointer; `[]` if it is valid.
 
-        At most `reports.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
+        There are at most `reports.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
         on an event loop, use `check`.
         """
         found = self.check(value, self._max_steps)
