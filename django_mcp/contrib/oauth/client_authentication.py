@@ -10,7 +10,7 @@ from django.contrib.auth.hashers import identify_hasher
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
-from django_mcp.contrib.oauth.limits import Allowance, wrong_secrets_of
+from django_mcp.contrib.oauth.limits import wrong_secrets_of
 
 __all__ = ["ClientAuthentication", "TooManyWrongSecrets"]
 
@@ -36,9 +36,10 @@ class TooManyWrongSecrets(CustomOAuth2Error):
 class ClientAuthentication(OAuth2Validator):
     """Checks the secret of a client.
 
-    An attempt is counted before the secret is hashed, and forgotten if the secret is right. So a
-    request above the limit costs no hash, and clients with the right secret have no limit. Attempts are
-    counted by address, so that a stranger cannot lock a client out at another address.
+    Wrong secrets are counted, so a request above the limit costs no hash, and clients with the right
+    secret have no limit, however many of their requests come at once. Requests that are already being
+    checked can exceed the limit, by the number of the server's threads. Wrong secrets are counted by
+    address, so that a stranger cannot lock a client out at another address.
     """
 
     def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> bool:
@@ -55,15 +56,17 @@ class ClientAuthentication(OAuth2Validator):
         if not client_id or self._load_application(client_id, request) is None:
             # Nothing is hashed for a client that is not there.
             return False
-        attempts = wrong_secrets_of(request.headers.get("REMOTE_ADDR") or "", client_id)
-        _take(attempts, request)
+        allowances = wrong_secrets_of(request.headers.get("REMOTE_ADDR") or "", client_id)
+        for allowance in allowances:
+            if allowance.is_used_up():
+                raise TooManyWrongSecrets(allowance.wait_s, request)
         if authorization:
             is_right = bool(self._authenticate_basic_auth(request))
         else:
             is_right = bool(self._authenticate_request_body(request))
-        if is_right:
-            for attempt in attempts:
-                attempt.give_back()
+        if not is_right:
+            for allowance in allowances:
+                allowance.take()
         return is_right
 
     def _check_secret(self, provided_secret: str, stored_secret: str) -> bool:
@@ -74,13 +77,6 @@ class ClientAuthentication(OAuth2Validator):
         # Django's check_password() would spend the default number of iterations on a wrong secret,
         # also where the stored one was hashed with fewer.
         return hasher.verify(provided_secret, stored_secret)
-
-
-def _take(attempts: list[Allowance], request: Any) -> None:
-    for attempt in attempts:
-        # What one client may not try any more must not be counted against others at its address.
-        if not attempt.take():
-            raise TooManyWrongSecrets(attempt.wait_s, request)
 
 
 def _client_of(basic: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -78,16 +78,30 @@ class Allowance:
         Raises:
             StoreUnavailable: the cache does not answer.
         """
+        return self._ask(self._count) <= self._limit
+
+    def is_used_up(self) -> bool:
+        """Tell whether it may not be done once more.
+
+        Raises:
+            StoreUnavailable: the cache does not answer, or takes nothing.
+        """
+        return self._ask(self._read) >= self._limit
+
+    def _ask(self, ask: Callable[[], int]) -> int:
         try:
-            return self._count() <= self._limit
+            caches[settings.THROTTLE_CACHE].add(self._key, 0, self._period_s)
+            return ask()
         except Exception as error:
             # Each kind of cache has errors of its own.
             _trouble.warn("Could not count for the limits of OAuth: %r", error)
             raise StoreUnavailable from error
 
+    def _read(self) -> int:
+        return int(caches[settings.THROTTLE_CACHE].get(self._key, 0))
+
     def _count(self) -> int:
         cache = caches[settings.THROTTLE_CACHE]
-        cache.add(self._key, 0, self._period_s)
         try:
             return int(cache.incr(self._key))
         except ValueError:

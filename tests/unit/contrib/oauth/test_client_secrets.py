@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,9 +30,12 @@ class CountingHasher(PBKDF2PasswordHasher):
 
     iterations = ITERATIONS
     computed: list[int | None] = []
+    meanwhile: list[Callable[[], None]] = []
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         self.computed.append(iterations or self.iterations)
+        if self.meanwhile:
+            self.meanwhile.pop()()
         return super().encode(password, salt, iterations)
 
 
@@ -242,6 +245,20 @@ def test_right_secrets_have_no_limit():
 
     assert [credentials(application, TYPED).status_code for _ in range(12)] == [200] * 12
     assert credentials(application, "wrong").status_code == 401
+
+
+@pytest.mark.usefixtures("three_a_minute")
+def test_right_secrets_that_come_at_once_have_no_limit():
+    application = add_by_hand(client_secret=TYPED)
+    statuses: list[int] = []
+
+    def ask_once_more() -> None:
+        statuses.append(credentials(application, TYPED).status_code)
+
+    CountingHasher.meanwhile.extend([ask_once_more] * 6)
+    ask_once_more()
+
+    assert statuses == [200] * 7
 
 
 @pytest.mark.usefixtures("three_a_minute")
