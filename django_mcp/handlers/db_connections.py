@@ -17,13 +17,25 @@ T = TypeVar("T")
 
 
 def run_with_connections(function: Callable[[], T]) -> T:
-    """Run `function` in this thread, and close connections that are broken or too old around it."""
+    """Run `function` in this thread, and close connections that are broken or too old around it.
+
+    Inside of another function that runs so, or of `usable_connections`, none is closed: that one may
+    be in the middle of a query.
+    """
+    if getattr(_in_use, "is_set", False):
+        return function()
     found = _find_connections()
     _tidy(found)
+    _in_use.is_set = True
     try:
         return function()
     finally:
+        _in_use.is_set = False
         _tidy(found)
+
+
+_in_use = threading.local()
+"""Of each thread: `is_set` while something runs in it whose connections must stay."""
 
 
 @contextmanager
@@ -44,9 +56,11 @@ def usable_connections() -> Iterator[Callable[[], bool]]:
 
     for connection in found:
         connection.execute_wrappers.append(note)
+    was_in_use, _in_use.is_set = getattr(_in_use, "is_set", False), True
     try:
         yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
     finally:
+        _in_use.is_set = was_in_use
         for connection in found:
             connection.execute_wrappers.remove(note)
         for connection in entered:

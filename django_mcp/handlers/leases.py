@@ -27,7 +27,7 @@ from django_mcp.server.services.ports import StoreUnavailable
 if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
 
-__all__ = ["ThreadLease", "principal_key", "thread_user"]
+__all__ = ["ThreadLease", "is_awaited_in_lease", "principal_key", "thread_user"]
 
 thread_user: contextvars.ContextVar[Any] = contextvars.ContextVar(
     "django_mcp_thread_user", default=None
@@ -66,11 +66,13 @@ class ThreadLease(Record):
     _is_over: bool = False
     _turn: _Turn | None = None
     _tokens: Any = None
+    _outer: ThreadLease | None = None
 
     def __enter__(self) -> None:
         outer = _sensitive.get(None)
         # Another one is Django's own around a view, or a site's: its thread is theirs to choose.
         if self.pool is not None and (outer is None or outer is _context):
+            self._outer = _lease.get()
             self._tokens = (_sensitive.set(_context), _lease.set(self))
 
     def __exit__(self, *_error: object) -> None:
@@ -82,9 +84,19 @@ class ThreadLease(Record):
                 # The coroutine was closed from elsewhere, and its context has gone.
                 pass
         self._is_over = True
-        self.exchange = None
+        self.exchange = self._outer = None
         if self._turn is not None:
             self._turn.end()
+
+    @property
+    def outer(self) -> ThreadLease | None:
+        """The lease of the call that made this one, if there is one."""
+        return self._outer
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the call's thread runs something now."""
+        return self._turn is not None and self._turn.is_busy
 
     def submit(self, pool: LoopPool, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Have a query run in the call's thread; return a future of the running event loop."""
@@ -116,6 +128,7 @@ class _Turn(Work):
         self._is_open = True
         self._is_over = False
         self._is_wanted = False
+        self.is_busy = False
 
     @property
     def key(self) -> Hashable:
@@ -176,7 +189,9 @@ class _Turn(Work):
         try:
             with usable_connections() as is_in_use:
                 while (work := self._next(is_in_use)) is not None:
+                    self.is_busy = True
                     work.run()
+                    self.is_busy = False
                     del work
         except BaseException as error:
             with self._changed:
@@ -200,6 +215,20 @@ class _Turn(Work):
 
     def _may_idle(self, until_s: float) -> bool:
         return not self._is_wanted and time.monotonic() < until_s and self._pool.begin_idling(self)
+
+
+def is_awaited_in_lease() -> bool:
+    """Return whether the running code was called from a leased thread, which waits for it.
+
+    That is so inside of `async_to_sync` inside of `sync_to_async`. The thread can run what the code needs
+    one for; were the code to wait for another thread of the pool, all of them could wait for each other.
+    """
+    lease = _lease.get()
+    while lease is not None:
+        if lease.is_busy:
+            return getattr(AsyncToSync.executors, "current", None) is not None
+        lease = lease.outer
+    return False
 
 
 class _LeasedThreads(Executor):

@@ -20,6 +20,7 @@ from django.core.signals import setting_changed
 from django_mcp.conf import find_aliases, settings
 from django_mcp.handlers.leases import (
     ThreadLease,
+    is_awaited_in_lease,
     principal_key,
     thread_user,
 )
@@ -83,7 +84,7 @@ class ThreadScope:
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.
-        is_nested = thread_user.get() is not None or _runs_in_place.get()
+        is_nested = thread_user.get() is not None or _runs_in_place.get() or is_awaited_in_lease()
         pool = None if is_nested else lanes.pool if call.run is None else lanes.task_pool
         if pool is None:
             return cast(T, await lanes.nested(function, call, aliases))

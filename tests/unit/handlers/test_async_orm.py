@@ -342,3 +342,52 @@ class InATestCase(TestCase):
 @override_settings(DJANGO_MCP={"SYNC_THREADS": 0})
 class InATestCaseWithoutThreads(InATestCase):
     """As `InATestCase`."""
+
+
+def run_in_leased_thread(server: MCPServer, name: str) -> str:
+    """Call a tool as synchronous code does that an async tool runs by `sync_to_async`."""
+    return async_to_sync(call)(server, name)
+
+
+@pytest.mark.usefixtures("one_thread")
+async def test_code_in_the_thread_of_a_call_may_call_synchronous_tools(server: MCPServer):
+    """They run in the same thread: there is no second one."""
+
+    @server.tool
+    def inner() -> str:
+        return threading.current_thread().name
+
+    @server.tool
+    async def outer() -> list[str]:
+        def work() -> list[str]:
+            return [threading.current_thread().name, run_in_leased_thread(server, "inner")]
+
+        return await sync_to_async(work)()
+
+    async with asyncio.timeout(LIMIT_S):
+        result = await WireClient(server, R5).call("outer")
+
+    own, nested = result["structuredContent"]
+    assert own == nested
+
+
+@pytest.mark.usefixtures("one_thread", "databases")
+async def test_a_nested_call_does_not_close_the_connection_of_its_caller(server: MCPServer):
+    @server.tool
+    def inner() -> int:
+        return 1
+
+    @server.tool
+    async def outer() -> bool:
+        def work() -> bool:
+            connections["first"].ensure_connection()
+            before = connections["first"].connection
+            # As with `CONN_MAX_AGE` 0, after which Django closes a connection that is not needed.
+            connections["first"].close_at = 0
+            run_in_leased_thread(server, "inner")
+            return before is not None and connections["first"].connection is before
+
+        return await sync_to_async(work)()
+
+    async with asyncio.timeout(LIMIT_S):
+        assert await call(server, "outer") == "true"
