@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 
+from django_mcp.handlers.fair_queue import QueueFull
 from django_mcp.handlers.pool import LINGER_S, AwaitedWork, LoopPool, Work
+from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.turns import BUSY
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
@@ -108,7 +111,11 @@ class ThreadLease(Record):
             if self._is_over:
                 # Of something that outlives its call, as tasks of the event loop do.
                 turn.end()
-            if not pool.put(turn) and self.exchange is not None:
+            try:
+                has_thread = pool.put(turn)
+            except QueueFull:
+                raise ToolError(BUSY) from None
+            if not has_thread and self.exchange is not None:
                 self.exchange.waits_for_thread = True
             if not self._is_over:
                 self._turn = turn

@@ -109,6 +109,7 @@ class LoopPool(ThreadPoolExecutor):
         setting: what an operator raises to have more of them, for the log.
         replacements: how many more there may be in place of threads whose work nobody waits for.
         make_work: returns the work that `submit` is asked for.
+        waiting: holds the work that waits, and says how much may.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class LoopPool(ThreadPoolExecutor):
         setting: str | None = None,
         replacements: int = 0,
         make_work: Callable[[Callable[[], Any]], AwaitedWork] | None = None,
+        waiting: FairQueue[Work] | None = None,
     ) -> None:
         super().__init__(max_threads + replacements, thread_name_prefix=name)
         self.max_threads = max_threads
@@ -127,7 +129,7 @@ class LoopPool(ThreadPoolExecutor):
         self._replacements = replacements
         self._make_work = make_work or AwaitedWork
         self._lock = threading.Lock()
-        self._queue: FairQueue[Work] = FairQueue()
+        self._queue: FairQueue[Work] = waiting or FairQueue()
         self._handed_over: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._thread_count = 0
         self._idle_count = 0
@@ -149,7 +151,11 @@ class LoopPool(ThreadPoolExecutor):
         self.put(_LeftWork(function))
 
     def put(self, work: Work) -> bool:
-        """Give work to a thread, or have it wait for one; return whether a thread has it."""
+        """Give work to a thread, or have it wait for one; return whether a thread has it.
+
+        Raises:
+            QueueFull: it would have to wait, and too much does.
+        """
         idler: Idler | None = None
         with self._lock:
             if self._idle_count:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
 
-from django_mcp.conf import find_aliases, settings
+from django_mcp.conf import find_aliases, server_settings, settings
+from django_mcp.handlers.fair_queue import FairQueue, QueueFull
 from django_mcp.handlers.leases import (
     ThreadLease,
     is_awaited_in_lease,
@@ -26,6 +27,8 @@ from django_mcp.handlers.leases import (
 )
 from django_mcp.handlers.pool import AwaitedWork, LoopPool, PoolState
 from django_mcp.registry.atomic import Atomic
+from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.services.turns import NoThread
 
 if TYPE_CHECKING:
     from django_mcp.handlers.breaker import Breaker
@@ -48,6 +51,9 @@ T = TypeVar("T")
 
 OUR_THREADS = 4
 """Threads for what is no handler. It is quick, and most of it waits for the database. Ours."""
+
+WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
+"""Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Ours."""
 
 AUTHENTICATION_LIMIT_S = 10.0
 """How long a query of an asynchronous authenticator may wait and run. Ours."""
@@ -92,6 +98,8 @@ class ThreadScope:
         _submitting.call = call
         try:
             return cast(T, await lanes.by_pool[pool](function, call, aliases))
+        except QueueFull:
+            raise NoThread from None
         except asyncio.CancelledError:
             # The thread runs on, and asgiref has copied its context to ours.
             thread_user.set(None)
@@ -260,6 +268,7 @@ class _Lanes:
                 setting="SYNC_THREADS",
                 replacements=replacements,
                 make_work=_HandlerWork,
+                waiting=FairQueue(WAITING_LIMITS, server_settings.anonymous_share),
             )
             self.task_pool = LoopPool(
                 max_tasks, "django-mcp-task", setting="TASK_THREADS", make_work=_HandlerWork

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import (
-    INTERNAL_ERROR,
     MISSING_CLIENT_CAPABILITY,
     ProtocolError,
     Refusal,
@@ -45,6 +44,7 @@ from django_mcp.server.handlers.argument_checks import (
 from django_mcp.server.handlers.error_handlers import report_error
 from django_mcp.server.handlers.tracing import attach_trace
 from django_mcp.server.services.ports import StateStoreFull
+from django_mcp.server.services.turns import BUSY, NoThread
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
@@ -54,22 +54,6 @@ logger = logging.getLogger("django_mcp")
 
 _MORE = (InputRequired, OnceDue, Waiting, Asked)
 """What a handler ends its round with when it needs something before it can go on."""
-
-
-_NO_THREAD = Refusal(
-    code=INTERNAL_ERROR,
-    message="The server is busy with other calls, and this one was not begun: try again",
-    status=503,
-    headers=((b"retry-after", b"2"),),
-)
-
-
-class NoThread(Exception):
-    """A call waited for a thread for as long as it may take, and had none."""
-
-    def to_refusal(self) -> Refusal:
-        """Return what tells the client to try again."""
-        return _NO_THREAD
 
 
 async def run_handler(
@@ -119,12 +103,21 @@ async def run_handler(
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
     except (ProtocolError, NoThread) as error:
-        return error.to_refusal()
+        return _refuse_run(ctx, handler, error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - what a site's code raises ends here
         return note(ctx, await _describe(ctx, error, what))
     finally:
         if detach_trace is not None:
             detach_trace()
+
+
+def _refuse_run(
+    ctx: Context[Any], handler: Handler, error: ProtocolError | NoThread
+) -> Refusal | Failure:
+    if isinstance(error, NoThread) and (handler.is_async or ctx.answers.kept):
+        # It may have done something already, so the client must not be told to send it again.
+        return note(ctx, Failure(kind=FailureKind.TIMEOUT, message=BUSY))
+    return error.to_refusal()
 
 
 async def _run_rounds(

@@ -1,4 +1,4 @@
-"""Turns: one long step of a call at a time on an event loop."""
+"""Turns: one long step of a call at a time on an event loop; and what a call gets that has no thread."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
+from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
+from django_mcp.server.services.ports import StoreUnavailable
+
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.services.ports import HandlerScope
 
-__all__ = ["Turns"]
+__all__ = ["BUSY", "NoThread", "Turns"]
 
 T = TypeVar("T")
+
+BUSY = "The server is busy with other calls: try again later"
+_NO_THREAD = Refusal(
+    code=INTERNAL_ERROR,
+    message="The server is busy with other calls, and this one was not begun: try again",
+    status=503,
+    headers=((b"retry-after", b"2"),),
+)
+
+
+class NoThread(StoreUnavailable):
+    """A call had no thread for as long as it may wait, or may not wait since too many do."""
+
+    def to_refusal(self) -> Refusal:
+        """Return what tells the client to try again."""
+        return _NO_THREAD
 
 
 class Turns:

@@ -23,6 +23,7 @@ from django_mcp.protocol.json import encode
 from django_mcp.push import in_flight
 from django_mcp.push.in_flight import count_requests
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import Limits
 from tests.support.held import LIMIT_S, Holder
 from tests.support.server.tasks import Modern, until
 from tests.support.wire import R5, WireClient, headers_for, message
@@ -103,6 +104,41 @@ async def test_anonymous_callers_take_turns_by_address(holder: Holder):
 
 
 # -- calls that never had a thread
+
+
+async def test_the_calls_that_wait_for_a_thread_are_bounded(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch
+):
+    limits = Limits(own_count=2, own_bytes=0, count=3, bytes=0)
+    monkeypatch.setattr("django_mcp.handlers.threads.WAITING_LIMITS", limits)
+
+    @holder.server.tool
+    def quick() -> str:
+        return "done"
+
+    @holder.server.tool
+    async def query() -> str:
+        return await sync_to_async(lambda: "done")()
+
+    async def status(name: str, tool: str = "quick") -> tuple[int, bool]:
+        request = message("tools/call", {"name": tool, "arguments": {}}, revision=R5)
+        reply = await holder.client(name).post(encode(request), headers_for(request, R5))
+        return reply.status, (b"retry-after", b"2") in reply.headers
+
+    async with holder.holding(2):
+        waiting = [asyncio.create_task(status("ann")) for _ in range(2)]
+        await settle()
+        refused = await status("ann")
+        failed = await holder.client("ann").call("query")
+        waiting.append(asyncio.create_task(status("bob")))
+        await settle()
+        refused_too = await status("eve")
+
+    assert refused == refused_too == (503, True)
+    assert failed["isError"] is True
+    assert "busy" in failed["content"][0]["text"]
+    assert await asyncio.gather(*waiting) == [(200, False)] * 3
+    assert await status("ann") == (200, False)
 
 
 async def test_a_call_that_never_had_a_thread_is_refused_with_503_and_told_to_come_again(
