@@ -56,7 +56,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Run slow tests that the command line names, unless it has an expression of marks of its own."""
-    if hasattr(config, "workerinput") or config.option.markexpr != QUICK:
+    if config.option.markexpr != QUICK:
         return
     has_marks = any(argument.startswith("-m") for argument in config.invocation_params.args)
     paths = named_paths(config)

@@ -1,7 +1,8 @@
 """Serve a small Django site of the tests on a real server, in this process's place or beside it.
 
-A site is a package with `settings`, `asgi` and `wsgi` modules (`tests.conformance`, `tests.benchmarks`);
-`module` names another of its modules whose `application` is to be served instead.
+A site is a package with a `settings` module. It may have `asgi` and `wsgi` modules of its own; without them
+those of `tests.support.site` are served. `module` names another of its modules whose `application` is to be
+served instead.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+SHARED = "tests.support.site"
 SERVERS = ("uvicorn", "daphne", "wsgi")
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 10.0
@@ -72,7 +75,9 @@ def command(
     module: str | None = None,
 ) -> list[str]:
     """Return the command line that serves the site; of daphne, which knows no workers, several."""
-    target = f"{package}.{module or ('wsgi' if server == 'wsgi' else 'asgi')}:application"
+    name = module or ("wsgi" if server == "wsgi" else "asgi")
+    where_it_is = package if find_spec(f"{package}.{name}") is not None else SHARED
+    target = f"{where_it_is}.{name}:application"
     python = [sys.executable, "-m"]
     match server:
         case "uvicorn":

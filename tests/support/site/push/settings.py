@@ -12,7 +12,7 @@ INSTALLED_APPS = [
     "tests.support.site.push",
 ]
 ROOT_URLCONF = "tests.support.site.push.urls"
-ASGI_APPLICATION = "tests.support.site.push.asgi.application"
+ASGI_APPLICATION = "tests.support.site.asgi.application"
 MIDDLEWARE: list[str] = []
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES = {

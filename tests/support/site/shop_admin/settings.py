@@ -4,7 +4,7 @@ from tests.support.site.oauth.settings import *  # noqa: F403  (read by its name
 from tests.support.site.oauth.settings import DATABASES, DJANGO_MCP, INSTALLED_APPS
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.support.site.shop_admin"]
-ASGI_APPLICATION = "tests.support.site.shop_admin.asgi.application"
+ASGI_APPLICATION = "tests.support.site.asgi.application"
 DJANGO_MCP = {**DJANGO_MCP, "PUBLIC": True}
 # As many sites have it: what is done by another thread must not wait for the request's transaction.
 DATABASES = {

@@ -1,8 +1,7 @@
-import os
+"""Any of the sites as an ASGI application: DJANGO_SETTINGS_MODULE says which."""
 
 from django.core.asgi import get_asgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.support.site.oauth.settings")
 django_application = get_asgi_application()
 
 from django_mcp.asgi import django_mcp_application  # noqa: E402  (needs the apps loaded)
