@@ -75,8 +75,9 @@ class LocaleMiddleware:
 
     def __call__(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         headers = exchange.headers
-        header = headers.get("accept-language") if headers is not None else None
-        language = find_language(header) if header else None
+        language = None
+        if headers is not None and b"accept-language" in headers.by_name:
+            language = find_language(headers.get("accept-language") or "")
         if language is None or language == translation.get_language():
             return self.get_reply(exchange)
         return self._reply_in(language, exchange)

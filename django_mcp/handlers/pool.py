@@ -160,12 +160,14 @@ class LoopPool(ThreadPoolExecutor):
         with self._lock:
             if self._idle_count:
                 self._idle_count -= 1
-                self._begin(work)
+                work.began_s = time.monotonic()
+                self._running[work] = None
                 self._handed_over.put(work)
                 return True
             if self._has_room():
                 self._thread_count += 1
-                self._begin(work)
+                work.began_s = time.monotonic()
+                self._running[work] = None
             else:
                 work.queued_as = work.key
                 self._queue.put(work.queued_as, work)
@@ -259,15 +261,12 @@ class LoopPool(ThreadPoolExecutor):
     def _count_abandoned(self) -> int:
         return sum(work.is_abandoned for work in self._running)
 
-    def _begin(self, work: Work) -> None:
-        work.began_s = time.monotonic()
-        self._running[work] = None
-
     def _take(self) -> Work | None:
         """Return work that waited; that a thread came free is noted."""
         work = self._queue.take()
         if work is not None:
-            self._begin(work)
+            work.began_s = time.monotonic()
+            self._running[work] = None
         self._short_since_s = time.monotonic() if self._queue.count else None
         return work
 

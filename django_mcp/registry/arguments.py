@@ -50,7 +50,7 @@ class Handler:
     """A function of the site, ready to be called.
 
     Attributes:
-        function: called with what `bind` returns; returns an awaitable if `is_async`.
+        function: called with the arguments that `read` and `inject` make; returns an awaitable if `is_async`.
         is_async: whether it runs on the event loop.
         injections: the parameters that the server fills.
         read: turns the arguments of a call into keyword arguments.
@@ -75,29 +75,14 @@ class Handler:
     check: ObjectCheck | None = None
     aliases: tuple[str, ...] | None = ()
 
-    def bind(self, arguments: JSONObject, ctx: Any) -> dict[str, Any]:
-        """Return the keyword arguments of one call.
-
-        Args:
-            arguments: as the client sent them, already validated by the schema.
-            ctx: the context of the request, for injected parameters.
-
-        Raises:
-            ArgumentErrors: they cannot be converted.
-            Unavailable: a value to inject is missing.
-        """
-        bound = self.read(arguments)
-        return self.inject(bound, ctx) if self.injections else bound
-
-    def inject(self, bound: dict[str, Any], ctx: Any) -> dict[str, Any]:
-        """Add injected values to the arguments that `read` returned, and return them.
+    def inject(self, bound: dict[str, Any], ctx: Any) -> None:
+        """Add what the server provides to arguments that `read` returned.
 
         Raises:
             Unavailable: a value to inject is missing.
         """
         for injection in self.injections:
             bound[injection.parameter] = injection.provide(ctx)
-        return bound
 
 
 class Yielded(list[Any]):

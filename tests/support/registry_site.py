@@ -7,6 +7,7 @@ from django_mcp.registry.decorators import Registration
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter, ResultConverter
+from tests.support.registry import bind
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Site(Registration):
         entry = self.registry.tools[name]
         arguments = arguments or {}
         assert entry.input_validator.problems(arguments) == []
-        kwargs = entry.handler.bind(arguments, ctx or Ctx())
+        kwargs = bind(entry.handler, arguments, ctx or Ctx())
         return entry.handler.convert(entry.handler.function(**kwargs))
 
 

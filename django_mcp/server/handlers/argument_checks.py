@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGE_BYTES",
     "HandlerTimeout",
-    "bind_in_thread",
+    "read_in_thread",
     "check_at_length",
     "describe_problems",
 ]
@@ -57,10 +57,10 @@ def describe_problems(problems: Sequence[Problem]) -> str:
     return "Invalid arguments:\n" + "\n".join(lines)
 
 
-async def bind_in_thread(ctx: Context[Any], handler: Handler, arguments: JSONObject) -> Any:
-    """Return the keyword arguments of a call; see `Handler.bind`."""
-    read = await ctx.server.turns.run(ctx.server.scope, ctx, partial(handler.read, arguments))
-    return handler.inject(read, ctx)
+async def read_in_thread(ctx: Context[Any], handler: Handler, arguments: JSONObject) -> Any:
+    """Return the keyword arguments of a call; see `Handler.read`."""
+    server = ctx.server
+    return await server.turns.run(server.scope, ctx, partial(handler.read, arguments))
 
 
 async def _in_time(ctx: Context[Any], timeout_s: float | None, function: Callable[[], T]) -> T:

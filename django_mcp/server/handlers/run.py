@@ -38,8 +38,8 @@ from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.argument_checks import (
     LARGE_BYTES,
     HandlerTimeout,
-    bind_in_thread,
     describe_problems,
+    read_in_thread,
 )
 from django_mcp.server.handlers.error_handlers import report_error
 from django_mcp.server.handlers.tracing import attach_trace
@@ -170,9 +170,11 @@ async def _run(
     deadline = timers.limit(timeout_s)
     try:
         if len(ctx.exchange.body) > LARGE_BYTES:
-            kwargs = await bind_in_thread(ctx, handler, arguments)
+            kwargs = await read_in_thread(ctx, handler, arguments)
         else:
-            kwargs = handler.bind(arguments, ctx)
+            kwargs = handler.read(arguments)
+        if handler.injections:
+            handler.inject(kwargs, ctx)
         if handler.is_async:
             if handler.check is not None:
                 await _demand(ctx, handler.check, kwargs)

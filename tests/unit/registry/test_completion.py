@@ -8,6 +8,7 @@ import pytest
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import PlainConverter, ReturnError
+from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Site, User
 
 
@@ -28,7 +29,7 @@ async def complete(site: Site, target: str, argument: str, value: str = "", **ot
     if handler is None:
         return None
     given = {"ref": {"name": target}, "argument": argument, "value": value, "arguments": others}
-    found = handler.function(**handler.bind(given, Ctx()))
+    found = handler.function(**bind(handler, given, Ctx()))
     return handler.convert(await found if handler.is_async else found)
 
 

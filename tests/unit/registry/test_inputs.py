@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 
 from django_mcp.protocol.headers import HeaderParam, McpHeader
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
+from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site
 
 # Under names of their own, so that the older spellings are tested as well.
@@ -374,7 +375,7 @@ def test_problems_beyond_the_schema_are_told_with_pointers():
     }
 
     with pytest.raises(ArgumentErrors) as errors:
-        entry.handler.bind(arguments, None)
+        bind(entry.handler, arguments, None)
 
     pointers = [problem.pointer for problem in errors.value.problems]
     assert pointers == ["/items/1/price", "/nope", "/on"]
@@ -388,7 +389,7 @@ def test_without_a_schema_check_conversion_still_refuses():
     def handle(a: int, b: Address) -> None: ...
 
     with pytest.raises(ArgumentErrors) as errors:
-        site.registry.tools["handle"].handler.bind({"b": {}, "c": 1}, None)
+        bind(site.registry.tools["handle"].handler, {"b": {}, "c": 1}, None)
 
     assert [(each.pointer, each.message) for each in errors.value.problems] == [
         ("/a", "is required"),
@@ -404,7 +405,7 @@ def test_alternatives_are_not_part_of_a_pointer():
     def handle(value: int | Item) -> None: ...
 
     with pytest.raises(ArgumentErrors) as errors:
-        site.registry.tools["handle"].handler.bind({"value": {"name": "a"}}, None)
+        bind(site.registry.tools["handle"].handler, {"value": {"name": "a"}}, None)
 
     assert {each.pointer for each in errors.value.problems} == {"/value", "/value/price"}
 
@@ -416,7 +417,7 @@ def test_a_function_without_arguments_refuses_any():
     def handle() -> None: ...
 
     with pytest.raises(ArgumentErrors, match="/a: is unknown"):
-        site.registry.tools["handle"].handler.bind({"a": 1}, None)
+        bind(site.registry.tools["handle"].handler, {"a": 1}, None)
 
 
 @pytest.mark.parametrize("annotation", [type(Ctx.__init__), typing.Callable, type])

@@ -14,6 +14,7 @@ from django_mcp.registry.arguments import ArgumentErrors
 from django_mcp.registry.entries import PromptArgument
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError
+from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User
 
 
@@ -29,7 +30,7 @@ class Filter(BaseModel):
 def fill(site: Site, name: str, arguments: dict[str, Any]) -> Any:
     """Call a prompt as a server does, and return what the handler returned."""
     handler = site.registry.prompts[name].handler
-    return handler.function(**handler.bind(arguments, Ctx()))
+    return handler.function(**bind(handler, arguments, Ctx()))
 
 
 def result(value: Any) -> PromptResult:

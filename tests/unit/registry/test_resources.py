@@ -28,6 +28,7 @@ from django_mcp.registry.arguments import ArgumentErrors
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import PlainConverter, ReturnError
 from django_mcp.registry.signatures import EMPTY
+from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User
 
 URI = "thing://1"
@@ -65,7 +66,7 @@ def read(site: Site, uri: str, ctx: Any = None) -> Any:
     found = site.registry.find_template(uri)
     assert found is not None
     entry, variables = found
-    return entry.handler.function(**entry.handler.bind(variables, ctx or Ctx()))
+    return entry.handler.function(**bind(entry.handler, variables, ctx or Ctx()))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from django_mcp.protocol.content import Text
 from django_mcp.protocol.headers import HeaderParam
 from django_mcp.registry.arguments import ArgumentErrors
 from django_mcp.registry.problems import RegistrationError, describe_source
+from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User
 
 SCHEMA = {
@@ -33,7 +34,7 @@ SCHEMA = {
 async def acall(site: Site, name: str, arguments: dict[str, Any] | None = None) -> Any:
     handler = site.registry.tools[name].handler
     assert handler.is_async
-    return handler.convert(await handler.function(**handler.bind(arguments or {}, Ctx())))
+    return handler.convert(await handler.function(**bind(handler, arguments or {}, Ctx())))
 
 
 def test_a_decorated_function_is_as_it_was(site: Site):
@@ -241,7 +242,7 @@ def test_properties_may_be_parameters(site: Site):
 
     assert site.call("quote", {"region": "eu"}).structured == ["eu", 1]
     with pytest.raises(ArgumentErrors, match="/x: is unknown"):
-        site.registry.tools["quote"].handler.bind({"region": "eu", "x": 1}, None)
+        bind(site.registry.tools["quote"].handler, {"region": "eu", "x": 1}, None)
 
 
 def test_one_property_may_be_the_parameter(site: Site):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag
 from typing_extensions import TypeAliasType, TypedDict
 
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
+from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Site
 
 DEPTH = 30
@@ -166,7 +167,7 @@ def test_a_recursive_union_is_converted_in_linear_time(site: Site, annotation: A
     site.register_tool(search)
     handler = site.registry.tools["search"].handler
 
-    handler.function(**handler.bind({"where": value}, Ctx()))
+    handler.function(**bind(handler, {"where": value}, Ctx()))
 
     assert len(seen) == 1
 
@@ -193,7 +194,7 @@ def test_a_value_of_no_form_is_refused_in_words(site: Site, op: Any):
 
     handler = site.registry.tools["search"].handler
     with pytest.raises(ArgumentErrors) as found:
-        handler.bind({"where": {"op": op, "left": EQUALS, "right": EQUALS}}, Ctx())
+        bind(handler, {"where": {"op": op, "left": EQUALS, "right": EQUALS}}, Ctx())
 
     (problem,) = found.value.problems
     assert problem.pointer == "/where"

@@ -1,0 +1,24 @@
+"""docs/architecture.md names files and folders that exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.architecture.sources import ROOT
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+NAMED = sorted(set(re.findall(r"`(django_mcp/[\w/]*(?:\.py)?)`", PAGE)))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_path_that_the_page_names_exists(name: str):
+    assert (ROOT / name).exists()
+
+
+def test_the_page_names_every_package_of_the_server():
+    packages = [path.name for path in (ROOT / "django_mcp" / "server").iterdir() if path.is_dir()]
+
+    missing = [name for name in packages if name != "__pycache__" and f"`{name}`" not in PAGE]
+    assert missing == []
