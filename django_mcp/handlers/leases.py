@@ -69,13 +69,14 @@ class ThreadLease(Record):
     _is_over: bool = False
     _turn: _Turn | None = None
     _tokens: Any = None
-    _outer: ThreadLease | None = None
+    outer: ThreadLease | None = None
+    """The lease of the call that made this one, if there is one."""
 
     def __enter__(self) -> None:
         outer = _sensitive.get(None)
         # Another one is Django's own around a view, or a site's: its thread is theirs to choose.
         if self.pool is not None and (outer is None or outer is _context):
-            self._outer = _lease.get()
+            self.outer = _lease.get()
             self._tokens = (_sensitive.set(_context), _lease.set(self))
 
     def __exit__(self, *_error: object) -> None:
@@ -87,14 +88,9 @@ class ThreadLease(Record):
                 # The coroutine was closed from elsewhere, and its context has gone.
                 pass
         self._is_over = True
-        self.exchange = self._outer = None
+        self.exchange = self.outer = None
         if self._turn is not None:
             self._turn.end()
-
-    @property
-    def outer(self) -> ThreadLease | None:
-        """The lease of the call that made this one, if there is one."""
-        return self._outer
 
     @property
     def is_busy(self) -> bool:
@@ -227,13 +223,13 @@ class _Turn(Work):
 def is_awaited_in_lease() -> bool:
     """Return whether the running code was called from a leased thread, which waits for it.
 
-    That is so inside of `async_to_sync` inside of `sync_to_async`. The thread can run what the code needs
+    To be asked inside of `async_to_sync`: it is so if that is inside of `sync_to_async`. The thread can run what the code needs
     one for; were the code to wait for another thread of the pool, all of them could wait for each other.
     """
     lease = _lease.get()
     while lease is not None:
         if lease.is_busy:
-            return getattr(AsyncToSync.executors, "current", None) is not None
+            return True
         lease = lease.outer
     return False
 

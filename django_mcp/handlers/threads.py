@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import AsyncToSync, sync_to_async
 from django.core.signals import setting_changed
 
 from django_mcp.conf import find_aliases, server_settings, settings
@@ -90,7 +90,14 @@ class ThreadScope:
         lanes = _lanes or _open_lanes()
         # A handler that calls another waits in its own thread, which can run it; were it to wait
         # for a second one of the pool, all of them could wait for each other.
-        is_nested = thread_user.get() is not None or _runs_in_place.get() or is_awaited_in_lease()
+        is_nested = (
+            thread_user.get() is not None
+            or _runs_in_place.get()
+            or (
+                getattr(AsyncToSync.executors, "current", None) is not None
+                and is_awaited_in_lease()
+            )
+        )
         pool = None if is_nested else lanes.pool if call.run is None else lanes.task_pool
         if pool is None:
             return cast(T, await lanes.nested(function, call, aliases))
