@@ -45,10 +45,8 @@ async def nothing(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("the endpoint is not there")
 
 
-async def test_a_warm_call_passes_few_functions_and_files():
-    application = django_mcp_application(nothing)
-    for _ in range(3):
-        assert (await make_call(application).end()).status == 200
+async def find_passed(application: Any) -> set[tuple[str, str]]:
+    """Return the files and functions that one call passes on the event loop."""
     measured = make_call(application)
     passed: set[tuple[str, str]] = set()
 
@@ -62,6 +60,15 @@ async def test_a_warm_call_passes_few_functions_and_files():
         await measured.end()
     finally:
         sys.setprofile(None)
+    return passed
+
+
+async def test_a_warm_call_passes_few_functions_and_files():
+    application = django_mcp_application(nothing)
+    assert (await make_call(application).end()).status == 200
+
+    # A call passes more while the thread of the one before is not idle yet, or a timer is due.
+    passed = min([await find_passed(application) for _ in range(10)], key=len)
 
     assert len(passed) <= MAX_FUNCTIONS, sorted(passed)
     assert len({file for file, _ in passed}) <= MAX_FILES
