@@ -1,4 +1,4 @@
-"""The record of calls: taken note of on the road of a call, written off it."""
+"""The record of calls: collected during a call, written in the background."""
 
 from __future__ import annotations
 

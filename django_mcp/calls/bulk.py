@@ -1,4 +1,4 @@
-"""Write bare rows of a table, many in one statement."""
+"""Insert rows without model objects, many in one statement."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def insert_rows(
     """Insert rows in the order given.
 
     Args:
-        connection: whose database takes them.
-        model: whose table takes them.
+        connection: the database.
+        model: the model of the table.
         columns: names of the model's fields, in the order of a row's values.
-        rows: values as the database driver takes them.
+        rows: values in the form of the database driver.
         suffix: the end of the statement, such as an `ON CONFLICT` clause.
     """
     quote = connection.ops.quote_name
@@ -36,8 +36,8 @@ def insert_rows(
     target = f"INSERT INTO {quote(model._meta.db_table)} ({names})"
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            # One text, that the database takes apart: a tenth of what binding a parameter for
-            # each value costs this process.
+            # One text, which the database parses: a tenth of this process's cost of binding a
+            # parameter for each value.
             values = ", ".join(
                 f"(item->>{at})::{field.cast_db_type(connection)}"
                 for at, field in enumerate(fields)

@@ -12,27 +12,26 @@ if TYPE_CHECKING:
 __all__ = ["STEPS_PER_DOUBLING", "RecordedCall", "step_of", "upper_ms"]
 
 STEPS_PER_DOUBLING = 4
-"""Of the scale that durations are counted on: neighbours are 19 % apart."""
+"""Steps of the scale of durations: neighbours are 19 % apart."""
 
 
 @dataclass(kw_only=True, slots=True)
 class RecordedCall:
-    """One tool called, resource read or prompt filled in.
+    """One tool call, resource read or prompt request.
 
     Attributes:
-        server: who answered.
+        server: the name of the server.
         started_at: seconds since the epoch.
-        duration_s: until the answer was ready.
+        duration_s: until the response was ready.
         method: such as `"tools/call"`.
-        name: what was called; cut short when there is nothing of that name, and of a URI at which
-            there is nothing the scheme.
+        name: the name of the entry; cut short if it is unknown. Of an unknown URI only the scheme.
         outcome: a value of `CallRecord.Outcome`.
-        reference: by which the log has an internal error; else empty.
+        reference: the reference of an internal error in the log; else empty.
         user_id: primary key of the Django user, or None.
-        principal: key of the principal; empty for nobody.
-        revision: the protocol revision in effect.
-        client_name, client_version: what the client says it is, cut short.
-        arguments: as JSON: the kind of each value, or the values if the tool lets them be kept.
+        principal: key of the principal; empty if anonymous.
+        revision: the protocol revision.
+        client_name, client_version: from the client's `clientInfo`, cut short.
+        arguments: as JSON: the type of each value, or the values if the tool allows recording them.
     """
 
     server: MCPServer
@@ -51,7 +50,7 @@ class RecordedCall:
 
 
 def step_of(duration_ms: float) -> int:
-    """Return where a duration lies on the scale that percentiles are counted on."""
+    """Return the step of a duration on the scale for percentiles."""
     return max(0, math.ceil(math.log2(max(duration_ms, 0.01) * 100) * STEPS_PER_DOUBLING))
 
 

@@ -1,4 +1,4 @@
-"""CallRecorder: takes note of a call on the event loop, in microseconds, and hands it on."""
+"""CallRecorder: records a call on the event loop, in microseconds, and queues it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CallRecorder"]
 
 MAX_KEPT_BODY_BYTES = 16 * 1024
-"""Arguments in a larger message are not kept, even if the tool lets them be."""
+"""Arguments in a larger message are not recorded, even if the tool allows it."""
 
 MAX_ARGUMENTS = 20
 MAX_ARGUMENTS_LENGTH = 4000
@@ -36,7 +36,7 @@ _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
 class CallRecorder:
-    """Queues what is to be written of each call; see `Observer`.
+    """Queues the record of each call; see `Observer`.
 
     Args:
         server: the server whose calls it records.
@@ -95,14 +95,14 @@ def _name(registry: Registry, call: Call) -> str:
         return clean(call.entry.name, 200)
     if call.method == "resources/read":
         return _name_at(registry, call.params.get("uri"))
-    # Nothing of that name: it is the client's text.
+    # An unknown name is text from the client.
     return _text(call.params.get("name"), 200)
 
 
 def _name_at(registry: Registry, uri: Any) -> str:
-    """Return what of a URI at which nothing was found may be kept: the rest of it is arguments.
+    """Return the part of an unknown URI that may be recorded, since the rest of it is arguments.
 
-    That is the name of what is there for others, or is disabled; else the URI's scheme.
+    That is the name of an entry that is hidden or disabled, or else the URI's scheme.
     """
     if type(uri) is not str:
         return ""
@@ -137,7 +137,7 @@ def _arguments(call: Call) -> str:
         and len(call.exchange.body) <= MAX_KEPT_BODY_BYTES
     ):
         return clean(encode(given).decode(), MAX_ARGUMENTS_LENGTH)
-    # Only names that the author chose: those a client makes up can be as telling as values.
+    # Only names that the author chose: a client's own can be as sensitive as values.
     known = _argument_names(entry)
     kinds = {name: _kind(given[name]) for name in known if name in given}
     if len(kinds) < len(given):

@@ -1,4 +1,4 @@
-"""How long calls are kept, and the counts of them."""
+"""Delete old calls and counts of calls."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from django_mcp.models.calls import CallRecord, CallTally
 __all__ = ["old_calls", "old_tallies", "prune_calls", "prune_tallies"]
 
 CHUNK = 5_000
-"""Rows deleted in one statement, so that nobody waits for long."""
+"""Rows deleted in one statement, so that no query waits long."""
 
 
 def prune_calls(now: datetime) -> int:
     """Delete the calls older than `DJANGO_MCP["CALL_RETENTION_DAYS"]`; return how many.
 
     Args:
-        now: counted back from; aware.
+        now: the current time; aware.
     """
     return _prune(old_calls(now))
 
@@ -31,7 +31,7 @@ def prune_tallies(now: datetime) -> int:
     """Delete the counts of calls that `old_tallies` returns; return how many.
 
     Args:
-        now: counted back from; aware.
+        now: the current time; aware.
     """
     return _prune(old_tallies(now))
 
@@ -44,7 +44,7 @@ def old_calls(now: datetime) -> QuerySet[CallRecord]:
 
 
 def old_tallies(now: datetime) -> QuerySet[CallTally]:
-    """Return the counts of calls that may be deleted themselves, or that no chart looks back to."""
+    """Return the counts of calls past their retention, and those that no chart shows."""
     minute, days = int(now.timestamp() // 60), settings.CALL_RETENTION_DAYS
     old = Q()
     for width, kept in KEPT_MINUTES.items():
@@ -56,11 +56,11 @@ def old_tallies(now: datetime) -> QuerySet[CallTally]:
 def _prune(old: QuerySet[Any]) -> int:
     total, is_more = 0, True
     while is_more:
-        # Old rows come first by key as well, so that this reads no more than it finds: but for one
-        # question that finds none, which would go through all that is kept.
+        # Old rows come first by key as well, so that this reads no more rows than it finds, except in a
+        # last query that finds none, which would read the whole table.
         keys = list(old.order_by("pk").values_list("pk", flat=True)[:CHUNK])
         is_more = len(keys) == CHUNK
         if keys:
-            # Nothing refers to these rows, so none has to be loaded.
+            # Nothing refers to these rows, so they need not be loaded.
             total += old.filter(pk__lte=keys[-1])._raw_delete(old.db)
     return total

@@ -1,4 +1,4 @@
-"""Write calls as bare rows, many in one statement, and count them: no model object, no query each."""
+"""Insert calls and their counts, many in one statement."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _COUNTED = itemgetter(*map(COLUMNS.index, ("minute", *WHAT)))
 
 
 def insert(calls: Sequence[RecordedCall]) -> None:
-    """Write calls, from a thread that may use the database; raises what the database does."""
-    # Servers take note of calls before models are loaded.
+    """Write calls, from a thread that may use the database; raises its errors."""
+    # Servers record calls before models are loaded.
     from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
 
     from django_mcp.handlers.db_connections import run_with_connections

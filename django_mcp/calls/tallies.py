@@ -1,4 +1,4 @@
-"""Count calls when they are written, so that a chart of a week need not look at each of them."""
+"""Count calls as they are written, so that a chart of a week need not read each of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAY = 24 * 60
 KEPT_MINUTES = {15: 2 * _DAY, 2 * 60: 8 * _DAY}
 """How long spans of each width are kept, in minutes: those of a chart's points, and some more.
 
-Two widths, since durations scatter: a span has nearly as many tallies as calls until it is long."""
+There are two widths because durations scatter: a short span has nearly as many tallies as calls."""
 
 WHAT = ("server", "method", "name", "outcome", "step")
 """Fields of calls and tallies by which calls are counted."""
@@ -30,19 +30,19 @@ def tally(calls: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return rows of `CallTally`, in an order that is the same for all processes.
 
     Args:
-        calls: of each the minute and the values of `WHAT`.
+        calls: the minute and the values of `WHAT` of each call.
     """
     tallies: Counter[tuple[Any, ...]] = Counter()
-    # By minute first: of all the calls of a batch that is one or two.
+    # By minute first: a batch has one or two.
     for (minute, *what), count in Counter(calls).items():
         for width in KEPT_MINUTES:
             tallies[width, minute - minute % width, *what] += count
-    # Two processes that wait for each other's rows would be a deadlock.
+    # Without a fixed order, two processes that wait for each other's rows would deadlock.
     return [(*key, count) for key, count in sorted(tallies.items())]
 
 
 def add_tallies(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Add rows of `tally` to those that are there, in the caller's transaction."""
+    """Add rows of `tally` to existing ones, in the caller's transaction."""
     from django.db import connections
 
     from django_mcp.models.calls import CallTally
@@ -64,7 +64,7 @@ def _on_conflict(connection: BaseDatabaseWrapper) -> str:
 
 
 def _add_each(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Do so on a database that cannot add to a row that is in the way of an insert."""
+    """Add rows on a database without upserts that add."""
     from django.db.models import F
 
     from django_mcp.models.calls import CallTally

@@ -1,7 +1,7 @@
-"""Write calls in batches, from one thread of each process, and tell the receivers of `tool_called`.
+"""Write calls in batches, from one thread of each process, and send `tool_called`.
 
-What is queued is bounded: when the database cannot keep up, calls go unrecorded and a log message
-says how many. The rest of the queue is written when the process ends.
+The queue is bounded: if the database cannot keep up, calls are dropped and a log message gives
+their number. The rest of the queue is written when the process ends.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Writer:
     def flush(self) -> None:
         """Write what is queued by now; return when it is written, or lost."""
         with self._flushing:
-            # Cleared before the queue is looked at, so that nothing put meanwhile is slept over.
+            # Cleared before the queue is read, so that nothing queued meanwhile is missed.
             self._is_due.clear()
             self._is_filled.clear()
             while batch := self._take():
@@ -96,7 +96,7 @@ class _Writer:
         if now >= self._next_warning:
             self._next_warning = now + WARN_EVERY_S
             logger.warning(
-                "Calls that were not recorded, because the database took none or not fast enough: "
+                "Calls that were not recorded, because the database was down or too slow: "
                 "%d (since the start: %d)",
                 self._unreported,
                 self.dropped,
@@ -113,7 +113,7 @@ class _Writer:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread write what is queued, and end."""
+        """Make the thread write what is queued, and end."""
         self._is_stopped = True
         self._is_due.set()
         self._is_filled.set()
@@ -123,7 +123,7 @@ class _Writer:
 
         while not self._is_stopped:
             self._is_filled.wait()
-            # Let a batch come together.
+            # Wait for more calls, to write them together.
             self._is_due.wait(FLUSH_EVERY_S)
             self.flush()
         connections.close_all()
@@ -144,15 +144,15 @@ _writer = _Writer()
 
 
 def put(call: RecordedCall, *, is_recorded: bool, is_told: bool) -> None:
-    """Queue a call, to be written, told to receivers, or both. Takes a microsecond."""
+    """Queue a call, to be written, sent to receivers, or both. Takes a microsecond."""
     _writer.put((call, is_recorded, is_told))
 
 
 def flush_calls() -> None:
-    """Write the calls that are queued in this process, from this thread, now.
+    """Write the calls that are queued in this process now, from this thread.
 
-    For the end of a process, and for tests with `SYNC_THREADS` 0, which has no thread do so; else
-    it happens every second.
+    It is for the end of a process, and for tests with `SYNC_THREADS` 0, which have no writer thread;
+    otherwise the thread does it every second.
     """
     _writer.flush()
 
@@ -164,14 +164,14 @@ def dropped() -> int:
 
 def _start_anew(*, setting: str, **_kwargs: Any) -> None:
     global _writer
-    # Its thread remembers the databases of other tests.
+    # Its thread holds connections to the databases of other tests.
     if setting in ("DJANGO_MCP", "DATABASES"):
         _writer.stop()
         _writer = _Writer()
 
 
 def _forget_writer() -> None:
-    # The thread, and what it was about to write, stayed behind in the parent process.
+    # The thread and its batch stayed in the parent process.
     global _writer
     _writer = _Writer()
 

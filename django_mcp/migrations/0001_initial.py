@@ -684,7 +684,7 @@ class Migration(migrations.Migration):
                     "lists",
                     models.CharField(
                         blank=True,
-                        help_text="Lists whose changes it hears of.",
+                        help_text="Lists whose changes it receives.",
                         max_length=100,
                         verbose_name="lists",
                     ),
@@ -693,7 +693,7 @@ class Migration(migrations.Migration):
                     "uri_count",
                     models.PositiveIntegerField(
                         default=0,
-                        help_text="How many resources it hears of.",
+                        help_text="How many resources it follows.",
                         verbose_name="resources",
                     ),
                 ),
@@ -702,7 +702,7 @@ class Migration(migrations.Migration):
                     models.TextField(
                         blank=True,
                         editable=False,
-                        help_text="The resources it hears of, where no session keeps them.",
+                        help_text="The resources it follows, where no session keeps them.",
                         verbose_name="digests of resources",
                     ),
                 ),

@@ -10,7 +10,7 @@ __all__ = ["BusMessage"]
 
 
 class BusMessage(models.Model):
-    """Word from one process to all others; gone after a minute."""
+    """A message from one process to all others; deleted after a minute."""
 
     sender = models.CharField(_("sender"), max_length=32)
     body = models.TextField(_("body"))

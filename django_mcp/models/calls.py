@@ -1,6 +1,6 @@
-"""The record of calls: who called what, when, how long it took and what came of it; and their number.
+"""The record of calls, and the counts of calls.
 
-Rows are written in batches of bare tuples by `django_mcp.calls`, never by saving an object.
+`django_mcp.calls` inserts rows in batches, never by saving an object.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["CallRecord", "CallTally"]
 
 
 class CallRecord(models.Model):
-    """One tool called, resource read or prompt filled in.
+    """One tool call, resource read or prompt request.
 
-    All texts that clients chose are cut to their column and hold no control characters.
+    All texts from clients are cut to their column and hold no control characters.
     """
 
     class Outcome(models.TextChoices):
-        """What came of a call."""
+        """The outcome of a call."""
 
         DONE = "done", _("done")
         FAILED = "failed", _("failed, and said why")
@@ -30,7 +30,7 @@ class CallRecord(models.Model):
         FAULT = "fault", _("internal error")
 
     class Method(models.TextChoices):
-        """What was asked for."""
+        """The method of a call."""
 
         TOOL = "tools/call", _("tool")
         RESOURCE = "resources/read", _("resource")
@@ -49,7 +49,7 @@ class CallRecord(models.Model):
     name = models.CharField(_("name"), max_length=200)
     outcome = models.CharField(_("outcome"), max_length=10, choices=Outcome)
     reference = models.CharField(_("error reference"), max_length=20, blank=True)
-    # Written in bulk after the fact: a user deleted meanwhile must not cost the batch.
+    # No constraint: rows are inserted later in bulk, and a deleted user must not fail the batch.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("user"),
@@ -80,10 +80,10 @@ class CallRecord(models.Model):
 
 
 class CallTally(models.Model):
-    """How many calls of one name came to one outcome at one step of duration, in a span of time.
+    """The number of calls with the same name, outcome and step of duration in a span of time.
 
     Written in the transaction of the calls that it counts. Each call is counted in a span of each
-    width that `django_mcp.calls.tallies` names.
+    width in `django_mcp.calls.tallies`.
 
     Attributes:
         width: minutes of the span.

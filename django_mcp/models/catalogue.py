@@ -1,4 +1,4 @@
-"""Which tools, resources, templates and prompts are switched off."""
+"""The tools, resources, templates and prompts that are disabled."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["DisabledEntry"]
 
 
 class DisabledEntry(models.Model):
-    """One entry of a server that is as if it were not there, in all processes.
+    """One entry of a server that is unknown to clients, in all processes.
 
-    `django_mcp.endpoints.disabled_entries` carries the rows into the registries.
+    `django_mcp.endpoints.disabled_entries` applies the rows to the registries.
     """
 
     class Kind(models.TextChoices):
-        """What it is; the value names the registry's mapping."""
+        """The kind of entry; the value names the registry's mapping."""
 
         TOOL = "tools", _("tool")
         RESOURCE = "resources", _("resource")

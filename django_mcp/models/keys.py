@@ -27,20 +27,20 @@ _KEY = re.compile(r"mcp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
 class KeyParts(NamedTuple):
-    """What a key is made of: by which it is found, and by which it is known to be right."""
+    """The parts of a key: one to find it by, and one to verify it."""
 
     prefix: str
     secret: str
 
 
 def split_key(text: str) -> KeyParts | None:
-    """Return the parts of a key; None: it has not the form of one."""
+    """Return the parts of a key; None if it does not have the form of one."""
     found = _KEY.fullmatch(text)
     return None if found is None else KeyParts(*found.groups())
 
 
 class APIKeyManager(models.Manager["APIKey"]):
-    """Makes keys."""
+    """Creates keys."""
 
     def issue(
         self,
@@ -51,14 +51,14 @@ class APIKeyManager(models.Manager["APIKey"]):
         tools: Iterable[str] | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[APIKey, str]:
-        """Make a key and return it with its text, which is not stored and cannot be told again.
+        """Create a key and return it with its text, which is not stored and cannot be shown again.
 
         Args:
-            user: on whose behalf it acts.
-            name: what it is for, in the words of whoever asked for it.
-            scopes: what it is good for where tools ask for scopes.
+            user: the user it acts for.
+            name: its purpose, in the words of whoever requested it.
+            scopes: the scopes it has.
             tools: the only tools it may use; None: all that the user may.
-            expires_at: when it ends; None: when it is revoked.
+            expires_at: when it expires; None: never.
         """
         key = self.model(
             user=user,
@@ -74,7 +74,7 @@ class APIKeyManager(models.Manager["APIKey"]):
 
 
 class APIKey(models.Model):
-    """A key of a user. Its text, `mcp_PREFIX_SECRET`, is shown once; the digest of SECRET is kept."""
+    """A key of a user. Its text, `mcp_PREFIX_SECRET`, is shown once; only a digest is stored."""
 
     prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)
     digest = models.CharField(_("digest"), max_length=64, editable=False)
@@ -121,7 +121,7 @@ class APIKey(models.Model):
         return f"{clean(self.name, 100)} (mcp_{self.prefix})"
 
     def clean(self) -> None:
-        """Refuse what would make the key good for something else than was written."""
+        """Check that the key has exactly the rights that its fields seem to give."""
         errors: dict[str, Any] = {}
         if not mark_invisible(self.name, lambda _: "").strip():
             errors["name"] = _("Nothing of this name can be seen.")
@@ -130,7 +130,7 @@ class APIKey(models.Model):
         for field in ("scopes", "tools"):
             if "," in getattr(self, field):
                 errors[field] = _("Separate the names by spaces, without commas.")
-        # What has expired since may still be renamed.
+        # An expired key may still be renamed.
         if self._state.adding and self.is_over(timezone.now()):
             errors["expires_at"] = _("This is in the past.")
         if errors:
@@ -144,7 +144,7 @@ class APIKey(models.Model):
         return f"mcp_{self.prefix}_{secret}"
 
     def is_secret(self, secret: str) -> bool:
-        """Return whether a secret is this key's, in the same time whether or not it is."""
+        """Compare a secret with this key's in constant time."""
         return constant_time_compare(self.digest, _digest(secret))
 
     def is_over(self, now: datetime) -> bool:
@@ -160,5 +160,5 @@ class APIKey(models.Model):
 
 
 def _digest(secret: str) -> str:
-    # The secret is random and long, so that a slow hash would protect nothing.
+    # The secret is random and long, so a slow hash would add no protection.
     return hashlib.sha256(secret.encode()).hexdigest()

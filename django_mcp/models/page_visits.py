@@ -1,6 +1,6 @@
-"""Pages that users were asked to visit, and what came of it.
+"""Pages that users were asked to visit, and the results.
 
-What a page was told stays here and goes to the handler that asked: it never passes through a client.
+A page's result goes only to the handler that asked: it never passes through a client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PageVisit"]
 
 
 class PageVisit(models.Model):
-    """A page that one user was asked to visit, once, on behalf of one call."""
+    """A page that one user was asked to visit, once, for one call."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     # No constraint: the users may be in another database.

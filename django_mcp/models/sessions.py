@@ -1,7 +1,7 @@
-"""Sessions and what belongs to them, the processes that serve, and the streams open in those.
+"""Sessions and their data, the processes that serve, and their open streams.
 
-Nothing secret is kept: of a session's id there is a digest. All texts that clients chose are cut
-to their column.
+No secret is stored, only the digest of a session's id. All texts from clients are cut to their
+column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.texts import clean
 
 if TYPE_CHECKING:
-    # It takes and gives any value, which a TextField does not.
+    # It accepts and returns any value, which a TextField does not.
     _TextField = models.JSONField[Any, Any]
 else:
     _TextField = models.TextField
@@ -36,27 +36,27 @@ __all__ = [
 
 
 class JSONTextField(_TextField):
-    """Any JSON value, as text: PostgreSQL's own type refuses some that clients may send."""
+    """Any JSON value, as text: PostgreSQL's own type rejects some that clients may send."""
 
     def from_db_value(self, value: str | None, *_args: Any) -> Any:
-        """Return the value that a row holds."""
+        """Return the value in a row."""
         return None if value is None else decode(value)
 
     def get_prep_value(self, value: Any) -> Any:
-        """Return what a row holds of a value; None stays what it is."""
+        """Return the stored form of a value; None is unchanged."""
         return None if value is None else encode(value).decode()
 
     def to_python(self, value: Any) -> Any:
-        """Return the value itself: forms show it and do not take it."""
+        """Return the value itself: forms only show it."""
         return value
 
     def value_to_string(self, obj: models.Model) -> str:
-        """Return the value as serializers write it."""
+        """Return the value in the form of serializers."""
         return str(self.get_prep_value(self.value_from_object(obj)))
 
 
 def _user() -> models.ForeignKey[Any, Any]:
-    # No constraint: rows are written after the fact, and the users may be in another database.
+    # No constraint: rows are written later in bulk, and the users may be in another database.
     return models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("user"),
@@ -69,10 +69,10 @@ def _user() -> models.ForeignKey[Any, Any]:
 
 
 class Session(models.Model):
-    """A connection of a client that opened with a handshake over HTTP.
+    """A client's connection over HTTP that started with a handshake.
 
-    Its primary key, in hex, is `Session.key` of the server. It opens nothing: what the client
-    holds is another, secret id, of which `digest` is the SHA-256.
+    Its primary key, in hex, is `Session.key` of the server. It grants no access: the client has
+    another, secret id, of which `digest` is the SHA-256.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -104,7 +104,7 @@ class Session(models.Model):
         ordering = ("-last_seen_at", "-id")
         indexes = (
             models.Index(fields=["last_seen_at", "id"], name="django_mcp_session_seen"),
-            # In the order of who makes room, so that nothing is sorted for each handshake.
+            # In the order of eviction, so that a handshake need not sort.
             models.Index(
                 fields=["server", "principal_key", "last_seen_at", "id"],
                 name="django_mcp_session_owner",
@@ -121,7 +121,7 @@ class Session(models.Model):
 
 
 class SessionItem(models.Model):
-    """One key of `ctx.session`. A row each, so that two writers do not lose each other's keys."""
+    """One key of `ctx.session`, in a row of its own, so that concurrent writers do not conflict."""
 
     session = models.ForeignKey(
         Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="items"
@@ -143,7 +143,7 @@ class SessionItem(models.Model):
 
 
 class Subscription(models.Model):
-    """A resource that a session wants to hear of."""
+    """A resource that a session is subscribed to."""
 
     session = models.ForeignKey(
         Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="subscriptions"
@@ -163,12 +163,12 @@ class Subscription(models.Model):
         )
 
     def __str__(self) -> str:
-        # A title in pages that others look at; a client may have chosen a megabyte.
+        # A title in pages that others look at; a client's URI may be a megabyte long.
         return clean(self.uri, 200)
 
 
 class Worker(models.Model):
-    """A process that serves, for as long as it renews its lease."""
+    """A process that serves, as long as it renews its lease."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     host = models.CharField(_("host"), max_length=100)
@@ -193,13 +193,13 @@ class Worker(models.Model):
 
 
 class Stream(models.Model):
-    """A stream that is open in a worker, or a call that can be resumed and has not ended there.
+    """A stream that is open in a worker, or a resumable call that runs there.
 
-    Deleted at its end; those of a worker that was killed go with that worker's row.
+    Deleted at its end; those of a worker that was killed are deleted with that worker's row.
     """
 
     class Kind(models.TextChoices):
-        """What opened a stream."""
+        """The method that opened a stream."""
 
         CALL = "call", _("call")
         STANDALONE = "get", _("standalone")
@@ -212,7 +212,7 @@ class Stream(models.Model):
     worker = models.ForeignKey(
         Worker, verbose_name=_("worker"), on_delete=models.CASCADE, related_name="streams"
     )
-    # No constraint: written in batches, and a session that ended meanwhile must not cost those.
+    # No constraint: rows are inserted in bulk, and an ended session must not fail the batch.
     session = models.ForeignKey(
         Session,
         verbose_name=_("session"),
@@ -230,16 +230,16 @@ class Stream(models.Model):
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
     opened_at = models.DateTimeField(_("opened"), default=timezone.now)
     lists = models.CharField(
-        _("lists"), max_length=100, blank=True, help_text=_("Lists whose changes it hears of.")
+        _("lists"), max_length=100, blank=True, help_text=_("Lists whose changes it receives.")
     )
     uri_count = models.PositiveIntegerField(
-        _("resources"), default=0, help_text=_("How many resources it hears of.")
+        _("resources"), default=0, help_text=_("How many resources it follows.")
     )
     uri_digests = models.TextField(
         _("digests of resources"),
         blank=True,
         editable=False,
-        help_text=_("The resources it hears of, where no session keeps them."),
+        help_text=_("The resources it follows, where no session keeps them."),
     )
     queued_events = models.PositiveIntegerField(
         _("queued events"), default=0, help_text=_("Messages that waited for its reader lately.")
@@ -257,7 +257,7 @@ class Stream(models.Model):
 
 
 class StreamEvent(models.Model):
-    """A recorded event of a call's stream. It outlives the stream, the worker and the call."""
+    """A recorded event of a call's stream. It may outlive the stream, the worker and the call."""
 
     stream_id = models.UUIDField(_("stream"))
     session = models.ForeignKey(
@@ -286,7 +286,7 @@ class StreamEvent(models.Model):
 
 
 class PendingAnswer(models.Model):
-    """A question that a client was asked on a stream, and its answer once that has come."""
+    """A request sent to a client on a stream, and the response once it has arrived."""
 
     session = models.ForeignKey(
         Session, verbose_name=_("session"), on_delete=models.CASCADE, related_name="questions"

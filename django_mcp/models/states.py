@@ -1,6 +1,6 @@
-"""What calls know between two rounds of questions, where it is too large to travel, or good once.
+"""State of calls between two rounds of questions, if it is too large to send or for one use only.
 
-A row is found by a digest that covers the principal, so that another's look-up finds nothing. Its
+A row is found by a digest that includes the principal, so that no other principal can find it. Its
 quota key is a digest as well, by which the rows of one caller are counted.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["KeptState", "UsedState"]
 
 
 class KeptState(models.Model):
-    """What a call knows while its client answers; a reference to it travels with the questions."""
+    """The state of a call while its client answers; the client only holds a reference to it."""
 
     digest = models.CharField(_("digest"), max_length=64, primary_key=True)
     quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
@@ -31,7 +31,7 @@ class KeptState(models.Model):
 
 
 class UsedState(models.Model):
-    """A state that came back and is refused when it comes again; there until it expires anyway."""
+    """A state that was used, and is rejected if it is sent again, until it expires."""
 
     digest = models.CharField(_("digest"), max_length=64, primary_key=True)
     quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)

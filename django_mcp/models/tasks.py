@@ -1,4 +1,4 @@
-"""Tasks: calls that outlive their request, from the first step to what became of them."""
+"""Tasks: calls that outlive their request, with their results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Task"]
 
 
 class Task(models.Model):
-    """A call that goes on after its request, as its client and its worker left it.
+    """A call that continues after its request.
 
-    Its primary key is all that protects the tasks of clients that nobody knows.
+    Its primary key is all that protects the tasks of anonymous clients.
     """
 
     class Status(models.TextChoices):
-        """What clients see of it."""
+        """The status that clients see."""
 
         WORKING = "working", _("working")
         INPUT_REQUIRED = "input_required", _("waits for input")

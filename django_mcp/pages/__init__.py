@@ -1,1 +1,1 @@
-"""Pages of the site that a client sends its user to, for what must not pass through the client."""
+"""Pages of the site for users that a client sends there, for data it must not see."""

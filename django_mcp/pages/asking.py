@@ -1,4 +1,4 @@
-"""The part of a context that sends the user to a page of the site, and waits until that is done."""
+"""The part of a context that sends the user to a page of the site, and waits for the result."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["PARAMETER", "PageAsking"]
 logger = logging.getLogger("django_mcp")
 
 PARAMETER = "elicitation"
-"""What the token is called in a page's address."""
+"""The name of the token in a page's URL."""
 
 WAIT_S = 20.0
-"""How long a retry of a call waits for its page before it asks once more. Ours."""
+"""How long a retry of a call waits for its page before it asks once more. Our own limit."""
 
 
 class PageAsking(Context[Any]):
-    """A context that can send the user to a page which knows who they are."""
+    """A context that can send the user to a page that requires their login."""
 
     if TYPE_CHECKING:
 
@@ -60,24 +60,24 @@ class PageAsking(Context[Any]):
         """Ask the user to do something on a page of this site, and return when they have.
 
         For what must not pass through the client: secrets, payments, the consent of a third party.
-        The page is opened by the same user only, who has to be signed in there, and is good once;
-        see `elicitation_page`. While it is open nothing of this site waits.
+        Only the same user can open the page, after signing in there, and only once; see
+        `elicitation_page`. While it is open nothing of this site waits.
 
         Args:
-            message: what is asked and why.
+            message: the question and its reason.
             view: the name of the page's URL, as `reverse()` takes it.
             args, kwargs: of that URL.
             state: any JSON value for the page, which the client does not see.
             key: see `elicit`.
 
         Returns:
-            An `Elicited` whose `data` is what the page gave to `complete()`. It is accepted only
-            when that was called, whatever the client says.
+            An `Elicited` whose `data` is what the page passed to `complete()`. It is accepted only
+            if that was called, whatever the client answers.
 
         Raises:
-            CannotAsk: the client cannot send its user to pages; uncaught, the caller is told so.
-            ToolError: it is not known whose user that would be, or where this site is.
-            AskFailed: the page was not completed in time; uncaught, the model is told so.
+            CannotAsk: the client cannot send its user to pages; uncaught, the caller gets the error.
+            ToolError: the user or the site's address is unknown.
+            AskFailed: the page was not completed in time; uncaught, the model gets the error.
         """
         key = key or self.answers.next_key()
         path = self._begin_page(view, args, kwargs)
@@ -99,7 +99,7 @@ class PageAsking(Context[Any]):
         state: Any = None,
         key: str | None = None,
     ) -> Elicited:
-        """Do as `elicit_page` does."""
+        """Ask as `elicit_page` does, from an asynchronous handler."""
         key = key or self.answers.next_key()
         path = self._begin_page(view, args, kwargs)
 
@@ -116,11 +116,11 @@ class PageAsking(Context[Any]):
         return self._conclude(key, message, path, visit_id, outcome)
 
     def _begin_page(self, view: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
-        """Return the path of a page, after all that could stand in the way of asking."""
+        """Return the path of a page, after all checks that could prevent asking."""
         from django.urls import reverse
 
         path = reverse(view, args=args or None, kwargs=dict(kwargs or {}) or None)
-        # Before anything is written: whether there is such a client, and such a user.
+        # Before anything is written: check the client and the user.
         self.check_asks({"": ask_url("", self._origin() + path)}, may_be_told=False)
         if self.user.is_anonymous or self.user.pk is None:
             raise ToolError(_("This needs a user who is signed in."))
@@ -134,7 +134,7 @@ class PageAsking(Context[Any]):
             return origin_of(request)
         if settings.PUBLIC_URL is None:
             logger.error(
-                "%s cannot send the user to a page: no request tells where this site is. Set "
+                "%s cannot send the user to a page: no request has this site's address. Set "
                 "DJANGO_MCP['PUBLIC_URL'].",
                 self.entry.name if self.entry is not None else self.method,
             )
@@ -163,7 +163,7 @@ class PageAsking(Context[Any]):
 
     @property
     def _seconds(self) -> float:
-        """How long the user has."""
+        """How much time the user has."""
         return max(self.options.state_ttl_s, self.options.ask_timeout_s)
 
     def _question(self, message: str, path: str, visit_id: str) -> Ask:
@@ -175,9 +175,9 @@ class PageAsking(Context[Any]):
     def _conclude(
         self, key: str, message: str, path: str, visit_id: str, outcome: Outcome
     ) -> Elicited:
-        """Return what came of a visit that the user agreed to, or go on waiting for it.
+        """Return the result of a visit that the user agreed to, or continue waiting for it.
 
-        Source: 2026-07-28 client/elicitation "URL Mode": to accept is to consent, no more.
+        Source: 2026-07-28 client/elicitation "URL Mode": accepting means consent, no more.
         """
         if outcome.is_done:
             return Elicited(action="accept", data=outcome.result)

@@ -1,7 +1,7 @@
-"""The Content-Security-Policy of our own pages, on sites that have none.
+"""The Content-Security-Policy of the package's pages, on sites that have none.
 
-Middleware that sets a policy leaves alone a response that has one. So a page of ours has one only where
-the site has no such middleware; a policy that a proxy or other middleware sets replaces ours.
+Middleware that sets a policy does not change a response that has one. So the package sets one only
+if the site has no such middleware; a policy set by a proxy or other middleware replaces it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["protect_admin_page", "protect_public_page", "set_policy"]
 HEADER = "Content-Security-Policy"
 
 _ANY_THEME = "object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
-"""For an admin that a theme or the site has changed: its scripts and styles may be anywhere."""
+"""For an admin with a theme or changes by the site, whose scripts and styles may be anywhere."""
 
 _ADMIN_TEMPLATES = ("admin/base.html", "admin/base_site.html")
 
 
 def set_policy(response: HttpResponseBase, policy: str) -> None:
-    """Give a response this policy, unless it has one or the site's middleware gives it one."""
+    """Set this policy on a response, unless it has one or the site's middleware sets one."""
     if not any(
         "csp" in name.lower() or "contentsecurity" in name.lower() for name in settings.MIDDLEWARE
     ):
@@ -36,10 +36,10 @@ def set_policy(response: HttpResponseBase, policy: str) -> None:
 
 
 def protect_public_page(response: HttpResponseBase) -> None:
-    """Give one of our pages outside of the admin a policy.
+    """Set a policy on one of the package's pages outside of the admin.
 
-    It lets a template of the site's own have styles, and scripts in files of the site, but nothing from
-    elsewhere. It says nothing of where forms lead: the consent page's leads to the client.
+    It allows a template of the site styles, and scripts in files of the site, but nothing from other
+    origins. It does not restrict form targets: the consent page's form leads to the client.
     """
     own = _own_sources()
     set_policy(
@@ -76,7 +76,7 @@ def _own_sources() -> str:
 
 
 def _is_plain_admin() -> bool:
-    """Return whether the admin looks as Django made it."""
+    """Return whether the admin is Django's own, without changes."""
     import django.contrib.admin
 
     own = Path(django.contrib.admin.__file__).parent

@@ -1,4 +1,4 @@
-"""The type of the requests that pages get, for annotations."""
+"""The type of the requests to elicitation pages, for annotations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["ElicitationRequest"]
 
 
 class ElicitationRequest(HttpRequest):
-    """What a view decorated with `elicitation_page` gets."""
+    """The request that a view decorated with `elicitation_page` gets."""
 
     elicitation: Elicitation

@@ -1,4 +1,4 @@
-"""The page's side of `ctx.elicit_page`: who may see it, and how it says that it is done."""
+"""The page's side of `ctx.elicit_page`: access to the page, and its completion."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Elicitation", "elicitation_page", "get_elicitation"]
 
 
 class Elicitation:
-    """What brought a user to a page.
+    """The elicitation that sent a user to a page.
 
     Attributes:
-        request: the browser's. Its user is the one who is asked.
+        request: the browser's. Its user is the one who was asked.
     """
 
     def __init__(self, request: HttpRequest, visit: PageVisit) -> None:
@@ -32,7 +32,7 @@ class Elicitation:
 
     @property
     def state(self) -> Any:
-        """What the handler gave to `elicit_page` for the page."""
+        """The value that the handler passed to `elicit_page` for the page."""
         return self._visit.state
 
     @property
@@ -47,7 +47,7 @@ class Elicitation:
 
     @property
     def principal_key(self) -> str:
-        """Who asks, with the client that acts for the user, as `Principal.key` has it."""
+        """The key of the principal that asks: the user and the client; see `Principal.key`."""
         return self._visit.principal_key
 
     @property
@@ -56,9 +56,9 @@ class Elicitation:
         return self._visit.completed_at is not None
 
     def complete(self, result: Any = None) -> HttpResponse:
-        """Note that the user has done what they were asked to; return a page that says so.
+        """Record that the user has done what they were asked to; return a page that says so.
 
-        It counts once, and with the transaction it is called in. A second call changes nothing.
+        It counts once, and commits with the transaction it is called in. A second call has no effect.
 
         Args:
             result: any JSON value, which the handler gets. The client does not see it.
@@ -69,22 +69,22 @@ class Elicitation:
         return _done_page(self.request)
 
     async def acomplete(self, result: Any = None) -> HttpResponse:
-        """Do as `complete` does, from an asynchronous view."""
+        """Complete as `complete` does, from an asynchronous view."""
         return await sync_to_async(self.complete)(result)
 
 
 def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elicitation:
-    """Return what a token stands for, for pages that come later than the one that was asked for.
+    """Return the elicitation of a token, for pages that follow the one that the user was sent to.
 
-    Such as the page where the user comes back to from a third party.
+    An example is the page to which a third party returns the user.
 
     Args:
         request: from the user who was asked, signed in.
         token: the page's parameter `elicitation`, which the site has kept meanwhile.
-        path: of the page that was asked for.
+        path: of the page that the user was sent to.
 
     Raises:
-        Http404: the token is for another user or page, has expired, or is none.
+        Http404: the token is for another user or page, has expired, or is not valid.
     """
     # Loads models, which decorating a view must not.
     from django.http import Http404
@@ -100,10 +100,9 @@ def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elici
 def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
     """Make a view a page that `ctx.elicit_page` can send a user to.
 
-    Nobody sees it but the user who was asked, signed in to the site; others get 404, as where there
-    is nothing. The view finds `request.elicitation`, an `Elicitation`, and calls its `complete()`
-    when the user is done. After that the page only says so. It is never kept in caches, nor shown
-    in a frame.
+    Only the user who was asked sees it, signed in to the site; others get 404. The view gets
+    `request.elicitation`, an `Elicitation`, and calls its `complete()` when the user is done. After
+    that the page only says that it is done. It is never cached, nor shown in a frame.
 
     Source: 2025-11-25 client/elicitation "Safe URL Handling" and "Identifying the User".
     """
@@ -127,11 +126,11 @@ def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _enter(request: HttpRequest) -> HttpResponseBase | None:
-    """Return what to answer in place of the page; None: the page."""
+    """Return the response in place of the page; None: the page."""
     from django.contrib.auth.views import redirect_to_login
 
     if not request.user.is_authenticated:
-        # Whatever the token is, so that nobody learns anything of it.
+        # For any token, so that the response reveals nothing about it.
         return redirect_to_login(request.get_full_path())
     found = get_elicitation(request, request.GET.get(PARAMETER), request.path_info)
     request.elicitation = found  # type: ignore[attr-defined]

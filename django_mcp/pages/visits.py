@@ -1,4 +1,4 @@
-"""Visits to pages in the database: opened by the handler that asks, completed by the page, once."""
+"""Visits to pages in the database: opened by a handler, completed once by the page."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ __all__ = [
 
 MAX_TOKEN_CHARS = 200
 POLL_S = 1.0
-"""How often a call that waits for a page looks whether it is done."""
+"""How often a waiting call checks whether its page is done."""
 
 PRUNE_EVERY_S = 60.0
-"""Whoever opens a visit also removes what has expired, this often in each process."""
+"""How often each process deletes expired visits, when it opens one."""
 
 PRUNED_AT_ONCE = 1000
 
 PAUSE_S = 0.02
-"""Between two batches, so that other queries get their turn. Ours."""
+"""Pause between two batches, so that other queries can run. Our own limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What has become of a visit.
+    """The outcome of a visit.
 
     Attributes:
-        is_done: whether the page said so.
-        result: what it said.
+        is_done: whether the page called `complete()`.
+        result: the value it passed.
     """
 
     is_done: bool
@@ -58,14 +58,14 @@ class Outcome:
 
 
 def token_of(visit_id: str) -> str:
-    """Return what stands for a visit in the page's address. It opens nothing by itself."""
+    """Return a visit's token for the page's URL. It grants no access by itself."""
     return _signer().sign(visit_id)
 
 
 def find_visit(token: object, path: str, user: Any) -> PageVisit | None:
-    """Return the visit that a token stands for; None when it is not for this page and this user.
+    """Return the visit of a token; None if it is for another page or user, or has expired.
 
-    None as well once it has expired. A completed one is found.
+    A completed one is found.
     """
     if not isinstance(token, str) or len(token) > MAX_TOKEN_CHARS:
         return None
@@ -80,9 +80,9 @@ def find_visit(token: object, path: str, user: Any) -> PageVisit | None:
 
 
 def complete_visit(visit: PageVisit, result: Any) -> bool:
-    """Note that what was to be done on a page is done; False when it was noted before, or too late.
+    """Record that a page is completed; False if it was completed before, or has expired.
 
-    After the commit the client that asked is told, where its revision has a word for it.
+    After the commit the client is notified, if its revision supports that.
     """
     now = timezone.now()
     using = router.db_for_write(PageVisit)
@@ -106,7 +106,7 @@ def complete_visit(visit: PageVisit, result: Any) -> bool:
 
 
 def read_outcome(visit_id: str) -> Outcome:
-    """Return what has become of a visit; of one that is not there any more, nothing."""
+    """Return the outcome of a visit; a deleted one is not done."""
     rows = PageVisit._default_manager.filter(pk=visit_id, expires_at__gt=timezone.now())
     for completed_at, result in rows.values_list("completed_at", "result"):
         return Outcome(is_done=completed_at is not None, result=result)
@@ -128,7 +128,7 @@ _next_pruning_s = 0.0
 
 
 def open_visit(visit: PageVisit, seconds: float) -> str:
-    """Write down that somebody is asked to visit a page, and return the visit's id."""
+    """Store a request to visit a page, and return the visit's id."""
     global _next_pruning_s
     now_s = time.monotonic()
     if now_s >= _next_pruning_s:
@@ -140,7 +140,7 @@ def open_visit(visit: PageVisit, seconds: float) -> str:
 
 
 def prune_visits(*, is_dry_run: bool = False) -> int:
-    """Remove visits that have expired, up to `PRUNED_AT_ONCE`; return how many."""
+    """Delete expired visits, up to `PRUNED_AT_ONCE`; return how many."""
     expired = PageVisit._default_manager.filter(expires_at__lte=timezone.now())
     if is_dry_run:
         return expired.count()
@@ -154,5 +154,5 @@ def _prune_all() -> None:
 
 
 def _signer() -> Signer:
-    # Made anew each time: it copies the keys, which tests change.
+    # Created each time, since it copies the keys, which tests change.
     return Signer(salt="django_mcp.pages")

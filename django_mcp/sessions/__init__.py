@@ -1,1 +1,1 @@
-"""Sessions in the site's database: themselves, their data, their questions and recorded streams."""
+"""Sessions in the site's database, with their data, pending questions and recorded streams."""

@@ -1,4 +1,4 @@
-"""DatabaseAnswers: clients' answers on their way from the process they came to to the one that asked."""
+"""DatabaseAnswers: passes clients' answers from the process that receives them to the one waiting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _usage = Usage(
 
 
 class DatabaseAnswers:
-    """Keep questions in the site's database, and the first answer to each. See `AnswerBox`."""
+    """Store pending questions and their first answers in the site's database. See `AnswerBox`."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
         """See `AnswerBox.expect`."""
@@ -55,7 +55,7 @@ class DatabaseAnswers:
             rows = PendingAnswer.objects.filter(session_id=row.session_id, ask_id=ask_id)
             if await ask_database(rows.exists):
                 return False
-            # The session has ended, so that nobody can answer.
+            # The session has ended, so the client cannot answer.
             raise StoreUnavailable from None
         return True
 
@@ -83,7 +83,7 @@ class DatabaseAnswers:
         return await ask_database(write)
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        """See `AnswerBox.take`; None also while the database is down: it is asked again."""
+        """See `AnswerBox.take`; also returns None while the database is down, since it is retried."""
         rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
         try:
             found = await ask_database(rows.first)
@@ -92,7 +92,7 @@ class DatabaseAnswers:
         return found.answer if found is not None else None
 
     async def forget(self, session: Session, ask_id: str) -> None:
-        """See `AnswerBox.forget`; while the database is down it is left to expire."""
+        """See `AnswerBox.forget`; while the database is down the row is left to expire."""
         rows = PendingAnswer.objects.filter(session_id=UUID(session.key), ask_id=ask_id)
 
         def delete() -> None:
@@ -107,7 +107,7 @@ class DatabaseAnswers:
 
 
 def prune_answers(*, limit: int, is_dry_run: bool = False) -> int:
-    """Delete questions that nobody waits for any more, up to `limit`; return how many."""
+    """Delete expired questions, up to `limit`; return how many."""
     old = PendingAnswer.objects.filter(expires_at__lt=timezone.now() - timedelta(minutes=1))
     if is_dry_run:
         return old.count()

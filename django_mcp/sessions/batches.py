@@ -1,4 +1,4 @@
-"""What the writer of a process writes at a time, and the bounds on what is recorded of a session."""
+"""The batches that a process writes, and the limits on what is recorded of a session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 RETRIED = (InterfaceError, OperationalError)
-"""The database is down, or too busy: what was to be written is kept."""
+"""The database is down or too busy, so the batch is kept."""
 
 MAX_EVENT_AGE_S = 600.0
 MAX_SESSION_EVENTS = 2000
@@ -47,7 +47,7 @@ CHUNK = 500
 
 LOOK_AFTER_EVENTS = 100
 LOOK_AFTER_BYTES = 4 * 1024 * 1024
-"""How much a process writes for a session before it looks whether that is within bounds."""
+"""How much a process writes for a session before it checks the session's limits."""
 
 LOOK_AFTER_MORE = 5
 """How many times as much it writes before it looks at the caller's sessions, or at all."""
@@ -55,7 +55,7 @@ LOOK_AFTER_MORE = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewStream:
-    """A call that can be resumed has begun."""
+    """A resumable call has started."""
 
     id: UUID
     session: UUID
@@ -90,9 +90,9 @@ class Batch:
     """What is written together.
 
     Attributes:
-        streams: that have begun and not ended.
-        ended: that were written and have ended.
-        seen: when sessions were used last, by key.
+        streams: streams that have started and not ended.
+        ended: written streams that have ended.
+        seen: when sessions were last used, by key.
     """
 
     events: list[NewEvent]
@@ -102,19 +102,19 @@ class Batch:
 
 
 def write(batch: Batch) -> None:
-    """Write a batch, from a thread of the writer or of somebody who cannot wait for it."""
+    """Write a batch, from the writer's thread or from one that cannot wait for it."""
     if batch.events or batch.streams or batch.ended:
         try:
             _run_atomically(lambda: _write_streams(batch, is_renewed=False))
         except IntegrityError:
-            # This process was slow to renew its lease, and forgotten.
+            # This process renewed its lease too late, so its row was deleted.
             _run_atomically(lambda: _write_streams(batch, is_renewed=True))
     if batch.seen:
         _run_atomically(lambda: _write_seen(batch.seen))
 
 
 def renew_lease() -> None:
-    """Have this process count as alive for longer, if it is time to."""
+    """Renew this process's lease if it is due."""
     run_with_connections(hold_lease)
 
 
@@ -130,7 +130,7 @@ def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
     if batch.streams:
         hold_lease(is_due=is_renewed)
         Stream.objects.bulk_create(map(_to_stream, batch.streams), ignore_conflicts=True)
-    # What was written already, before the database went away, is left alone.
+    # Rows written before the database went down are left unchanged.
     StreamEvent.objects.bulk_create(map(_to_event, batch.events), ignore_conflicts=True)
     if batch.ended:
         Stream.objects.filter(pk__in=batch.ended).delete()
@@ -139,7 +139,7 @@ def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
 
 
 def _write_seen(seen: dict[str, float]) -> None:
-    # To the second is exact enough, so that it takes few statements.
+    # Rounded to seconds, so that few statements are needed.
     by_second: dict[int, list[str]] = {}
     for key, time_s in seen.items():
         by_second.setdefault(int(time_s), []).append(key)
@@ -176,7 +176,7 @@ class _Grown:
         for key in found:
             del self._events[key], self._bytes[key]
         if len(self._events) > 10_000:
-            # Age bounds what the others hold.
+            # Age limits what the other sessions hold.
             self._events.clear()
             self._bytes.clear()
         return found
@@ -230,7 +230,7 @@ def _delete_quiet(rows: QuerySet[StreamEvent], max_events: int, max_bytes: int) 
 
 
 def prune_events(*, limit: int, is_dry_run: bool = False) -> int:
-    """Delete events that are too old to be asked for, up to `limit`; return how many."""
+    """Delete events that are too old to be resumed, up to `limit`; return how many."""
     before = datetime.now(UTC) - timedelta(seconds=MAX_EVENT_AGE_S)
     old = StreamEvent.objects.filter(created_at__lt=before)
     if is_dry_run:

@@ -1,6 +1,6 @@
-"""Delete sessions, and say once of each that it is over: whoever deletes its row does.
+"""Delete sessions, and report each deleted session once.
 
-Rows go in other ways than ours too, as with the account they belong to; a signal of Django's tells.
+Rows are also deleted elsewhere, for example with their user's account; a Django signal reports that.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from django_mcp.server.exchange.connection import Closing, ConnectionState, Sess
 __all__ = ["Closed", "close_sessions", "tell_closed"]
 
 Closed = Callable[[Session, Closing], object]
-"""Is told of a session that is over, in the thread that deleted it, once that is committed."""
+"""Is called with a deleted session, in the thread that deleted it, after the commit."""
 
 _deleted: ContextVar[list[Session] | None] = ContextVar("django_mcp_deleted", default=None)
-"""Where sessions that are being deleted here are gathered; None: nobody here does."""
+"""Collects the sessions that are being deleted in this context; None: none are."""
 
 
 def tell_closed(session: Session, reason: Closing) -> None:
-    """Tell the session's server, if there is one of its name in this process."""
+    """Notify the session's server, if this process has one of its name."""
     server = find_known(session.server_name)
     if server is not None:
         server.session_closed(session, reason)
@@ -43,15 +43,15 @@ def close_sessions(
     *,
     is_waiting: bool = True,
 ) -> list[UUID]:
-    """Delete sessions with all that belongs to them; return the keys of those that were there.
+    """Delete sessions with all their data; return the keys of those that existed.
 
-    Of two processes that delete the same session, one returns it, and tells `closed`.
+    If two processes delete the same session, one of them returns it, and calls `closed`.
 
     Args:
         keys: primary keys.
-        reason: why they are over.
-        closed: is told of each.
-        is_waiting: for those that somebody else is busy with; else they are left alone.
+        reason: why they end.
+        closed: is called with each.
+        is_waiting: wait for rows that another transaction has locked; else they are skipped.
     """
     using = router.db_for_write(Row)
     gathered: list[Session] = []
@@ -68,13 +68,13 @@ def close_sessions(
 
 
 def _lock(rows: Any, using: str, *, is_waiting: bool) -> list[UUID]:
-    """Return the keys of those rows that are there, and will be until this transaction ends."""
+    """Return the keys of the rows that exist, locked until this transaction ends."""
     features = connections[using].features
     if not features.has_select_for_update:
-        # A write keeps others from writing, which is all the locks there are.
+        # A write locks out other writers; this database has no other locks.
         rows.update(digest=F("digest"))
         return list(rows.order_by().values_list("pk", flat=True))
-    # In one order, so that two who delete the same ones do not wait for each other.
+    # In a fixed order, so that two transactions that delete the same rows do not deadlock.
     may_skip = not is_waiting and features.has_select_for_update_skip_locked
     locked = rows.select_for_update(skip_locked=may_skip)
     return list(locked.order_by("pk").values_list("pk", flat=True))

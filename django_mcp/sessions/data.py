@@ -44,7 +44,7 @@ _usage = Usage(
 
 
 class RowData(SessionData):
-    """Data in rows of `SessionItem`: whoever writes other keys at the same time loses nothing."""
+    """Data in rows of `SessionItem`; concurrent writes to different keys do not conflict."""
 
     __slots__ = ("_owner", "_session")
 
@@ -108,9 +108,9 @@ class RowData(SessionData):
 
 
 class EngineData(SessionData):
-    """Data in a session of the site's `SESSION_ENGINE`; of two who write at a time, the last wins.
+    """Data in a session of the site's `SESSION_ENGINE`; the last of two concurrent writes wins.
 
-    Its key is derived with the site's secret, so that no browser can name it.
+    Its key is derived with the site's secret key, so that no browser can name it.
     """
 
     __slots__ = ("_key", "_max_age_s")
@@ -125,7 +125,7 @@ class EngineData(SessionData):
         engine = import_module(site_settings.SESSION_ENGINE)
         store = engine.SessionStore(self._key)
         found = store.load()
-        # A store whose session is not there, or no longer, gives its key up.
+        # A store drops its key if the session does not exist.
         is_there = store.session_key == self._key
         return store, found if is_there else {}, is_there
 

@@ -1,4 +1,4 @@
-"""The way to the database from the event loop: in a thread, and not at all while it is down."""
+"""Access to the database from the event loop: in a thread, with a pause while it is down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ask_database"]
 T = TypeVar("T")
 
 TIMEOUT_S = 5.0
-"""How long a request waits for what a session needs of the database. Ours."""
+"""How long a request waits for a session's queries. Our own limit."""
 
 _breaker = Breaker(
     "The database of the sessions", timeout_s=TIMEOUT_S, errors=(*DOWN, ProgrammingError)
@@ -23,9 +23,9 @@ _breaker = Breaker(
 
 
 async def ask_database(function: Callable[[], T]) -> T:
-    """Run `function` in a thread, with usable connections, and return what it returns.
+    """Run `function` in a thread, with usable connections, and return its result.
 
     Raises:
-        StoreUnavailable: the database does not answer, has no tables of ours, or is too slow.
+        StoreUnavailable: the database does not respond, lacks our tables, or is too slow.
     """
     return await _breaker.run(function, run_in_pool)

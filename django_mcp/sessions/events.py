@@ -1,4 +1,4 @@
-"""DatabaseEvents: what was sent on the streams of calls, for whoever resumes them at any process."""
+"""DatabaseEvents: the events sent on the streams of calls, so that any process can resume them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ logger = logging.getLogger("django_mcp")
 
 MAX_STREAM_EVENTS = 1000
 MAX_STREAM_BYTES = 8 * 1024 * 1024
-"""Bounds on what is recorded of one stream. Its last event, the answer, always is. Ours."""
+"""Size recorded of one stream. Its last event, the response, always is recorded. Our own limit."""
 
 
 class _Running:
-    """A stream whose call runs in this process, and how much was recorded of it."""
+    """A stream whose call runs in this process, and how much of it was recorded."""
 
     __slots__ = ("bytes", "count", "session_key")
 
@@ -73,7 +73,7 @@ class DatabaseEvents:
         running.bytes += len(event.message)
         is_over = running.count > MAX_STREAM_EVENTS or running.bytes > MAX_STREAM_BYTES
         if is_over and not event.is_last:
-            logger.warning("Stream %s: too much was sent to record all of it", stream_id)
+            logger.warning("Stream %s: too much was sent, so not all of it is recorded", stream_id)
             return
         put_event(
             NewEvent(
@@ -104,7 +104,7 @@ class DatabaseEvents:
         def read() -> Replay | None:
             if has_waiting():
                 flush_sessions()
-            # First whether it runs: what ends meanwhile has its last event recorded by then.
+            # First whether it runs: if it ends meanwhile, its last event is already recorded.
             is_running = running is not None or _is_running(stream, key)
             events = _read_events(stream, key, after)
             if not events and not is_running and not _was_recorded(stream, key):

@@ -1,4 +1,4 @@
-"""Known: what a process knows of a session's row beside what is on the session itself."""
+"""Known: a process's copy of the parts of a session's row that are not on the session itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django_mcp.sessions.writer import note_seen
 __all__ = ["Known"]
 
 NOTE_EVERY_S = 60.0
-"""How often it is written down that a session is in use. Ours."""
+"""How often the use of a session is written. Our own limit."""
 
 
 class Known:
@@ -31,16 +31,16 @@ class Known:
         self.user_id = user_id
         self.read_s = self.seen_s = self.noted_s = self.expires_s = 0.0
         self.cached_bytes = 0
-        """What the cache counts for this session."""
+        """The size that the cache counts for this session."""
         self.mark: tuple[Any, ...] | None = None
-        """Tells whether the subscriptions are still those that were read."""
+        """Changes when the stored subscriptions change."""
 
     def is_over(self, now_s: float, idle_s: float) -> bool:
         """Return whether it has expired, or has not been used for longer than `idle_s`."""
         return now_s >= self.expires_s or now_s - self.seen_s > idle_s
 
     def note_use(self, key: str, now_s: float, idle_s: float) -> None:
-        """Note that the session of this key is in use, and now and then have it written down."""
+        """Note that the session of this key is in use, and have it written from time to time."""
         self.seen_s = now_s
         unnoted_s = now_s - self.noted_s
         if unnoted_s >= NOTE_EVERY_S or unnoted_s >= idle_s / 4:

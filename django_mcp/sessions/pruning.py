@@ -1,4 +1,4 @@
-"""Delete what is over: sessions, questions, events, and what killed processes left."""
+"""Delete expired sessions, questions and events, and what killed processes left behind."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from django_mcp.sessions.rows import moment
 __all__ = ["AT_ONCE", "expired_sessions", "lost_sessions", "prune_all", "prune_sessions"]
 
 AT_ONCE = 500
-"""Rows of a kind deleted at a time, so that nobody waits for long."""
+"""Rows of a kind deleted at a time, so that no query waits long."""
 
 PAUSE_S = 0.02
-"""Between two batches, so that other queries get their turn. Ours."""
+"""Pause between two batches, so that other queries can run. Our own limit."""
 
 MAX_S = 50.0
-"""How long one pruning lasts: it ends before the next one begins. Ours."""
+"""How long one pruning may take: it ends before the next one starts. Our own limit."""
 
 SLACK_S = 60.0
-"""How much later than it was seen a session may have been in use: that is written now and then."""
+"""How much the stored time of a session's last use may lag, since it is written periodically."""
 
 LOST_AFTER_S = 20.0
-"""How old a session is at least whose stream must have a row by now, if it is open. Ours."""
+"""Age from which a session whose stream has no row counts as lost. Our own limit."""
 
 
 def expired_sessions(
     now_s: float, idle_s: float, *, server: str | None = None, others_than: Collection[str] = ()
 ) -> QuerySet[Session]:
-    """Return the sessions that are over: of one server, or of all others than some.
+    """Return the expired sessions of one server, or of all servers except some.
 
     Args:
         now_s: seconds since the epoch.
@@ -47,7 +47,7 @@ def expired_sessions(
 
 
 def lost_sessions(now_s: float, *, server: str | None = None) -> QuerySet[Session]:
-    """Return the sessions of HTTP+SSE whose stream went with its process, of one server or of all.
+    """Return the sessions of HTTP+SSE whose stream's process is gone, of one server or of all.
 
     Args:
         now_s: seconds since the epoch.
@@ -68,7 +68,7 @@ def prune_sessions(
 
 
 def prune_all(server: str, now_s: float, idle_s: float, closed: Closed = tell_closed) -> None:
-    """Delete everything that is over, in batches. Every process that keeps sessions calls this."""
+    """Delete everything that has expired, in batches. Every process that keeps sessions calls this."""
     until_s = time.monotonic() + MAX_S
     expired, lost = (
         expired_sessions(now_s, idle_s, server=server),
@@ -81,6 +81,6 @@ def prune_all(server: str, now_s: float, idle_s: float, closed: Closed = tell_cl
 
 
 def _repeat(prune: Callable[[], int], until_s: float) -> None:
-    """Prune until a batch is not full, or it is `until_s`: the next pruning goes on from there."""
+    """Prune until a batch is not full, or it is `until_s`; the next pruning continues from there."""
     while prune() >= AT_ONCE and time.monotonic() < until_s:
         time.sleep(PAUSE_S)

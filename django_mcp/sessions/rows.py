@@ -1,4 +1,4 @@
-"""What the store of sessions asks of the database; all of it runs in a thread with connections."""
+"""Queries of the session store, which run in threads with connections."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ __all__ = [
 ]
 
 YOUNG_S = 10.0
-"""How long after its beginning a session may have a stream that no row tells of. Ours."""
+"""How long after its start a session may have a stream without a row. Our own limit."""
 
 CHUNK = 500
-"""Sessions asked for in one statement."""
+"""Sessions queried in one statement."""
 
 SPARE = 100
-"""Of so many sessions of a principal one more goes than has to, when they make room. Ours."""
+"""When sessions are evicted, 1 in this many of the principal's is evicted too. Our own limit."""
 
 AT_ONCE = 100
-"""Sessions beyond the bound that make room at a time, as when that was lowered."""
+"""Sessions over the limit that are evicted at a time, for example after it was lowered."""
 
 RECOUNT_S = 5.0
-"""How old the number of all sessions may be that a process goes by."""
+"""How long a process uses its count of all sessions."""
 
 _NARROW = ("pk", "is_initialized", "log_level", "last_seen_at", "expires_at")
 _WHOLE = (
@@ -74,10 +74,10 @@ _WHOLE = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """What is read of a session; times in seconds since the epoch.
+    """The columns read of a session; times in seconds since the epoch.
 
     Attributes:
-        identity: what never changes, by column; None: it was not asked for.
+        identity: the columns that never change, by name; None: they were not queried.
     """
 
     key: str
@@ -103,7 +103,7 @@ def new_row(
     opened_s: float,
     expires_s: float,
 ) -> Session:
-    """Return the row of a session that was opened just now; times in seconds since the epoch."""
+    """Return the row of a new session; times in seconds since the epoch."""
     return Session(
         id=UUID(session.key),
         digest=digest,
@@ -122,7 +122,7 @@ def new_row(
 
 
 def write_settled(session: CoreSession) -> None:
-    """Write down what a handshake settled, of a session whose row is there."""
+    """Write what a handshake negotiated to the row of its session."""
     values = {**_settled(session), "log_level": session.log_level or ""}
     Session.objects.filter(pk=UUID(session.key)).update(**values)
 
@@ -139,7 +139,7 @@ def _settled(session: CoreSession) -> dict[str, Any]:
 
 
 def find_row(server: str, *, is_known: bool, **lookup: Any) -> Row | None:
-    """Return a session of a server, by `pk` or `digest`; what is known of it is not read again."""
+    """Return a session of a server, by `pk` or `digest`, without columns that are known already."""
     columns = _NARROW if is_known else _WHOLE
     rows = Session.objects.filter(server=server, **lookup).order_by()
     found = rows.values_list(*columns).first()
@@ -162,7 +162,7 @@ def has_live_stream(key: str, now_s: float) -> bool:
     streams = Stream.objects.filter(session_id=UUID(key), worker__lease_until__gt=moment(now_s))
     return (
         streams.exists()
-        # The rows of streams are written some seconds after they were opened.
+        # Streams' rows are written some seconds after the streams are opened.
         or Session.objects.filter(pk=UUID(key), created_at__gt=moment(now_s - YOUNG_S)).exists()
     )
 
@@ -177,11 +177,11 @@ class SessionLimits:
 
 
 class Tally:
-    """How many sessions a server has, near enough: counted now and then, and kept up meanwhile."""
+    """The approximate number of a server's sessions: counted periodically, and updated in between."""
 
     def __init__(self) -> None:
         self.making_room = threading.Lock()
-        """Held by the thread that deletes sessions for others to come."""
+        """Held by the thread that is evicting sessions."""
         self.total = 0
         self.anonymous = 0
         self._recount_s = 0.0
@@ -197,7 +197,7 @@ class Tally:
             self._recount_s = now_s + RECOUNT_S
 
     def add(self, change: int, *, anonymous: int = 0) -> None:
-        """Take note of sessions that came, or went."""
+        """Count sessions that were opened or ended."""
         self.total += change
         self.anonymous += anonymous
 
@@ -205,13 +205,13 @@ class Tally:
 def insert_session(
     row: Session, tally: Tally, limits: SessionLimits, closed: Closed
 ) -> list[str] | Refusal:
-    """Insert a session, after those idle for longest have made room; return the keys of these.
+    """Insert a session after evicting those idle longest; return the keys of the evicted ones.
 
-    Anonymous sessions make room first. An anonymous session never replaces another caller's: it is
-    refused when nothing else is left.
+    Anonymous sessions are evicted first. An anonymous session never evicts another caller's: it is
+    rejected if there is no other.
     """
     ended: list[UUID] = []
-    # Others that come meanwhile would find the same ones in the way. What is then too many goes next.
+    # A concurrent insert would choose the same sessions. The next one evicts what is left over.
     if tally.making_room.acquire(blocking=False):
         try:
             tally.count(row.server)
@@ -219,7 +219,7 @@ def insert_session(
             if not has_room:
                 return SESSIONS_FULL
             if doomed:
-                # What another process is busy with has made room already, or is in use.
+                # What another process has locked is being deleted, or in use.
                 ended = close_sessions(doomed, Closing.EVICTED, closed, is_waiting=False)
                 tally.add(-len(ended), anonymous=-min(anonymous, len(ended)))
         finally:
@@ -232,7 +232,7 @@ def insert_session(
 def _find_surplus(
     row: Session, tally: Tally, limits: SessionLimits
 ) -> tuple[list[UUID], int, bool]:
-    """Return which sessions make room for another, how many are anonymous, and if that suffices."""
+    """Return the sessions to evict, how many are anonymous, and whether they suffice."""
     is_anonymous = not row.principal_key
     doomed = _find_own_surplus(row, limits.each)
     anonymous = len(doomed) if is_anonymous else 0
@@ -254,9 +254,9 @@ def _find_surplus(
 
 
 def _find_own_surplus(row: Session, max_each: int) -> list[UUID]:
-    """Return which sessions of a quota make room for another: none, or a few at a time.
+    """Return the sessions of a quota to evict: none, or a few at a time.
 
-    To delete one takes ten statements, whoever it is, and as many for ten.
+    Deleting one takes ten statements, and so does deleting ten.
     """
     spare = max_each // SPARE
     first = max(0, max_each - 1 - spare)
@@ -273,7 +273,7 @@ _subscriptions = Usage(Subscription, Length("uri"), URI_LIMITS)
 
 
 def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
-    """Subscribe a session to a URI; return all of its URIs, or why it cannot have this one."""
+    """Subscribe a session to a URI; return all of its URIs, or a refusal."""
     before = read_uris(session.key).get(session.key, set())
     found = before | {uri}
     refusal = check_uris(found)
@@ -288,18 +288,18 @@ def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
 
 
 def remove_subscription(key: str, uri: str) -> None:
-    """Take a URI from a session's, if it is there."""
+    """Unsubscribe a session from a URI, if it is subscribed."""
     Subscription.objects.filter(session_id=UUID(key), uri_digest=_digest(uri)).delete()
 
 
 def is_any_subscribed(server: str, uri: str) -> bool:
-    """Return whether a session of a server is subscribed to a URI, and has not reached its full age."""
+    """Return whether an unexpired session of a server is subscribed to a URI."""
     rows = Subscription.objects.filter(uri_digest=_digest(uri), session__server=server)
     return rows.filter(session__expires_at__gt=moment(time.time())).exists()
 
 
 def read_uris(*keys: str) -> dict[str, set[str]]:
-    """Return the URIs that sessions are subscribed to, by key; nothing of those without any."""
+    """Return the URIs that sessions are subscribed to, by key; sessions without any are left out."""
     found: dict[str, set[str]] = {}
     for start in range(0, len(keys), CHUNK):
         rows = Subscription.objects.filter(session_id__in=keys[start : start + CHUNK])
@@ -309,7 +309,7 @@ def read_uris(*keys: str) -> dict[str, set[str]]:
 
 
 def read_alive(keys: Iterable[str], now_s: float) -> dict[str, tuple[Any, ...]]:
-    """Return those of these sessions that are there, each with what tells its subscriptions apart."""
+    """Return the keys of existing sessions, each with a value that changes with its subscriptions."""
     found: dict[str, tuple[Any, ...]] = {}
     wanted = list(keys)
     for start in range(0, len(wanted), CHUNK):
@@ -325,11 +325,11 @@ def read_alive(keys: Iterable[str], now_s: float) -> dict[str, tuple[Any, ...]]:
 
 
 def _of_keys(keys: list[str]) -> QuerySet[Session]:
-    """Return the sessions with these keys; asked every few seconds by a process with streams."""
+    """Return the sessions with these keys; a process with streams queries this every few seconds."""
     connection = connections[Session.objects.db]
     if connection.vendor != "postgresql":
         return Session.objects.filter(pk__in=keys)
-    # One parameter: Django and the driver take long over hundreds.
+    # One parameter: Django and the driver are slow with hundreds.
     column = (
         f"{connection.ops.quote_name(Session._meta.db_table)}.{connection.ops.quote_name('id')}"
     )

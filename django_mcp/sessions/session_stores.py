@@ -1,4 +1,4 @@
-"""What a server keeps sessions in, made when first needed: it depends on settings and loads models."""
+"""The stores for a server's sessions, created on first use, since they load models."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAMES = ("sessions", "answers", "events")
 class KeepsSessions(MCPServer):
     """A server whose `sessions`, `answers` and `events` are what `SESSION_STORE` says.
 
-    What is assigned to these attributes stays, whatever the settings.
+    Values assigned to these attributes take precedence.
     """
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
         self._made: dict[str, Any] = {}
-        # The core's are those of "memory".
+        # The core's stores are those of "memory".
         self._plain = {each: vars(self).pop(each) for each in _NAMES}
 
     if not TYPE_CHECKING:
@@ -41,7 +41,7 @@ class KeepsSessions(MCPServer):
             return vars(self)[name]
 
     def forget_stores(self) -> None:
-        """Make them anew when they are next needed."""
+        """Recreate the stores on their next use."""
         for name, store in self._made.items():
             if vars(self).get(name) is store:
                 del vars(self)[name]

@@ -1,4 +1,4 @@
-"""DatabaseSessions: sessions in rows, of which a process remembers some for two seconds at a time."""
+"""DatabaseSessions: sessions in rows, some of which a process caches for two seconds."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 __all__ = ["DatabaseSessions"]
 
 FRESH_S = 2.0
-"""How old what a process believes of a session may be."""
+"""How long a process uses cached columns of a session."""
 
 MAX_CACHED = 2000
 MAX_CACHED_BYTES = 16 * 1024 * 1024
-"""Sessions that a process keeps although nothing of theirs runs in it, and their size. Ours."""
+"""Size of the sessions that a process caches without running anything for them. Our own limit."""
 
 PRUNE_EVERY_S = 60.0
 
@@ -72,10 +72,10 @@ class DatabaseSessions:
 
     Args:
         server: its name in the database.
-        hub: holds the objects, so that there is one for each session while anybody needs it.
+        hub: holds the session objects, so that there is one for each session in use.
         options: the server's.
         clock: seconds since the epoch.
-        closed: is told of each that this process found over, or ended.
+        closed: is called with each session that this process ended or found expired.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class DatabaseSessions:
         self._clock = clock
         self._closed = closed
         self._tally = Tally()
-        # Not at once: workers that start together would all do it.
+        # Not at once, since workers that start together would all do it.
         self._next_prune_s = clock() + PRUNE_EVERY_S
-        # Under WSGI requests are answered in several threads. Least recently used first.
+        # Several threads serve requests under WSGI. Least recently used first.
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()
         self._cached_bytes = 0
@@ -209,7 +209,7 @@ class DatabaseSessions:
             write_if_alone()
             return find_row(server, is_known=is_known, **lookup)
 
-        # What is read is as old as the question.
+        # The result is as old as the query.
         now_s = self._clock()
         row = await ask_database(read)
         if row is None:
@@ -225,7 +225,7 @@ class DatabaseSessions:
         known.read_s = now_s
         known.expires_s = row.expires_s
         known.seen_s = max(known.seen_s, row.seen_s)
-        # Never back: the row may have been read before this process wrote it.
+        # Never reset: the row may have been read before this process wrote it.
         session.is_initialized = session.is_initialized or row.is_initialized
         session.log_level = row.log_level
         if known.is_over(now_s, self._options().session_idle_s):
@@ -257,7 +257,7 @@ class DatabaseSessions:
         """See `SessionStore.has_stream`."""
         return await ask_database(lambda: has_live_stream(session.key, self._clock()))
 
-    # -- what changes
+    # -- changes
 
     async def settle(self, session: Session) -> None:
         """See `SessionStore.settle`."""
@@ -277,7 +277,7 @@ class DatabaseSessions:
         try:
             found = await ask_database(lambda: add_subscription(session, uri))
         except IntegrityError:
-            # The session ended meanwhile, so nobody receives the answer.
+            # The session ended meanwhile, so nobody receives the response.
             return _ENDED
         if isinstance(found, Refusal):
             return found
@@ -305,10 +305,10 @@ class DatabaseSessions:
     def _engine_data(self, key: str) -> EngineData:
         return EngineData(key, self._options().session_max_age_s)
 
-    # -- what is looked after
+    # -- upkeep
 
     async def recheck(self, hub: ServerHub) -> None:
-        """Find out which sessions that something runs or streams for are over; prune now and then."""
+        """Find out which sessions in use here have ended; prune from time to time."""
         held = {each.key: each for each in self._held(hub)}
         now_s = self._clock()
         if not held and now_s < self._next_prune_s:
@@ -370,11 +370,11 @@ def _unless_ended(session: Session | None) -> Session | None:
 
 
 def _to_session(row: Row, server: str) -> Session | None:
-    """Return the object of a session that this process holds none of."""
+    """Return a new session object for a row."""
     found = row.identity
     if found is None:
         return None
-    # None has been settled yet where hands are shaken on the stream itself, as over HTTP+SSE.
+    # Over HTTP+SSE the row exists before the handshake, so it has no revision yet.
     revision = find_revision(found["revision"])
     if revision is None and found["revision"]:
         return None

@@ -1,4 +1,4 @@
-"""The stores of a server in the site's database, put together."""
+"""Create the stores of a server that are in the site's database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["make_stores"]
 
 
 def make_stores(server: MCPServer) -> dict[str, Any]:
-    """Return what a server keeps sessions in, by the names of its attributes."""
+    """Return the stores for a server's sessions, by the names of its attributes."""
     return {
         "sessions": DatabaseSessions(
             lambda: server.name,

@@ -1,7 +1,7 @@
-"""Write what nobody waits for, from one thread of each process: recorded events, who was seen when.
+"""Write recorded events and the times of last use, from one thread of each process.
 
-What is queued is bounded. While the database is down it waits; when the queue is full, events go
-unrecorded and a log message says how many. The rest is written when the process ends.
+The queue is bounded. While the database is down it is kept; when it is full, events are dropped and
+a log message gives their number. The rest is written when the process ends.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ MAX_QUEUED_BYTES = 64 * 1024 * 1024
 BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
 GATHER_S = 0.05
-"""How long events wait for others to be written with."""
+"""How long events wait, so that several are written together."""
 
 GATHER_SEEN_S = 1.0
 WAIT_S = 4.0
 PAUSE_S = 1.0
-"""After a failure. Ours."""
+"""Pause after a failure. Our own limit."""
 
 
 class _Writer:
@@ -94,7 +94,7 @@ class _Writer:
     def end_stream(self, stream: UUID) -> None:
         with self._lock:
             self._running.discard(stream)
-            # One that was not written yet never will be.
+            # A stream that is not written yet never will be.
             if self._streams.pop(stream, None) is None:
                 self._ended.add(stream)
         self._wake(is_urgent=True)
@@ -107,13 +107,13 @@ class _Writer:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether something of a stream waits, or is being written just now."""
+        """Whether a stream's events are queued or being written."""
         return bool(self._events or self._streams or self._ended) or self._flushing.locked()
 
     def flush(self) -> None:
-        """Write what is queued by now; return when it is written, or raise why it cannot be."""
+        """Write what is queued by now; return when it is written, or raise the error."""
         with self._flushing:
-            # Cleared before the queue is looked at, so that nothing put meanwhile is slept over.
+            # Cleared before the queue is read, so that nothing queued meanwhile is missed.
             for each in (self._is_due, self._is_urgent, self._is_filled):
                 each.clear()
             while batch := self._take():
@@ -127,11 +127,11 @@ class _Writer:
                     self._drop(len(batch.events))
 
     def catch_up(self) -> None:
-        """Have what is queued by now written, and wait for that; raise why it cannot be."""
+        """Have the thread write what is queued by now, and wait for that; raise its error."""
         if self._thread is None:
             self.flush()
             return
-        # Not here: who asks may be inside of a transaction that comes to nothing.
+        # Not in this thread: the caller may be inside a transaction that is rolled back.
         ticket: Future[None] = Future()
         with self._lock:
             self._tickets.append(ticket)
@@ -176,8 +176,8 @@ class _Writer:
         if count and now_s >= self._next_warning_s:
             self._next_warning_s = now_s + 60.0
             logger.warning(
-                "Events of streams that were not recorded, because the database took none or not "
-                "fast enough: %d since the start",
+                "Events of streams that were not recorded, because the database was down or too "
+                "slow: %d since the start",
                 self._dropped,
             )
 
@@ -194,7 +194,7 @@ class _Writer:
                     self._thread.start()
 
     def stop(self) -> None:
-        """Have the thread end: what is queued is for a database that is not there any more."""
+        """End the thread: what is queued is for a database that no longer exists."""
         self._stopped.set()
         for each in (self._is_due, self._is_urgent, self._is_filled):
             each.set()
@@ -219,9 +219,9 @@ class _Writer:
             except batches.RETRIED as error:
                 for ticket in tickets:
                     ticket.set_exception(error)
-                logger.warning("Could not write what sessions did; trying again: %r", error)
+                logger.warning("Could not write changes of sessions; trying again: %r", error)
                 self._stopped.wait(PAUSE_S)
-                # What was put back is still to be written.
+                # The batch that was put back is still to be written.
                 self._is_filled.set()
         connections.close_all()
 
@@ -230,37 +230,37 @@ _writer = _Writer()
 
 
 def put_stream(stream: NewStream) -> None:
-    """Have it written that a call's stream runs in this process."""
+    """Queue that a call's stream runs in this process."""
     _writer.put_stream(stream)
 
 
 def put_event(event: NewEvent) -> None:
-    """Have an event recorded."""
+    """Queue an event to record."""
     _writer.put_event(event)
 
 
 def end_stream(stream: UUID) -> None:
-    """Have it written that a call's stream runs no more."""
+    """Queue that a call's stream has ended."""
     _writer.end_stream(stream)
 
 
 def note_seen(key: str, now_s: float) -> None:
-    """Have it written when a session was used last."""
+    """Queue the time when a session was last used."""
     _writer.note_seen(key, now_s)
 
 
 def has_waiting() -> bool:
-    """Return whether something of a stream is not written yet."""
+    """Return whether a stream's events are not written yet."""
     return _writer.has_waiting
 
 
 def flush_sessions() -> None:
-    """Have what is queued in this process written now, and wait for that."""
+    """Write what is queued in this process now, and wait for that."""
     _writer.catch_up()
 
 
 def write_if_alone() -> None:
-    """Write what is queued where no thread does, as with `SYNC_THREADS` 0."""
+    """Write what is queued if no thread does, as with `SYNC_THREADS` 0."""
     if not settings.SYNC_THREADS:
         _writer.flush()
 
@@ -269,19 +269,19 @@ def _finish() -> None:
     try:
         _writer.flush()
     except batches.RETRIED as error:
-        logger.warning("Could not write what sessions did: %r", error)
+        logger.warning("Could not write changes of sessions: %r", error)
 
 
 def _start_anew(*, setting: str, **_kwargs: object) -> None:
     global _writer
-    # Its thread remembers the databases of other tests.
+    # Its thread holds connections to the databases of other tests.
     if setting in ("DJANGO_MCP", "DATABASES", "DATABASE_ROUTERS"):
         _writer.stop()
         _writer = _Writer()
 
 
 def _forget_writer() -> None:
-    # The thread, and what it was about to write, stayed behind in the parent process.
+    # The thread and its batch stayed in the parent process.
     global _writer
     _writer = _Writer()
 

@@ -20,7 +20,7 @@ from django_mcp.servers import MCPServer
 
 
 class Command(ServerCommand):
-    """Call a tool as a client does: the same checks, its questions asked at the terminal."""
+    """Call a tool as a client does: with the same checks, and its questions at the terminal."""
 
     help = (
         "Calls a tool and prints its result; ends with 1 when the tool fails. Its questions are "
@@ -30,7 +30,7 @@ class Command(ServerCommand):
     things = "tools"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which tool, and its arguments."""
+        """Add options for the tool and its arguments."""
         parser.add_argument("name", help="the tool")
         parser.add_argument(
             "arguments",
@@ -43,7 +43,7 @@ class Command(ServerCommand):
         self.add_asking(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Call, and print."""
+        """Call the tool, and print its result."""
         server = find_server(options["server"])
         arguments = self._arguments(options)
         result = self.attempt(

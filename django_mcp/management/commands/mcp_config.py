@@ -1,4 +1,4 @@
-"""`manage.py mcp_config`: ready configuration of a client for this site."""
+"""`manage.py mcp_config`: print the configuration of a client for this site."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which client, and how it reaches the server."""
+        """Add options for the client, and how it reaches the server."""
         parser.add_argument("--client", required=True, choices=list(WHERE), help="which client")
         parser.add_argument("--http", metavar="URL", help="reach the endpoint there; else by stdio")
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
@@ -39,10 +39,10 @@ class Command(BaseCommand):
             help="let the user be a superuser, for whom no permission holds a client back",
         )
 
-    # English like all that the commands say, whatever the language of the site.
+    # English like all output of commands, whatever the language of the site.
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the configuration, and on standard error what to do with it."""
+        """Print the configuration, and instructions on standard error."""
         server = find_server(options["server"])
         if options["http"] is not None:
             if options["user"] is not None or options["superuser"]:
@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
 
 def _pipe_options(options: dict[str, Any]) -> list[str]:
-    """Return the options of `mcp_stdio` for what was asked for, which it would accept now.
+    """Return the options of `mcp_stdio`, after the checks that it would make.
 
     Raises:
         CommandError: it would not serve that user.
@@ -76,7 +76,7 @@ def _pipe_options(options: dict[str, Any]) -> list[str]:
 
 
 def over_stdio(client: str, options: list[str]) -> JSONObject:
-    """Return the entry that has a client start `manage.py mcp_stdio`, wherever it is started."""
+    """Return the entry for a client to start `manage.py mcp_stdio`, from any folder."""
     manage, env = find_manage()
     arguments = [*manage, "mcp_stdio", *options]
     entry: JSONObject = {"command": sys.executable, "args": arguments, "env": env}
@@ -84,7 +84,7 @@ def over_stdio(client: str, options: list[str]) -> JSONObject:
 
 
 def find_manage() -> tuple[list[str], dict[str, str]]:
-    """Return how Python runs this project's commands from any folder, and the environment it takes."""
+    """Return how Python runs this project's commands from any folder, and the environment for it."""
     env = {"DJANGO_SETTINGS_MODULE": settings.SETTINGS_MODULE or ""}
     script = Path(sys.argv[0])
     if script.suffix == ".py" and script.name != "__main__.py" and script.is_file():
@@ -95,10 +95,10 @@ def find_manage() -> tuple[list[str], dict[str, str]]:
 
 
 def check_url(url: str) -> str:
-    """Return a URL that is one.
+    """Return the URL of an endpoint.
 
     Raises:
-        CommandError: it is not, or holds credentials.
+        CommandError: it is not one, or holds credentials.
     """
     try:
         parts = urlsplit(url)
@@ -106,7 +106,7 @@ def check_url(url: str) -> str:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise CommandError(
-            f"{url!r} is no URL of an endpoint: write it as https://example.com/mcp.",
+            f"{url!r} is not a URL of an endpoint: write it as https://example.com/mcp.",
             returncode=WRONG_USE,
         )
     if "@" in parts.netloc:

@@ -1,4 +1,4 @@
-"""`manage.py mcp_doctor`: play a client against the running site, and say what stands in its way."""
+"""`manage.py mcp_doctor`: test the running site as a client, and report problems."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from django_mcp.transports.http.view import MCPView
 
 
 class Command(BaseCommand):
-    """Walk an endpoint as a client would; each fault comes with its fix."""
+    """Test an endpoint as a client would; each problem is reported with its fix."""
 
     help = "Plays a client against the running site, and says what stands in its way."
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add where the endpoint is."""
+        """Add options for the endpoint."""
         parser.add_argument(
             "--server", metavar="NAME", help="its name; else the one at --url, or the default"
         )
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Examine; ends with 1 when something stands in a client's way."""
+        """Test the endpoint; exits with 1 if there are problems."""
         url = options["url"]
         if url and not options["server"]:
             server = _server_at(url)
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         if token or not options["oauth"]:
             yield from look(token)
         if options["oauth"]:
-            # With the token that the flow brings, unless there is one already or it brings none.
+            # With the token from the flow, unless there is one already or the flow gives none.
             yield from _oauth(url, options["user"], None if is_examined else look)
         if not is_examined:
             yield from look("")
@@ -118,7 +118,7 @@ def _path_of(server: MCPServer) -> str:
 
 
 def _server_at(url: str) -> MCPServer | None:
-    """Return the server that this site has at the path of a URL; None: it cannot be told."""
+    """Return the server that this site has at the path of a URL; None if there is no single one."""
     try:
         path = unquote(urlsplit(url).path)
     except ValueError:
@@ -127,7 +127,7 @@ def _server_at(url: str) -> MCPServer | None:
 
 
 def _site() -> Iterator[Finding]:
-    """Yield what the system checks find in our part of the site."""
+    """Yield the findings of this package's system checks."""
     found = checks.run_checks(app_configs=[apps.get_app_config("django_mcp")])
     for message in found:
         if message.level >= checks.WARNING and str(message.id).startswith("django_mcp"):

@@ -1,4 +1,4 @@
-"""`manage.py mcp_list`: what a user sees of a server."""
+"""`manage.py mcp_list`: list what a user sees of a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.servers import MCPServer
 
 CHARS_PER_TOKEN = 4
-"""What a token of English or JSON has on average; models differ by a quarter either way."""
+"""The average length of a token in English or JSON; models differ by a quarter either way."""
 
 KINDS = (
     ("tools", "Tools", "name", "list_tools"),
@@ -28,7 +28,7 @@ KINDS = (
     ("resourceTemplates", "Resource templates", "uriTemplate", "list_resource_templates"),
     ("prompts", "Prompts", "name", "list_prompts"),
 )
-"""Key of the list, heading, what names an entry, and the server's method."""
+"""Key of the list, heading, the field that names an entry, and the server's method."""
 
 
 class Command(ServerCommand):
@@ -37,7 +37,7 @@ class Command(ServerCommand):
     help = "Lists what a user sees of a server."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add for whom, in which form, and whether to estimate."""
+        """Add options for the user, the form, and the estimate."""
         self.add_server(parser)
         parser.add_argument(
             "--revision",
@@ -51,7 +51,7 @@ class Command(ServerCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """List, and print."""
+        """Print the lists."""
         server = find_server(options["server"])
         lists = find_lists(server, user=find_user(options["user"]), revision=options["revision"])
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
@@ -95,7 +95,7 @@ def find_lists(
     """Return the four lists as a user sees them, by their keys on the wire.
 
     Raises:
-        CommandError: they cannot be had at that revision.
+        CommandError: that revision has no such lists.
     """
     try:
         return {
@@ -107,5 +107,5 @@ def find_lists(
 
 
 def estimate_tokens(entry: JSONObject) -> int:
-    """Return about how many tokens an entry of a list takes in a model's context."""
+    """Return the approximate number of tokens of a listed entry in a model's context."""
     return -(-len(encode(entry).decode()) // CHARS_PER_TOKEN)

@@ -1,4 +1,4 @@
-"""`manage.py mcp_prompt`: fill a prompt in at the shell."""
+"""`manage.py mcp_prompt`: get a prompt at the shell."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from django_mcp.servers import MCPServer
 
 
 class Command(ServerCommand):
-    """Fill a prompt in as a client does."""
+    """Get a prompt as a client does."""
 
     help = "Fills a prompt in and prints its messages."
 
     things = "prompts"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which prompt, and its arguments."""
+        """Add options for the prompt and its arguments."""
         parser.add_argument("name", help="the prompt")
         parser.add_argument("arguments", nargs="*", metavar="KEY=VALUE", help="its arguments")
         self.add_server(parser)
         self.add_asking(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Fill in, and print."""
+        """Get the prompt, and print its messages."""
         server = find_server(options["server"])
         arguments = dict(map(_split, options["arguments"]))
         result = self.attempt(

@@ -1,4 +1,4 @@
-"""`manage.py mcp_prune`: delete what is over; for cron, where little else would do it."""
+"""`manage.py mcp_prune`: delete expired rows; for cron, on sites with little traffic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from django_mcp.workers import prune_workers
 
 
 class Command(BaseCommand):
-    """Delete expired sessions, questions, events, states and tasks, old calls, and processes that are gone."""
+    """Delete expired sessions, questions, events, states and tasks, old calls, and dead processes."""
 
     help = (
         "Deletes what is over: expired sessions, questions, recorded events, states of calls and tasks, "
@@ -38,13 +38,13 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the look that changes nothing."""
+        """Add the option to delete nothing."""
         parser.add_argument(
             "--dry-run", action="store_true", help="say what would be deleted, and delete nothing"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Delete, or count, one kind after the other."""
+        """Delete, or count, the rows of each kind."""
         is_dry_run = options["dry_run"]
         counts = _count() if is_dry_run else _prune()
         verb = "would be deleted" if is_dry_run else "deleted"
@@ -77,7 +77,7 @@ def _prune() -> dict[str, int]:
 
 
 def _settle_tasks() -> int:
-    """End tasks whose worker has gone; those that a queue can begin again are put into it."""
+    """End tasks whose worker is gone, or queue those that can run again."""
     if settings.TASK_STORE != "model":
         return 0
     return sum(_until_none(partial(_settle_some, server)) for server in all_servers())
@@ -118,7 +118,7 @@ def _count() -> dict[str, int]:
 
 
 def _expired(now_s: float) -> list[QuerySet[Session]]:
-    """Return the sessions that are over: of each server, and of those that are no more."""
+    """Return the expired sessions of each server, and those of servers that no longer exist."""
     idle_s = {each.public_name: each.options.session_idle_s for each in all_servers()}
     found = [expired_sessions(now_s, idle_s[name], server=name) for name in idle_s]
     return [*found, expired_sessions(now_s, server_settings.session_idle_s, others_than=[*idle_s])]

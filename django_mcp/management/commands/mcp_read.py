@@ -19,14 +19,14 @@ class Command(ServerCommand):
     things = "resources"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which resource, and where it goes."""
+        """Add options for the resource and the output."""
         parser.add_argument("uri", help="such as order://2026-0001")
         parser.add_argument("--output", metavar="FILE", help="write the contents to a new file")
         self.add_server(parser)
         self.add_asking(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Read, and print."""
+        """Read the resource, and print its contents."""
         server = find_server(options["server"])
         result = self.attempt(
             server.read_resource, options["uri"], options=options, **self.how(options)

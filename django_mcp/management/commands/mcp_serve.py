@@ -1,4 +1,4 @@
-"""`manage.py mcp_serve`: run one server alone, on a port of its own."""
+"""`manage.py mcp_serve`: run one server without the rest of the site, on its own port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django_mcp.transports.http.asgi import ASGIApp
 
 
 class Command(BaseCommand):
-    """Serve one MCP server at /mcp, and what its clients need to get in, without the rest of the site."""
+    """Serve one MCP server at /mcp, with its authentication, without the rest of the site."""
 
     help = (
         "Runs one MCP server alone: its endpoint at /mcp, its health at /mcp/health, and HTTP+SSE at "
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which server, and where it listens."""
+        """Add options for the server and its address."""
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument(
             "--host",
@@ -62,7 +62,7 @@ def _in_url(host: str) -> str:
 
 
 def serve_with_uvicorn(application: ASGIApp, hosts: Sequence[str], port: int) -> None:
-    """Serve with uvicorn, which ends open streams after a moment when it is told to stop."""
+    """Serve with uvicorn, which ends open streams shortly after it is told to stop."""
     import uvicorn
 
     with ExitStack() as listening:

@@ -29,21 +29,21 @@ from django_mcp.transports.stdio.driver import serve
 from django_mcp.transports.stdio.pipes import take_pipes
 
 FRESH_S = 0.9
-"""For how long a user or a token is believed without being looked up again.
+"""How long a user or a token is not looked up again.
 
-Less than `driver.RECHECK_S`, so that each look finds out anew.
+Less than `driver.RECHECK_S`, so that each recheck makes a new query.
 """
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
 EXIT_S = 0.5
-"""How long threads of handlers may go on when the client has gone, and calls be recorded."""
+"""How long handlers' threads may run after the client has disconnected, and calls be recorded."""
 
 FindPrincipal = Callable[[], Awaitable[Principal]]
 
 
 class Revoked(Exception):
-    """Whoever the connection was made for may not use it any more."""
+    """The user or token of the connection is no longer accepted."""
 
 
 class Command(BaseCommand):
@@ -53,11 +53,11 @@ class Command(BaseCommand):
         "Serves one MCP client on standard input and output. Clients start it themselves; "
         "`mcp_config` prints what they need for that."
     )
-    # Their output would stand before the first message, and the client waits for that.
+    # Their output would precede the first message, which the client waits for.
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which server, and on whose behalf."""
+        """Add options for the server and the user."""
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
         parser.add_argument(
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the client has gone."""
+        """Serve until the client disconnects."""
         server = find_server(options["server"])
         level = logging.getLevelName(str(options["log_level"]).upper())
         if not isinstance(level, int):
@@ -103,7 +103,7 @@ class Command(BaseCommand):
             logging.basicConfig(stream=sys.stderr)
         loop = _new_loop()
         try:
-            # Not by `asyncio.run`, which waits at the end for whatever does not want to end.
+            # Not `asyncio.run`, which waits at the end for all tasks and threads.
             loop.run_until_complete(_run(server, reading, writing, find))
         finally:
             _end_soon()
@@ -111,7 +111,7 @@ class Command(BaseCommand):
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return the faster event loop where it is installed, else Python's."""
+    """Return the faster event loop if it is installed, else Python's."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -137,7 +137,7 @@ async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipa
 
 
 def _ending(find: FindPrincipal | None, stop: asyncio.Event) -> FindPrincipal | None:
-    """Return a way to find the principal that ends the connection when there is none any more."""
+    """Return a function that finds the principal, and ends the connection if there is none."""
     if find is None:
         return None
 
@@ -147,7 +147,7 @@ def _ending(find: FindPrincipal | None, stop: asyncio.Event) -> FindPrincipal | 
         except Revoked as error:
             logging.getLogger("django_mcp").warning("%s", error)
             stop.set()
-            # Until that cancels whoever asks.
+            # The end of the connection cancels this.
             never: asyncio.Future[Principal] = asyncio.get_running_loop().create_future()
             return await never
 
@@ -174,7 +174,7 @@ def _of_token(server: MCPServer, token: str) -> FindPrincipal:
         principal = exchange.principal
         if refusal is not None or not isinstance(principal, Principal):
             raise Revoked("The token is not accepted.")
-        # What `authenticate` says may be two seconds old, and those are promised for all of it.
+        # `authenticate` may return a cached result, two seconds old, which is the whole promise.
         if await recheck([principal]):
             raise Revoked("The token is not accepted any more.")
         return principal
@@ -183,7 +183,7 @@ def _of_token(server: MCPServer, token: str) -> FindPrincipal:
 
 
 def _fresh(load: FindPrincipal) -> FindPrincipal:
-    """Return a way to find the principal that looks it up at most once in `FRESH_S`."""
+    """Return a function that looks the principal up at most once in `FRESH_S`."""
     found: Principal | None = None
     looked_s = -FRESH_S
     lock = asyncio.Lock()
@@ -195,14 +195,14 @@ def _fresh(load: FindPrincipal) -> FindPrincipal:
                 if found is None or time.monotonic() - looked_s >= FRESH_S:
                     found = await load()
                     looked_s = time.monotonic()
-        # Handlers that run at the same time do not share a user.
+        # Handlers that run at the same time do not share a user object.
         return found.for_request()
 
     return find
 
 
 def _end_soon() -> None:
-    """Have the process end, with status 0, even if a handler's thread goes on for ever."""
+    """Make the process exit, with status 0, even if a handler's thread never ends."""
     watchdog = threading.Timer(EXIT_S, _end_now)
     watchdog.daemon = True
     watchdog.start()

@@ -1,4 +1,4 @@
-"""`manage.py mcp_surface`: a reviewed snapshot of everything a server offers."""
+"""`manage.py mcp_surface`: a snapshot of everything a server offers, for review."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ KINDS = {
 
 
 class Command(BaseCommand):
-    """Compare everything that is registered on a server with a snapshot under version control."""
+    """Compare all entries of a server with a snapshot under version control."""
 
     help = (
-        "Prints a snapshot of everything that is registered on a server, whoever may see it; "
+        "Prints a snapshot of everything that is registered on a server, hidden entries included; "
         "--write keeps it in a file, --check ends with 1 when the file says something else."
     )
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which server, and what becomes of the snapshot."""
+        """Add options for the server and the snapshot."""
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--check", metavar="FILE", help="compare with this file")
@@ -46,7 +46,7 @@ class Command(BaseCommand):
 
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
-        """Make the snapshot, and print, keep or compare it."""
+        """Create the snapshot, and print, write or compare it."""
         surface = surface_of(find_server(options["server"]))
         if options["write"] is not None:
             self._write(Path(options["write"]), surface)
@@ -82,7 +82,7 @@ class Command(BaseCommand):
 
 
 def surface_of(server: MCPServer) -> JSONObject:
-    """Return everything registered on a server, in one order, with what it takes to use it."""
+    """Return everything registered on a server, in a fixed order, with its access rules."""
     registry = server.registry
     found = {
         "server": server.public_name,
@@ -91,7 +91,7 @@ def surface_of(server: MCPServer) -> JSONObject:
         "resourceTemplates": _entries(registry.templates.values(), "uriTemplate"),
         "prompts": _entries(registry.prompts.values(), "name"),
     }
-    # By way of JSON, so that it equals what is read back.
+    # Encoded and decoded, so that it equals what is read from a file.
     in_order: JSONObject = decode(encode_sorted(found))
     return in_order
 
@@ -141,12 +141,12 @@ def read_surface(file: Path) -> JSONObject:
     except JSONDecodeError as error:
         raise CommandError(f"{file} is not JSON: {error}", returncode=WRONG_USE) from None
     if not isinstance(found, dict):
-        raise CommandError(f"{file} is no snapshot of mcp_surface.", returncode=WRONG_USE)
+        raise CommandError(f"{file} is not a snapshot of mcp_surface.", returncode=WRONG_USE)
     return found
 
 
 def describe_changes(kept: JSONObject, surface: JSONObject) -> list[str]:
-    """Return what is added, removed and changed, in a few words each."""
+    """Return short descriptions of what is added, removed and changed."""
     found = []
     for key, word in KINDS.items():
         before, now = kept.get(key), surface[key]

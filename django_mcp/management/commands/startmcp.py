@@ -1,4 +1,4 @@
-"""`manage.py startmcp`: the beginning of an app's tools, and of their test."""
+"""`manage.py startmcp`: write an app's first tool, and its test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_mcp.conf import settings
 from django_mcp.management.shell.base import WRONG_USE
 
 MODULE = '''\
-"""What the app {label} offers to MCP clients; found by itself, as admin.py is."""
+"""The MCP tools of the app {label}; Django loads this module by itself, like admin.py."""
 
 from django_mcp import Context, tool
 
@@ -30,7 +30,7 @@ def hello_from_{label}(ctx: Context, name: str = "world") -> str:
 '''
 
 TEST = '''\
-"""What the app {label} offers to MCP clients, as a client meets it."""
+"""Tests for the MCP tools of the app {label}."""
 
 from django.contrib.auth import get_user_model
 
@@ -58,7 +58,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add which app."""
+        """Add the option for the app."""
         parser.add_argument("app", help="its label, as of another command; it must be installed")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -94,7 +94,7 @@ def find_app(name: str) -> AppConfig:
     """Return the installed app of a label, or of a dotted name.
 
     Raises:
-        CommandError: it is not installed, or its label makes no name of a function.
+        CommandError: it is not installed, or its label is not a valid function name.
     """
     for config in apps.get_app_configs():
         if name in (config.label, config.name):
@@ -109,7 +109,7 @@ def find_app(name: str) -> AppConfig:
 
 
 def is_installed(folder: Path) -> bool:
-    """Return whether a folder is a library's or the interpreter's own, which the next update replaces."""
+    """Return whether a folder belongs to an installed library, which an update would replace."""
     folder = folder.resolve()
     if {"site-packages", "dist-packages"} & {*folder.parts}:
         return True

@@ -1,1 +1,1 @@
-"""The doctor: plays a client against a running endpoint, and says what stands in its way."""
+"""The doctor: tests a running endpoint as a client, and reports problems."""

@@ -1,4 +1,4 @@
-"""What is tried on an endpoint, in the order in which a client would stumble."""
+"""The tests of an endpoint, in the order in which a client would meet the problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django_mcp.protocol.revisions import REVISIONS
 __all__ = ["examine"]
 
 PROMPT_S = 3.0
-"""What is sent at once has arrived by then, or is held back on the way."""
+"""What is sent at once arrives within this time, unless something buffers it."""
 
 _NEWEST = REVISIONS[-1].name
 _JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -28,11 +28,11 @@ def examine(url: str, publish: Callable[[], object] | None, token: str = "") -> 
 
     Args:
         url: of the endpoint.
-        publish: tells clients of a change, in this process; the endpoint runs in another.
-        token: credentials, where the server asks for some.
+        publish: notifies clients of a change from this process; the endpoint runs in another.
+        token: credentials, if the server requires some.
 
     Raises:
-        Unreachable: nothing answers there.
+        Unreachable: nothing responds there.
     """
     headers = {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
     discovered = _discover(url, headers)
@@ -70,14 +70,14 @@ def _refused(answer: Answer, *, has_token: bool) -> Iterator[Finding]:
             "--user NAME.",
         )
     elif challenge:
-        yield good("The server asks who is there, as it is set up to")
+        yield good("The server requires authentication, as configured")
         yield bad(
             "Nothing more can be tried without credentials",
             "Give a token with --token, or have the flow bring one with --oauth --user NAME.",
         )
     else:
         yield bad(
-            "A client is refused and not told how to authenticate",
+            "A client is rejected without a challenge that describes how to authenticate",
             "Answer 401 with WWW-Authenticate; the authenticators of django_mcp do.",
         )
 
@@ -118,7 +118,7 @@ def _slashes(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
 def _junk(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     answer = ask("POST", url, b"{", headers)
     if answer.status == 400 and _is_json(answer):
-        yield good("Errors are told in JSON")
+        yield good("Errors are JSON")
     else:
         yield bad(
             f"A malformed message is answered {answer.status} with something else than JSON",
@@ -131,14 +131,14 @@ def _strangers(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     origin = ask("POST", url, body, {**headers, **own, "Origin": _STRANGER}).status
     host = ask("POST", url, body, {**headers, **own, "Host": "stranger.invalid"}).status
     if origin == 403:
-        yield good("Pages of strangers are turned away")
+        yield good("Pages of other sites are rejected")
     else:
         yield bad(
             f"A page of another site may call the server (status {origin})",
             'List the origins you trust in DJANGO_MCP["ALLOWED_ORIGINS"] instead of "*".',
         )
     if 400 <= host < 500:
-        yield good("A foreign Host is turned away")
+        yield good("A foreign Host is rejected")
     else:
         yield bad(f"A foreign Host is served (status {host})", "Set ALLOWED_HOSTS.")
 
@@ -156,11 +156,11 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
         yield _without_handshake(answer)
         return
     if session is None:
-        yield good("Clients that shake hands are served, without a session")
+        yield good("Clients that use a handshake are served, without a session")
         return
     named = {**headers, "Mcp-Session-Id": session}
     ping = encode({"jsonrpc": "2.0", "id": 2, "method": "ping"})
-    # Several, so that each worker behind the URL is likely to be asked.
+    # Several requests, so that each worker behind the URL is likely to get one.
     statuses = {ask("POST", url, ping, named).status for _ in range(8)}
     ask("DELETE", url, None, named)
     if statuses == {200}:
@@ -173,10 +173,10 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _without_handshake(answer: Answer) -> Finding:
-    """Return whether a server that refuses a handshake means it, or fails."""
+    """Return whether a server rejects a handshake on purpose, or fails."""
     error = _error_of(answer)
     if answer.status == 400 and error.get("code") == HEADER_MISMATCH:
-        return good("Clients that shake hands are told to use the stateless revision")
+        return good("Clients that use a handshake are told to use the stateless revision")
     text = str(error.get("message", "")) or "no text"
     if answer.status == 503:
         fix = (

@@ -1,4 +1,4 @@
-"""A finding: what was tried, and what to do about it."""
+"""A finding: the result of one test, and what to do about it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Finding:
 
 
 def good(text: str) -> Finding:
-    """Return a finding that stands in nobody's way."""
+    """Return a finding that is no problem."""
     return Finding(ok=True, text=text)
 
 
 def bad(text: str, fix: str) -> Finding:
-    """Return a finding that does, with its remedy."""
+    """Return a finding that is a problem, with its remedy."""
     return Finding(ok=False, text=text, fix=fix)
 
 

@@ -1,4 +1,4 @@
-"""Ask a site what a client would ask it: one request, no redirect followed, nothing kept."""
+"""Send one request to a site as a client would, without following redirects."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ MAX_BYTES = 1024 * 1024
 
 
 class Unreachable(Exception):
-    """Nothing answered."""
+    """There was no response."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What came back; header names are in lower case."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> dict[str, Any]:
-        """Return the JSON object in it; an empty one when it is none."""
+        """Return the JSON object in it, or an empty one."""
         try:
             found = decode(self.body)
         except ValueError:
@@ -49,13 +49,13 @@ _opener = urllib.request.build_opener(_Stay)
 def ask(
     method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """Return the answer to a request, whatever its status.
+    """Return the response to a request, whatever its status.
 
     Raises:
         Unreachable: there was none; the text says why.
     """
     if not url.startswith(("http://", "https://")):
-        raise Unreachable(f"{url} is no http URL")
+        raise Unreachable(f"{url} is not an http URL")
     try:
         request = urllib.request.Request(  # noqa: S310  (checked above)
             url, data=body, headers=dict(headers or {}), method=method

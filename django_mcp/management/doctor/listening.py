@@ -1,4 +1,4 @@
-"""Open an event stream on a running site and read what comes, within a time."""
+"""Open an event stream on a running site and read messages within a time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Stream:
         self._response = response
 
     def next_message(self) -> JSONObject | None:
-        """Return the next message; None when none came in time, or the stream ended."""
+        """Return the next message; None if none came in time, or the stream ended."""
         try:
             while line := self._response.readline(1024 * 1024):
                 if line.startswith(b"data:") and line[5:].strip():
@@ -37,10 +37,10 @@ class Stream:
 def open_stream(
     url: str, body: bytes, headers: Mapping[str, str], timeout_s: float
 ) -> Iterator[Stream]:
-    """Post a request and yield the stream it is answered with.
+    """Post a request and yield the stream of its response.
 
     Raises:
-        Unreachable: there was no answer.
+        Unreachable: there was no response.
     """
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection

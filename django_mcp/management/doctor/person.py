@@ -1,4 +1,4 @@
-"""Somebody who allows what a client asks for: a user of the site, signed in for the length of an examination."""
+"""A signed-in user of the site who allows a client's access, for the length of an examination."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["signed_in"]
 
 @contextmanager
 def signed_in(user: Any) -> Iterator[Callable[[str], str]]:
-    """Yield what a person does with an authorization URL: allow it, and be sent back.
+    """Yield a function that allows the access at an authorization URL, and returns the redirect.
 
     The site has to share this command's session store and database.
     """

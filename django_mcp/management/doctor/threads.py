@@ -1,4 +1,4 @@
-"""What the workers of the site say of their threads, in the tables that the command shares with them."""
+"""The state of the workers' threads, from the database that the command shares with the site."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["examine_threads"]
 
 
 def examine_threads() -> Iterator[Finding]:
-    """Yield how many threads are busy in each worker that answers requests just now."""
+    """Yield how many threads are busy in each worker that currently serves requests."""
     if settings.SESSION_STORE != "model":
         return
     try:
@@ -25,7 +25,7 @@ def examine_threads() -> Iterator[Finding]:
             Worker.objects.filter(lease_until__gt=timezone.now()).order_by("host", "pid")
         )
     except Error:
-        # What is wrong with the database, the endpoint's answers tell.
+        # The endpoint's responses show what is wrong with the database.
         return
     for worker in workers:
         told = worker.in_flight or {}

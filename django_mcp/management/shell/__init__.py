@@ -1,1 +1,1 @@
-"""What the commands share: whom they act for, how they ask, and what they print."""
+"""The common parts of the commands: user, questions and output."""

@@ -24,15 +24,15 @@ class Refused(Exception):
 
 
 class Interrupted(Exception):
-    """The user wants no more of it."""
+    """The user cancelled the command."""
 
 
 class Terminal:
-    """Asks a person, who writes lines; the end of input cancels.
+    """Asks a person at a terminal, who answers with lines; the end of input cancels.
 
     Args:
         stdin: where lines come from.
-        stderr: where questions go, so that the output holds the result alone.
+        stderr: where questions go, so that the output holds only the result.
     """
 
     def __init__(self, stdin: Any, stderr: Any) -> None:
@@ -44,7 +44,7 @@ class Terminal:
         """Return the answer to a question, for `Answerer`."""
         params = question.get("params", {})
         if self._stderr.isatty():
-            # A progress bar may stand there.
+            # There may be a progress bar.
             self._stderr.write("\r\x1b[K")
         if key in self._asked:
             self._say("That does not fit. Once more:")
@@ -135,7 +135,7 @@ class Terminal:
         try:
             line = self._stdin.readline()
         except KeyboardInterrupt as error:
-            # On an event loop's way it would take the loop down; this is an error like others.
+            # On an event loop, KeyboardInterrupt would end the loop; this is an ordinary error.
             raise Interrupted from error
         if not line:
             self._stderr.write("\n")
@@ -147,7 +147,7 @@ class Terminal:
 
 
 def _choices_of(field: JSONObject) -> list[tuple[str, str]]:
-    """Return the values that can be chosen, with their labels; empty when it is no choice."""
+    """Return the values of a choice, with their labels; empty if it is not a choice."""
     holder: JSONObject = field.get("items", field) if field.get("type") == "array" else field
     if "enum" in holder:
         labels = holder.get("enumNames") or holder["enum"]

@@ -1,4 +1,4 @@
-"""The base of commands that use a server in process: for which user, and what ends them."""
+"""The base class of commands that use a server in process."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ __all__ = [
 T = TypeVar("T")
 
 WRONG_USE = 2
-"""Exit status when what was asked for makes no sense, as of a wrong option; a failed call has 1."""
+"""Exit status for wrong use, as of a wrong option; a failed call has 1."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 _FROM_VERBOSITY = {0: None, 1: "info"}
 """The lowest level of log messages that are shown."""
 
 
 class ServerCommand(BaseCommand):
-    """A command that uses one server as one user does."""
+    """A command that uses one server as a user."""
 
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
     stealth_options = ("stdin",)
     things = ""
-    """What the command uses one of, such as `tools`."""
+    """The kind of entry that the command uses, such as `tools`."""
 
     def add_server(self, parser: CommandParser) -> None:
-        """Add which server, on whose behalf, and for whom to print."""
+        """Add options for the server, the user, and the output."""
         parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
         parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def add_asking(self, parser: CommandParser) -> None:
-        """Add how questions are answered."""
+        """Add options for the answers to questions."""
         parser.add_argument(
             "--answers", metavar="JSON", help="answers by the key of their question, or a list"
         )
@@ -65,7 +65,7 @@ class ServerCommand(BaseCommand):
         )
 
     def how(self, options: dict[str, Any]) -> Any:
-        """Return the keywords of a call in process that the options stand for."""
+        """Return the keyword arguments of a call in process for the options."""
         level = _FROM_VERBOSITY.get(options["verbosity"], "debug")
         return {
             "user": find_user(options["user"]),
@@ -89,10 +89,10 @@ class ServerCommand(BaseCommand):
         self.stderr.write(f"[{level}] {printable(text)}", lambda line: line)
 
     def attempt(self, call: Callable[..., T], *args: Any, options: dict[str, Any], **how: Any) -> T:
-        """Return what a call returns, with its progress shown.
+        """Return the result of a call, with its progress shown.
 
         Raises:
-            CommandError: the server refused it.
+            CommandError: the server rejected it.
         """
         with ProgressBar(self.stderr._out) as bar:
             try:
@@ -111,11 +111,11 @@ class ServerCommand(BaseCommand):
             except MCPError as error:
                 raise CommandError(f"{printable(error.message)} (error {error.code})") from error
             except TypeError as error:
-                # An answer that has no form in JSON, or not the one that is asked for.
+                # An answer that JSON cannot represent, or of the wrong form.
                 raise CommandError(str(error), returncode=WRONG_USE) from error
 
     def explain(self, error: LookupError, name: str, options: dict[str, Any], user: Any) -> str:
-        """Return what is not there, with a hint at what was meant, or at what there is."""
+        """Return which entry is missing, with the nearest name, or the names that exist."""
         server = find_server(options["server"])
         known = self.known_names(server, user)
         close = get_close_matches(name, known, n=3)
@@ -128,15 +128,15 @@ class ServerCommand(BaseCommand):
         return f"The server {server.public_name!r} has no {self.things}. {where_to_register()}"
 
     def has_any(self, server: MCPServer) -> bool:
-        """Return whether the server has such things at all, whoever sees them."""
+        """Return whether the server has such entries at all, visible or not."""
         return True
 
     def known_names(self, server: MCPServer, user: Any) -> list[str]:
-        """Return the names that the user could have meant."""
+        """Return the names that the user sees."""
         return []
 
     def print_json(self, value: JSONObject) -> None:
-        """Write a value for a program to read."""
+        """Print a value as JSON."""
         self.stdout.write(encode_pretty(value))
 
 
@@ -144,7 +144,7 @@ def find_server(name: str | None) -> MCPServer:
     """Return the server called `name`, or the default one.
 
     Raises:
-        CommandError: none is called that; the text lists those that are.
+        CommandError: there is no such server; the text lists those that exist.
     """
     found = all_servers()[0] if name is None else find_named(name)
     if found is None:
@@ -182,10 +182,10 @@ def find_user(username: str | None) -> Any:
 
 
 def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
-    """Return the user of a name, whom a client over stdio may act for.
+    """Return the user that a client over stdio may act for.
 
     Raises:
-        CommandError: there is none, or no permission would hold them back and that is not meant.
+        CommandError: there is none, or it is a superuser without `may_be_superuser`.
     """
     user = find_user(username)
     if getattr(user, "is_superuser", False) and not may_be_superuser:
@@ -197,7 +197,7 @@ def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
 
 
 def where_to_register() -> str:
-    """Return what to do about a server on which nothing is registered."""
+    """Return how to register something on an empty server."""
     module = settings.AUTODISCOVER_MODULE or "mcp"
     return (
         f"Register some in {module}.py of an app that is installed; manage.py startmcp APP writes "
@@ -206,10 +206,10 @@ def where_to_register() -> str:
 
 
 def parse_json(text: str, what: str) -> Any:
-    """Return what an argument says in JSON.
+    """Return the JSON value of an argument.
 
     Raises:
-        CommandError: it is none.
+        CommandError: it is not JSON.
     """
     try:
         return decode(text)
@@ -218,5 +218,5 @@ def parse_json(text: str, what: str) -> Any:
 
 
 def printable(text: str) -> str:
-    """Return a text without the characters by which it could steer a terminal."""
+    """Return a text without control characters that could affect a terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)

@@ -8,7 +8,7 @@ __all__ = ["size_of", "to_text"]
 
 
 def to_text(block: JSONObject) -> str:
-    """Return a block's text, or what there is instead."""
+    """Return a block's text, or a description of it."""
     match block.get("type"):
         case "text":
             return str(block["text"])
@@ -21,7 +21,7 @@ def to_text(block: JSONObject) -> str:
 
 
 def size_of(encoded: str) -> int:
-    """Return how many bytes a Base64 text stands for."""
+    """Return the number of bytes in a Base64 text."""
     return len(encoded) * 3 // 4 - encoded[-2:].count("=")
 
 

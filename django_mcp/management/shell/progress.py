@@ -1,4 +1,4 @@
-"""A bar on the terminal that tells how far a call is."""
+"""A progress bar for the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BAR_CHARS = 30
 
 
 class ProgressBar:
-    """Shows progress in one line of a stream, and takes it away at the end.
+    """Shows progress in one line of a stream, and removes it at the end.
 
     Attributes:
         is_shown: the stream is a terminal.
@@ -37,7 +37,7 @@ class ProgressBar:
             self._stream.flush()
 
     def show(self, progress: float, total: float | None, message: str | None) -> None:
-        """Write how far it is."""
+        """Show the progress."""
         line = render(progress, total, message)
         width = shutil.get_terminal_size().columns - 1
         self._stream.write(f"\r\x1b[K{line[:width]}")
@@ -46,7 +46,7 @@ class ProgressBar:
 
 
 def render(progress: float, total: float | None, message: str | None) -> str:
-    """Return a line that says how far it is."""
+    """Return a line for a state of progress."""
     text = "".join(char if char.isprintable() else " " for char in message or "")
     if not total or total <= 0:
         return f"{progress:g} {text}".rstrip()

@@ -35,7 +35,7 @@ def test_a_site_that_is_well(site: Running, shell: Shell, path: str) -> None:
     findings = {each["text"]: each for each in json.loads(done.stdout)["findings"]}
 
     assert findings["The endpoint answers"]["ok"]
-    assert findings["Pages of strangers are turned away"]["ok"]
+    assert findings["Pages of other sites are rejected"]["ok"]
     if "uvicorn" in str(site.process.args):
         assert (done.returncode, done.stderr) == (0, "")
         assert findings["Events arrive as they are sent"]["ok"]
@@ -61,7 +61,7 @@ def test_a_server_without_a_handshake_is_well(shell: Shell, tmp_path: Path) -> N
     with running("example_project", "wsgi", log=tmp_path / "log", extra=extra) as site:
         done = shell("mcp_doctor", "--url", site.url)
 
-    assert "ok    Clients that shake hands are told to use the stateless" in done.stdout
+    assert "ok    Clients that use a handshake are told to use the stateless" in done.stdout
 
 
 def test_a_token_that_is_refused(shell: Shell) -> None:
@@ -109,7 +109,7 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
     [
         (302, {"Location": "/login/"}, b"", "redirects to /login/"),
         (403, {"Content-Type": "text/html"}, b"<h1>CSRF</h1>", "with a page"),
-        (401, {}, b"", "not told how to authenticate"),
+        (401, {}, b"", "rejected without a challenge"),
         (401, {"WWW-Authenticate": "Bearer"}, b"", "without credentials"),
         (400, {"Content-Type": "application/json"}, b'{"error": {"message": "no"}}', "400: no"),
     ],
