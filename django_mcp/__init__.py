@@ -1,6 +1,6 @@
 """django_mcp: serve the Model Context Protocol from a Django project.
 
-Names are loaded when first used, so that importing the package costs next to nothing.
+Names are imported on first use, so that importing the package costs next to nothing.
 """
 
 from __future__ import annotations

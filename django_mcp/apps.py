@@ -1,4 +1,4 @@
-"""The app: when Django starts, find what its apps offer and put the checks in place."""
+"""The app, which loads each app's `mcp` module and registers the checks when Django starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DjangoMCPConfig(AppConfig):
     def __init__(self, app_name: str, app_module: Any) -> None:
         super().__init__(app_name, app_module)
         if sys.argv[1:2] == ["mcp_stdio"] and not {"-h", "--help"} & {*sys.argv}:
-            # What other apps print while they are loaded would reach the client.
+            # The output of other apps while they are loaded would reach the client.
             from django_mcp.transports.stdio import pipes
 
             pipes.take_pipes()
@@ -38,7 +38,7 @@ class DjangoMCPConfig(AppConfig):
 
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""
-        # Models are there now. Most of these are imported for what they register.
+        # Models are loaded now. Most of these are imported for what they register.
         from django_mcp import workers  # noqa: F401  (the time of the process's start)
         from django_mcp.checks import (  # noqa: F401
             entries,
@@ -78,7 +78,7 @@ def discover() -> None:
 
     Raises:
         ImproperlyConfigured: something in it cannot be registered; the text says where and why.
-        Exception: whatever else importing it raises, with its traceback.
+        Exception: any other error of the import, with its traceback.
     """
     from django_mcp.conf import settings
     from django_mcp.registry.problems import RegistrationError
@@ -87,7 +87,7 @@ def discover() -> None:
     if module is None:
         return
     for config in apps.get_app_configs():
-        # A module that is not there is no error; one that cannot be imported is.
+        # A missing module is no error; one that cannot be imported is.
         if not module_has_submodule(config.module, module):
             continue
         name = f"{config.name}.{module}"

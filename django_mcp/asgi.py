@@ -1,4 +1,4 @@
-"""The ASGI door: the consumer takes the endpoints out of the URLconf, the site keeps the rest."""
+"""The ASGI entry point, which serves the endpoints in the URLconf and leaves the rest to the site."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["ASGIApp", "django_mcp_application", "standalone_application"]
 
 
 def django_mcp_application(application: ASGIApp) -> ASGIApp:
-    """Return an ASGI application that serves MCP where the URLconf says so, else `application`.
+    """Return an ASGI application that serves MCP at its paths in the URLconf, else `application`.
 
     Args:
         application: the site's, as `get_asgi_application()` returns it; it gets everything that is
-            not a request for an endpoint of ours, lifespan and WebSocket included. WebSockets are refused
-            where it takes none.
+            not a request to an MCP endpoint, lifespan and WebSocket included. WebSockets are rejected
+            if it does not accept any.
 
     Raises:
-        ImproperlyConfigured: a server asks for tokens that no client could find out how to get.
+        ImproperlyConfigured: clients could not find out where to get tokens.
     """
     from django.conf import settings
     from django.urls import set_script_prefix
@@ -32,7 +32,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
 
     require_authorization_servers()
     announce()
-    # Fixed for the life of a process, and too dear to be asked for by every request.
+    # Fixed for the life of a process, and too costly to look up in every request.
     forced_prefix: str = settings.FORCE_SCRIPT_NAME or ""
 
     takes_websockets = _takes_websockets(application)
@@ -68,7 +68,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
 
 
 def _takes_websockets(application: ASGIApp) -> bool:
-    """Return whether an application may take WebSockets; Django's own raises an exception for each."""
+    """Return whether an application may accept WebSockets; Django's own raises an exception."""
     from django.core.handlers.asgi import ASGIHandler
 
     # Of Channels' `ProtocolTypeRouter`, which raises one as well.
@@ -79,7 +79,7 @@ def _takes_websockets(application: ASGIApp) -> bool:
 
 
 def _until_shutdown(receive: Any) -> Any:
-    """Return what receives the same, and closes what is open when the application is to end."""
+    """Return a `receive` that also closes open streams when the application shuts down."""
 
     async def receive_and_look() -> Any:
         message = await receive()
@@ -96,11 +96,11 @@ def _until_shutdown(receive: Any) -> Any:
 def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> ASGIApp:
     """Return an ASGI application that serves one server at `/mcp`, its health, and nothing else.
 
-    Where `LEGACY_SSE` is on, that includes HTTP+SSE at `/sse` and `/messages`.
+    If `LEGACY_SSE` is on, that includes HTTP+SSE at `/sse` and `/messages`.
 
     Args:
-        server: the one.
-        beside: answers what is neither, as `single_server.site_of` does; None: nobody does.
+        server: the server.
+        beside: serves other paths, as `single_server.site_of` does; None: they give 404.
     """
     from django_mcp.endpoints.health import serve_health
     from django_mcp.endpoints.mounts import announce_server, consumer_of, legacy_consumer_of

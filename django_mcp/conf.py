@@ -1,4 +1,4 @@
-"""Settings: the one dict `DJANGO_MCP`, typed, with defaults, read again when tests change it.
+"""Settings: the dict `DJANGO_MCP`, typed, with defaults, reset when tests change it.
 
 `find_problems` finds what is wrong in the dict. The system checks report all of it, and reading a
 wrong value raises `ImproperlyConfigured`.
@@ -63,7 +63,7 @@ def _is_dotted(value: object) -> bool:
 
 
 def _is_authenticator(value: object) -> bool:
-    # The checks of the layer above look at the authenticators themselves.
+    # The layer above checks the authenticators themselves.
     return _is_dotted(value) or callable(getattr(value, "authenticate", None))
 
 
@@ -83,7 +83,7 @@ _DOTTED = Rule(_is_dotted, "the dotted path of a class")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The settings of the whole site, and those that say who may call the default server."""
+    """The settings of the whole site, and those for access to the default server."""
 
     PUBLIC: bool = setting(
         False,
@@ -267,7 +267,7 @@ KEYWORDS: Mapping[str, Setting] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One thing that is wrong in `DJANGO_MCP`: the key (None: the whole), what is wrong, and the remedy."""
+    """One problem in `DJANGO_MCP`: the key (None: the whole), what is wrong, and the remedy."""
 
     key: str | None
     is_unknown: bool = False
@@ -312,10 +312,10 @@ def find_aliases(atomic: Atomic) -> tuple[str, ...]:
 
 
 class _Live:
-    """Stand in for a dataclass of settings: look each value up once and forget all on a change."""
+    """Stands in for a dataclass of settings: caches each value until a setting changes."""
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only for what is not in __dict__ yet.
+        # Only called for values that are not in __dict__ yet.
         key = name.upper()
         if key not in SETTINGS:
             raise AttributeError(f"DJANGO_MCP has no setting {key!r}")
@@ -339,10 +339,10 @@ def _read(key: str) -> Any:
 _live = _Live()
 
 settings = cast(Settings, _live)
-"""The settings in force. Reading a wrong value raises ImproperlyConfigured."""
+"""The current settings. Reading a wrong value raises ImproperlyConfigured."""
 
 server_settings = cast(Options, _live)
-"""What `DJANGO_MCP` says of servers, under the names of the keywords."""
+"""The settings of servers in `DJANGO_MCP`, by the names of the keywords."""
 
 
 def _forget(*, setting: str, **_kwargs: Any) -> None:

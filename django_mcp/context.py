@@ -1,4 +1,4 @@
-"""Context as Django's handlers get it: the core's, with the user and the HTTP request."""
+"""The context of Django's handlers: the core's, with the user and the HTTP request."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Context"]
 
 
 class Context(PageAsking):
-    """What a handler holds of the request it answers.
+    """The context of the request that a handler serves.
 
-    Ask for it by annotation. It belongs to one request and ends with it.
+    A handler gets it by annotation. It belongs to one request and ends with it.
     """
 
     _request: HttpRequest | UnsetType | None = UNSET
@@ -33,7 +33,7 @@ class Context(PageAsking):
 
     @property
     def user(self) -> AbstractBaseUser | AnonymousUser:
-        """The Django user on whose behalf the request is made; `AnonymousUser` when nobody's.
+        """The Django user of the request; `AnonymousUser` if there is none.
 
         It is the principal's, never that of a browser's session, which any web page could use.
         """
@@ -43,15 +43,15 @@ class Context(PageAsking):
 
     @property
     def auth(self) -> AuthInfo | None:
-        """What the credentials of the request say: subject, client, scopes; None without any."""
+        """The subject, client and scopes of the request's credentials; None without any."""
         found: AuthInfo | None = getattr(self.principal, "auth", None)
         return found
 
     @property
     def request(self) -> HttpRequest | None:
-        """The HTTP request, with `user` as its user; None where there is none, as on stdio.
+        """The HTTP request, with `user` as its user; None if there is none, as on stdio.
 
-        Built when first asked for.
+        It is built on first use.
         """
         if self._request is UNSET:
             self._request = self._build_request()
@@ -61,9 +61,9 @@ class Context(PageAsking):
         build = self.exchange.build_request
         if build is None:
             return None
-        # A copy, since middleware of the site may still look at its own after the view.
+        # A copy, since the site's middleware may still read its own after the view.
         request: HttpRequest = copy.copy(build())
-        # A request that the site's own code gives to a call in its process stays as it is.
+        # A request that the site's own code passes to a call in process is not changed.
         if self.exchange.gate is not None or self.exchange.headers is not None:
             _drop_credentials(request)
         user = self.user
@@ -77,9 +77,9 @@ class Context(PageAsking):
 
 
 def _drop_credentials(request: Any) -> None:
-    """Take what authenticates a request out of it: handlers, and what they call, have no use for it."""
+    """Remove the credentials from a request, which handlers do not need."""
     session = settings.SESSION_COOKIE_NAME
-    # Before META, of which they are made when first asked for.
+    # Before META, from which they are read on first use.
     request.COOKIES = {name: value for name, value in request.COOKIES.items() if name != session}
     request.META = {
         key: _without_session(value) if key == "HTTP_COOKIE" else value
@@ -88,7 +88,7 @@ def _drop_credentials(request: Any) -> None:
     }
     vars(request).pop("headers", None)
     if hasattr(request, "environ"):
-        # Under WSGI it is what META was made of.
+        # Under WSGI, META was made from it.
         request.environ = request.META
     scope = getattr(request, "scope", None)
     if scope is not None:

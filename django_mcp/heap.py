@@ -1,7 +1,7 @@
-"""Spare the garbage collector what a process keeps for good: the modules, the site, the registry.
+"""Exclude long-lived objects from garbage collection: modules, the site, the registry.
 
-A full collection walks through all of it with the event loop standing still: 50 ms for a small site,
-and under load one in every 1,500 calls. Nothing of it is ever garbage.
+A full collection walks through all of them while the event loop waits: 50 ms for a small site, and
+under load one in every 1,500 calls. They are never garbage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Heap", "process_heap"]
 
 
 class Heap:
-    """What there is once a process has answered its first request is set aside, one time."""
+    """Freezes the objects that exist after the first response of a process, once."""
 
     __slots__ = ("is_settled",)
 
@@ -22,13 +22,13 @@ class Heap:
         self.is_settled = False
 
     def settle(self) -> None:
-        """Have the collector pass over what there is now; see `gc.freeze`.
+        """Exclude the current objects from collection; see `gc.freeze`.
 
-        It is freed all the same when nothing refers to it; only cycles of it would stay.
+        They are still freed when nothing refers to them, except for cycles.
         """
         self.is_settled = True
         if settings.GC_FREEZE:
-            # What is garbage by now would stay for good.
+            # Current garbage would stay for ever.
             gc.collect()
             gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What a handler is given by annotation: the HTTP request and the user."""
+"""Injection of the HTTP request and the user into handlers, by annotation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["find_django_provider"]
 
 
 def find_django_provider(annotation: Any) -> Provider | None:
-    """Return what provides a request or a user of this annotation; None for any other.
+    """Return the provider of a request or a user for this annotation, or None.
 
-    A user class alone, or `Optional`, wants a user who is signed in; with `AnonymousUser` in the
-    union, anybody will do.
+    A user class alone, or in `Optional`, requires a signed-in user; with `AnonymousUser` in the
+    union, any user is passed.
     """
     if isinstance(annotation, type):
         return _provider_of(annotation)
@@ -54,7 +54,7 @@ def _is_anonymous(annotation: type) -> bool:
 
 
 def _is_a(annotation: type, module_name: str, class_name: str) -> bool:
-    # A class can only be meant when its module is loaded; loading it needs the apps to be ready.
+    # The class can only be meant if its module is loaded; loading it needs the apps to be ready.
     base = getattr(sys.modules.get(module_name), class_name, None)
     return base is not None and issubclass(annotation, base)
 
@@ -64,7 +64,7 @@ def _provide_anybody(ctx: Context) -> Any:
 
 
 class _UserProvider:
-    """Provide the user when it is of one of the wanted classes."""
+    """Provides the user if it is of one of the wanted classes."""
 
     def __init__(self, wanted: tuple[type, ...]) -> None:
         self._wanted = wanted
@@ -77,7 +77,7 @@ class _UserProvider:
 
 
 class _RequestProvider:
-    """Provide the HTTP request when there is one of the wanted class."""
+    """Provides the HTTP request if it is of the wanted class."""
 
     def __init__(self, wanted: type) -> None:
         self._wanted = wanted

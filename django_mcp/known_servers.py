@@ -1,4 +1,4 @@
-"""The servers of this process, found by name in modules that the class of a site's servers builds on."""
+"""The servers of this process by name, for modules below the class of a site's servers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 
 
 def remember(server: MCPServer) -> None:
-    """Have a server found for as long as it is in use."""
+    """Make a server known for as long as it is in use."""
     _servers[server] = None
 
 
 def known_servers() -> list[MCPServer]:
-    """Return the servers in the order in which they were made."""
+    """Return the servers in order of creation."""
     return list(_servers)
 
 
 def find_known(name: object) -> MCPServer | None:
-    """Return the server of a name; None: there is none, or no longer.
+    """Return the server of a name, or None.
 
-    Of several it is the one made last: the others may be about to be collected, after a test.
+    If there are several, it is the newest: the others may be about to be collected, after a test.
     """
     return next((each for each in reversed(known_servers()) if each.options.name == name), None)

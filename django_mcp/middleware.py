@@ -1,4 +1,4 @@
-"""Middleware of an exchange: what runs around the server's answer, on every road that leads to it.
+"""Middleware around the server's response to an exchange, for all transports.
 
 `DJANGO_MCP["MIDDLEWARE"]` lists factories by dotted path, outermost first. A factory takes the next
 step (an async callable from exchange to reply) and returns one of the same kind:
@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
-"""One step on the way of an exchange."""
+"""One step in the processing of an exchange."""
 
 
 def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
     """Return `get_reply` with the middleware named in `paths` around it, the first outermost.
 
     Raises:
-        ImproperlyConfigured: a path leads to nothing that can be called.
+        ImproperlyConfigured: a path does not name a callable.
     """
     for path in reversed(list(paths)):
         try:
@@ -64,10 +64,9 @@ def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
 
 
 class LocaleMiddleware:
-    """Answer in the language that `Accept-Language` asks for.
+    """Activate the language that `Accept-Language` requests.
 
-    Out of `LANGUAGES`; a request without the header, or a site without `USE_I18N`, keeps the
-    language there is.
+    It is one of `LANGUAGES`; without the header, or without `USE_I18N`, the language is not changed.
     """
 
     def __init__(self, get_reply: GetReply) -> None:
@@ -89,9 +88,9 @@ class LocaleMiddleware:
 
 @lru_cache(maxsize=256)
 def find_language(header: str) -> str | None:
-    """Return the site's language that suits an `Accept-Language` header best; None: none does.
+    """Return the site's language that matches an `Accept-Language` header best, or None.
 
-    Source: RFC 9110, 12.5.4. `*` asks for nothing in particular.
+    Source: RFC 9110, 12.5.4. `*` requests no particular language.
     """
     if not site_settings.USE_I18N:
         return None
@@ -118,9 +117,9 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
 class RequestIDMiddleware:
-    """Give each exchange an id for the logs, the caller's own (`X-Request-ID`) if it is a sane one.
+    """Give each exchange an id for the logs: the caller's own (`X-Request-ID`) if it is valid.
 
-    The reply carries it back; `RequestIDFilter` puts it into log records.
+    The response has it as well; `RequestIDFilter` adds it to log records.
     """
 
     def __init__(self, get_reply: GetReply) -> None:
@@ -140,16 +139,16 @@ class RequestIDMiddleware:
 
 
 class RequestIDFilter(Filter):
-    """Give log records the attribute `request_id`: that of the exchange they belong to, or `-`."""
+    """Give log records the attribute `request_id`: that of their exchange, or `-`."""
 
     def filter(self, record: LogRecord) -> bool:
-        """Let every record pass."""
+        """Accept every record."""
         record.request_id = _request_id.get()
         return True
 
 
 class TenantMiddleware:
-    """Let a tenant be in force while an exchange lasts: derive from it, and say which and how.
+    """Activate a tenant for an exchange. Subclasses define which and how.
 
     Handlers run within it, those in threads as well: set context variables, not thread locals.
     """
@@ -158,9 +157,9 @@ class TenantMiddleware:
         self.get_reply = get_reply
 
     def enter(self, exchange: Exchange) -> AbstractContextManager[object] | None:
-        """Return what puts the exchange's tenant in force; None when it has none: answered 404.
+        """Return a context manager that activates the exchange's tenant; None gives 404.
 
-        Called on the event loop, so it must not ask the database.
+        It runs on the event loop, so it must not query the database.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Views that web pages of any origin may use, and the errors that those tell."""
+"""Views that web pages of any origin may use, and their errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAX_AGE_S = 7200
 
 
 def open_to_pages(*methods: str) -> Callable[[View], View]:
-    """Let web pages of any origin use a view by these methods, never with their cookies.
+    """Let web pages of any origin use a view by these methods, without their cookies.
 
-    Clients that run in a browser read the metadata and change codes for tokens from there.
+    Clients that run in a browser read the metadata and exchange codes for tokens this way.
     """
     allowed = ", ".join((*methods, "OPTIONS"))
 
@@ -49,7 +49,7 @@ def open_to_pages(*methods: str) -> Callable[[View], View]:
 
 
 def refusal(error: str, description: str, status: int) -> JsonResponse:
-    """Return an error as OAuth's endpoints tell it (RFC 6749 section 5.2)."""
+    """Return an error in the form of OAuth (RFC 6749 section 5.2)."""
     response = JsonResponse({"error": error, "error_description": description}, status=status)
     response["Cache-Control"] = "no-store"
     return response

@@ -1,4 +1,4 @@
-"""This process: its id, whether a thread of it runs an event loop, and warnings that it repeats seldom."""
+"""This process: its id, whether a thread runs an event loop, and rate-limited warnings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ logger = logging.getLogger("django_mcp")
 
 
 class Warner:
-    """Log the same trouble once in a while, however often it comes."""
+    """Logs the same warning at most once in a period."""
 
     def __init__(self, every_s: float = 60.0) -> None:
         self._every_s = every_s
         self._next_s = 0.0
 
     def warn(self, text: str, error: object) -> None:
-        """Log a trouble, unless that was done a short time ago."""
+        """Log a warning, unless that was done recently."""
         now = time.monotonic()
         if now >= self._next_s:
             self._next_s = now + self._every_s
@@ -32,7 +32,7 @@ _process_id = uuid.uuid4().hex
 
 
 def process_id() -> str:
-    """Return what tells this process's messages from those of others."""
+    """Return the id that distinguishes this process's messages from others'."""
     return _process_id
 
 
@@ -46,7 +46,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_running_loop() -> bool:
-    """Return whether this thread runs an event loop, which must not be kept waiting."""
+    """Return whether this thread runs an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

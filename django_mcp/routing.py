@@ -2,7 +2,7 @@
 
     URLRouter([*mcp_routes(), *mcp_routes(staff_server, "staff/"), re_path("", django_application)])
 
-The URLconf then has to name the servers at the same paths, for `reverse()` and the checks.
+The URLconf then has to have the servers at the same paths, for `reverse()` and the checks.
 `django_mcp_application` needs none of this: it reads the URLconf.
 """
 
@@ -27,11 +27,11 @@ def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     """Return the routes of one server: its endpoint and its health.
 
     Args:
-        server: the default server when left out.
-        prefix: what is in front of `mcp` in the path, such as `"staff/"`.
+        server: by default the default server.
+        prefix: the part before `mcp` in the path, such as `"staff/"`.
     """
     start = re.escape(prefix)
-    # Channels routes to ASGI applications with what Django routes to views with.
+    # Channels routes to ASGI applications as Django routes to views.
     health: Any = serve_health
     endpoint: Any = consumer_of(server or default_server)
     return [re_path(f"^{start}mcp/?$", endpoint), re_path(f"^{start}mcp/health/?$", health)]

@@ -1,6 +1,6 @@
-"""Servers of a Django site: the core's, wired to Django, set up by `DJANGO_MCP`.
+"""Servers of a Django site: the core's server, with Django and the settings of `DJANGO_MCP`.
 
-This is the one file that joins the two. Importing it loads no models.
+Only this module joins the two. Importing it loads no models.
 """
 
 from __future__ import annotations
@@ -73,23 +73,23 @@ __all__ = [
 ]
 
 _OF_GATE = ("public", "authenticators")
-"""Keywords that say who gets in. They are no options of the core's server."""
+"""Keywords for access to a server, which the core's server does not have."""
 
 
 class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
-    """A server of this site, with tools, resources and prompts of its own.
+    """A server of this site, with its own tools, resources and prompts.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
     `/staff/mcp`.
 
-    It answers over HTTP as soon as it is told whom: `public=True`, or `authenticators=[...]`, or both
-    for a server that knows some of its clients.
+    It serves HTTP only with `public=True`, or `authenticators=[...]`, or both for optional
+    authentication.
 
     Args:
-        name: who this server is to clients, unique in the site; without one it is what `DJANGO_MCP`
+        name: the name for clients, unique in the site; without one it is the server that `DJANGO_MCP`
             describes, as the default server is.
-        options: title, description, instructions and the like, and whatever of `DJANGO_MCP` is to
-            be different here, in lower case (`call_timeout_s=5`).
+        options: title, description, instructions and so on, and overrides of `DJANGO_MCP` in lower
+            case (`call_timeout_s=5`).
 
     Raises:
         TypeError: there is no such option; the text suggests the nearest one.
@@ -100,7 +100,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     def __init__(self, name: str | None = None, **options: Any) -> None:
         _check(options if name is None else {"name": name, **options})
-        # The options in force are made when they are first needed.
+        # The effective options are created on first use.
         given = {key: value for key, value in options.items() if key not in _OF_GATE}
         super().__init__(name or "", **given)
         self._given_name = name
@@ -129,7 +129,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         return f"<MCPServer {self._given_name or '(default)'}>"
 
     def find_observer(self) -> Observer | None:
-        """Return what records calls, if they are recorded or a signal has receivers."""
+        """Return the recorder of calls, if they are recorded or a signal has receivers."""
         return self.observer if settings.RECORD_CALLS or tool_called.receivers else None
 
     @property
@@ -139,12 +139,12 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     @property
     def public_name(self) -> str:
-        """Who this server is to clients and on the command line."""
+        """The name for clients and on the command line."""
         return self._given_name or server_settings.name
 
     @property
     def options(self) -> Options:
-        """The settings in force now: given to the server, else from `DJANGO_MCP`."""
+        """The current options: those given to the server, else from `DJANGO_MCP`."""
         current = self._current
         if current is None:
             current = self._current = self._read_options()
@@ -162,7 +162,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         return Options(**found)
 
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
-        """Say how long one of the lists stays fresh, where the revision can tell it.
+        """Set how long clients may cache one of the lists, if the revision supports it.
 
         Raises:
             ValueError: `method` is none of the four list methods or `server/discover`.
@@ -171,13 +171,13 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         self._hints[method] = hint
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-        """Answer what one POST, or one line, holds; `DJANGO_MCP["MIDDLEWARE"]` runs around it."""
+        """Return the reply to one POST, or one line, inside of `DJANGO_MCP["MIDDLEWARE"]`."""
         get_reply = self._get_reply
         if get_reply is None:
             get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, self.load_answer())
             app = find_serving_app()
             if app is not None:
-                # Where only the view serves, nothing of ours runs before the first request.
+                # With the view alone, this package runs nothing before the first request.
                 app.prepare(is_http=exchange.headers is not None)
         return answer_leasing(get_reply, exchange)
 
@@ -191,7 +191,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     @property
     def gate(self) -> Gate | None:
-        """What authenticates requests over HTTP; None: everybody is served, as nobody.
+        """The authentication of requests over HTTP; None: all requests are anonymous.
 
         Raises:
             ImproperlyConfigured: an authenticator cannot be loaded.
@@ -205,14 +205,14 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
-        """What a transport asks before it reads the body; None: everybody is anonymous."""
+        """Authenticates a request before its body is read; None: all requests are anonymous."""
         if self._needs_gate:
             self._set_up_gate()
         return self._authenticate
 
     @property
     def is_public(self) -> bool:
-        """Whether everybody is served, so that answers alike for all may be shared."""
+        """Whether all callers are served alike, so that responses may be shared."""
         gate = self.gate
         return gate is None or gate.is_public
 
@@ -233,7 +233,7 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     @property
     def how_to_open(self) -> str:
-        """What to write for a server that lets nobody in."""
+        """How to configure access to a server without any."""
         if self.is_default:
             return (
                 "Set DJANGO_MCP['AUTHENTICATORS'] to say who may call it, or DJANGO_MCP['PUBLIC'] "
@@ -245,23 +245,23 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         )
 
     def provide_user(self, ctx: Any) -> Any:
-        """Return the Django user on whose behalf a request is made."""
+        """Return the Django user of a request."""
         return ctx.user
 
     def injectables(self, annotation: Any) -> Provider | None:
-        """Return what provides a parameter: the context, the HTTP request, the user."""
+        """Return the provider of a parameter: the context, the HTTP request, the user."""
         return super().injectables(annotation) or find_django_provider(annotation)
 
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
-        """What `path()` takes, as of an admin site: `mcp` and `mcp/health` below its prefix."""
+        """The URLs for `path()`, as of an admin site: `mcp` and `mcp/health` below its prefix."""
         app = find_serving_app()
         if app is None:
             raise ImproperlyConfigured("Add 'django_mcp' to INSTALLED_APPS to serve MCP.")
         return app.patterns_of(self), "django_mcp", self._given_name or "django_mcp"
 
     def forget_settings(self) -> None:
-        """Read the settings again when they are next needed; registrations stay."""
+        """Read the settings again on their next use; registrations stay."""
         self._current = None
         self._get_reply = None
         self._needs_gate = True
@@ -300,13 +300,13 @@ setting_changed.connect(_forget_settings, dispatch_uid="django_mcp.servers")
 
 
 def find_server(name: object) -> MCPServer | None:
-    """Return the server of a name, of several the one made last; None: there is none."""
+    """Return the server of a name, the newest if there are several, or None."""
     found = find_known(name)
     return found if isinstance(found, MCPServer) else None
 
 
 def _receive_changes(hub: ServerHub) -> None:
-    # Loads the machinery of models, which importing a server must not.
+    # Loads models, which importing a server must not.
     from django_mcp.push import access, keys
 
     access.join(hub)

@@ -1,4 +1,4 @@
-"""The installed app that serves a site's servers over HTTP, as the servers below it see it."""
+"""The interface of the installed app that serves a site's servers over HTTP."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["ServingApp", "find_serving_app"]
 
 @runtime_checkable
 class ServingApp(Protocol):
-    """What `django_mcp` itself is once it is installed: its `AppConfig` has these methods."""
+    """`django_mcp`, if it is installed: its `AppConfig` has these methods."""
 
     def patterns_of(self, server: MCPServer) -> list[URLPattern]:
         """Return the URL patterns of a server: its endpoint and its health."""
 
     def prepare(self, *, is_http: bool) -> None:
-        """Do what has to come before the first answer of a process.
+        """Prepare the first response of a process.
 
         Args:
-            is_http: the request that is to be answered came over HTTP.
+            is_http: the request came over HTTP.
         """
 
 
 def find_serving_app() -> ServingApp | None:
-    """Return the app's configuration; None: it is not installed."""
+    """Return the app's configuration, or None if it is not installed."""
     configs = apps.get_app_configs()
     return next((each for each in configs if isinstance(each, ServingApp)), None)

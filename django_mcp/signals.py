@@ -1,7 +1,7 @@
-"""Signals of this package: what a site may want to hear of.
+"""Signals of this package.
 
-Receivers run in a thread of their own, in order, and so may use the database and keep no client
-waiting; what one raises is logged. `sender` is the server. A signal without receivers costs nothing.
+Receivers run in a thread of their own, in order, so they may use the database and delay no client;
+their exceptions are logged. `sender` is the server. A signal without receivers costs nothing.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ __all__ = [
 ]
 
 tool_called = Signal()
-"""Sent after a tool was called, whatever came of it, within about a second.
+"""Sent after a tool was called, with any outcome, within about a second.
 
-`call` is a `django_mcp.calls.RecordedCall`. While it has receivers each call is noted for them,
-recorded or not.
+`call` is a `django_mcp.calls.RecordedCall`. With receivers, each call is collected for them, recorded
+or not.
 """
 
 session_opened = Signal()
 """Sent after a client opened a session. `session` is a `django_mcp.push.SessionHandle`."""
 
 session_closed = Signal()
-"""Sent once after a session is over, however that came: `reason` is a text that says it.
+"""Sent once after a session has ended, for any reason: `reason` is a text.
 
-Sent in the process that deleted its row, which may be `manage.py mcp_prune` or a queue's worker. A
-session that expires is deleted when somebody comes with its id, or within two minutes while any
-process serves sessions.
+Sent in the process that deleted its row, which may be `manage.py mcp_prune` or a queue's worker. An
+expired session is deleted when a client uses its id, or within two minutes while any process serves
+sessions.
 """
 
 stream_opened = Signal()
-"""Sent after a client opened a stream to hear of changes. `stream` is a `django_mcp.push.StreamHandle`."""
+"""Sent after a client opened a stream of changes. `stream` is a `django_mcp.push.StreamHandle`."""
 
 stream_closed = Signal()
 """Sent after such a stream ended; `reason` is a text."""
@@ -45,8 +45,8 @@ stream_closed = Signal()
 client_notification = Signal()
 """Sent after a client sent a notification: `method`, `params` and `session` (None outside of one).
 
-The params are the client's own: treat them as hostile.
+The params come from the client: treat them as hostile.
 """
 
 roots_list_changed = Signal()
-"""Sent after a client said that its roots have changed: ask it for them in its next call."""
+"""Sent after a client notified of changed roots: ask it for them in its next call."""

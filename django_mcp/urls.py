@@ -1,8 +1,8 @@
 """The default server's URLs: `path("", include("django_mcp.urls"))` serves it at `/mcp`.
 
-The documents that clients look for at the root come with it, those of all servers; with
-`django_mcp.contrib.oauth` installed, the pages of OAuth as well. django-oauth-toolkit looks for its
-own in a namespace at the root, so each part has a namespace and the module has none.
+They include the documents that clients request at the root, for all servers; with
+`django_mcp.contrib.oauth` installed, the pages of OAuth as well. django-oauth-toolkit needs its own
+namespace at the root, so each part has a namespace and the module has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The row that says this process is alive: a lease that it renews, and that ends if it is killed."""
+"""The row of this process, with a lease that it renews, and that ends if it is killed."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ __all__ = [
 logger = logging.getLogger("django_mcp")
 
 LEASE_S = 10.0
-"""How long a process counts as alive without renewing its lease. Ours."""
+"""How long a process counts as alive without renewing its lease. Our own limit."""
 
 RENEW_EVERY_S = 3.0
 
 IDLE_S = 4.0
-"""How long after a renewal was due a process counts as idle; its lease still holds then."""
+"""How long after a renewal was due a process counts as idle; its lease has not ended then."""
 
 GRACE_S = 10.0
-"""How long after the end of its lease a process is forgotten, with its streams. Ours."""
+"""How long after the end of its lease a process's rows are deleted. Our own limit."""
 
 _id: uuid.UUID | None = None
 _started_at = timezone.now()
@@ -47,12 +47,12 @@ _number = 0
 
 
 def lease_number() -> int:
-    """Return how many leases this process has had: with each that ended, its rows are gone."""
+    """Return how many leases this process has had: the rows of an ended one are deleted."""
     return _number
 
 
 def worker_id() -> uuid.UUID:
-    """Return the key of this process's row, whether or not that is written yet."""
+    """Return the key of this process's row, whether or not it is written yet."""
     global _id
     if _id is None:
         _id = uuid.uuid4()
@@ -62,12 +62,12 @@ def worker_id() -> uuid.UUID:
 def hold_lease(*, is_due: bool = False) -> None:
     """Write this process's row, or renew its lease, if that is due. In a thread with connections.
 
-    Processes whose leases have ended are forgotten on that occasion.
+    It also deletes processes whose leases have ended.
 
-    Whoever has something open in this process calls it every `RENEW_EVERY_S`; more often is cheap.
+    A process with open streams or tasks calls it every `RENEW_EVERY_S`; calling it more often is cheap.
 
     Args:
-        is_due: renew it in any case, as when the row is found to be gone.
+        is_due: renew it in any case, for example if the row is missing.
     """
     global _next_renewal_s, _number
     now_s = time.monotonic()
@@ -86,7 +86,7 @@ def hold_lease(*, is_due: bool = False) -> None:
             lease_until=lease_until,
         )
         Worker.objects.bulk_create([row], ignore_conflicts=True)
-    # Who could not renew its own lease in time lets the others renew theirs before it judges them.
+    # A process that renewed its own lease late lets the others renew theirs before it deletes them.
     is_steady = now_s < _next_renewal_s + LEASE_S
     _next_renewal_s = now_s + RENEW_EVERY_S
     if is_steady:
@@ -94,19 +94,19 @@ def hold_lease(*, is_due: bool = False) -> None:
 
 
 def has_idle_lease() -> bool:
-    """Return whether nobody has had the lease renewed for so long that it is about to end."""
+    """Return whether the lease was not renewed for so long that it is about to end."""
     return bool(_next_renewal_s) and time.monotonic() > _next_renewal_s + IDLE_S
 
 
 def let_lease_go() -> None:
-    """Delete this process's row, unless something is open here: it has not died, it is idle."""
+    """Delete this process's row if it is idle: it has not died."""
     global _next_renewal_s
     _next_renewal_s = 0.0
     Worker.objects.filter(pk=worker_id(), streams=None).delete()
 
 
 def prune_workers(*, is_dry_run: bool = False) -> int:
-    """Delete processes that are gone, with their streams; return how many there were."""
+    """Delete dead processes, with their streams; return how many there were."""
     gone = Worker.objects.filter(lease_until__lt=timezone.now() - timedelta(seconds=GRACE_S))
     if is_dry_run:
         return gone.count()
@@ -121,7 +121,7 @@ def _host() -> str:
 
 
 def _leave() -> None:
-    """Delete this process's row, if it has one: it has nothing open any more."""
+    """Delete this process's row, if it has one."""
     if not _next_renewal_s:
         return
     try:

@@ -1,6 +1,6 @@
-"""Pages of Django's admin: calls and their charts, the catalogue, what is connected.
+"""Admin pages: calls and their charts, the catalogue, and live connections.
 
-Django's admin finds them by itself. `register(site)` puts them into an admin site of one's own.
+Django's admin finds them by itself. `register(site)` adds them to another admin site.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAGES: tuple[tuple[Any, Any], ...] = (
 
 
 def register(site: admin.AdminSite) -> None:
-    """Add the pages to an admin site; those that it has are left alone."""
+    """Add the pages to an admin site; existing ones are not replaced."""
     for model, page in PAGES:
         if not site.is_registered(model):
             site.register(model, page)

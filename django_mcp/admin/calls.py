@@ -1,4 +1,4 @@
-"""The record of calls in the admin: a list that stays quick with millions of rows, and charts."""
+"""The record of calls in the admin: a list that is fast with millions of rows, and charts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["CallRecordAdmin"]
 
 
 class CallRecordAdmin(ReadOnlyList):
-    """What was called; nobody edits it."""
+    """The list of calls, which nobody edits."""
 
     list_display = (
         "started_at",
@@ -65,23 +65,23 @@ class CallRecordAdmin(ReadOnlyList):
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
-        """Return how long it took."""
+        """Return the duration."""
         return f"{call.duration_ms:.1f} ms"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CallRecord]:
-        """Return the calls, as a set that tells its periods cheaply."""
+        """Return the calls, as a queryset with cheap date periods."""
         found = super().get_queryset(request)
         return SpanQuerySet(found.model, query=found.query, using=found.db)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Show the list, and say so when nothing is being recorded."""
+        """Show the list, with a message if calls are not recorded."""
         extra = {"is_recording": bool(settings.RECORD_CALLS), **(extra_context or {})}
         return super().changelist_view(request, extra)
 
     # -- charts
 
     def get_urls(self) -> list[Any]:
-        """Return Django's, and those of the charts."""
+        """Return Django's URLs, and those of the charts."""
         view = self.admin_site.admin_view
         return [
             path("charts/", view(self.charts_view), name="django_mcp_charts"),
@@ -90,7 +90,7 @@ class CallRecordAdmin(ReadOnlyList):
         ]
 
     def charts_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the charts; a script fills them."""
+        """Show the charts page, which a script fills."""
         needs(request, "view_callrecord")
         return self.show(
             request,
@@ -102,13 +102,13 @@ class CallRecordAdmin(ReadOnlyList):
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        """Return what the charts draw."""
+        """Return the data of the charts."""
         needs(request, "view_callrecord")
         key, name = request.GET.get("span", "hour"), request.GET.get("name", "")[:200]
         span = SPANS.get(key)
         if span is None:
             return JsonResponse({"error": "no such span"}, status=400)
-        # A name may be longer, or other, than some caches take for a key.
+        # A name may be too long, or have characters that some caches reject, for a key.
         digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
         found: Any = cache.get_or_set(
             f"django_mcp.charts.{key}.{digest}", lambda: summarise(span, name), span.fresh_s

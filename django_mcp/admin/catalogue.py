@@ -1,4 +1,4 @@
-"""The catalogue: what each server offers, as a user and a revision would see it; what is disabled."""
+"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "promp
 
 @dataclass(frozen=True, kw_only=True)
 class Viewer:
-    """As whom one looks: a user, None for nobody, at a revision."""
+    """A user, None if anonymous, and a revision to view the catalogue as."""
 
     user: Any
     username: str
@@ -48,11 +48,11 @@ class Viewer:
 
     @property
     def query(self) -> dict[str, str]:
-        """What of an address says so."""
+        """The query parameters for this viewer."""
         return {"user": self.username, "revision": self.revision}
 
     def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
-        """Return what they see of one kind, by key, as the protocol has it."""
+        """Return the visible entries of one kind, by key, in the protocol's form."""
         how: Any = {"user": self.user, "revision": self.revision}
         match kind:
             case "tools":
@@ -67,10 +67,10 @@ class Viewer:
 
 
 class CatalogueAdmin(Page):
-    """All that is registered, in place of a list of what is disabled."""
+    """All registered entries, in place of a list of disabled ones."""
 
     def get_urls(self) -> list[Any]:
-        """Return the catalogue's own addresses; rows are not edited one by one."""
+        """Return the catalogue's own URLs; rows are not edited one by one."""
         view = self.admin_site.admin_view
         trying = TryView(self)
         return [
@@ -139,7 +139,7 @@ class CatalogueAdmin(Page):
             }
             for key, entry in registered.items()
         ]
-        # Disabled, and not registered any more: to be cleared away.
+        # Disabled, and not registered any more: such rows can be deleted.
         rows += [
             {"key": key, "name": inert(key, 400), "is_disabled": True, "is_gone": True}
             for key in sorted(disabled - set(registered))
@@ -220,7 +220,7 @@ class CatalogueAdmin(Page):
     # -- switching
 
     def switch_view(self, request: HttpRequest) -> HttpResponse:
-        """Disable or enable an entry, and go on looking as before."""
+        """Disable or enable an entry, and return to the same view."""
         needs(request, "change_disabledentry")
         server = get_server(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
@@ -249,9 +249,9 @@ class CatalogueAdmin(Page):
     # -- connecting
 
     def connect_view(self, request: HttpRequest) -> HttpResponse:
-        """Show what to put into clients; any of the staff may see it."""
+        """Show the configuration for clients; any of the staff may see it."""
         may_see_keys = request.user.has_perm("django_mcp.view_apikey")
-        # A site of one's own may have been made without them.
+        # A custom admin site may lack the page of keys.
         keys_url = self.find_url("apikey_changelist") if may_see_keys else None
         return self.show(
             request,
@@ -264,10 +264,10 @@ class CatalogueAdmin(Page):
 
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
-    """Return what is registered, disabled or not.
+    """Return a registered entry, disabled or not.
 
     Raises:
-        Http404: nothing is.
+        Http404: there is none.
     """
     entry = server.registry.registered(kind).get(key) if kind in Kind.values else None
     if entry is None:
@@ -296,7 +296,7 @@ def _facts(entry: Entry) -> list[tuple[Any, str]]:
 
 
 def _form_schema(kind: str, wire: JSONObject) -> JSONObject:
-    """Return the JSON Schema of what one has to fill in to try an entry."""
+    """Return the JSON Schema of the form for trying an entry."""
     if kind == "tools":
         schema: JSONObject = wire["inputSchema"]
         return schema

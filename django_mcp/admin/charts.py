@@ -1,7 +1,7 @@
-"""What the charts draw: calls, errors and percentiles of durations, over an hour, a day or a week.
+"""The data of the charts: calls, errors and percentiles of durations, over an hour, a day or a week.
 
-Percentiles are counted on the logarithmic scale that each call was put on when it was written. An
-hour is counted from the calls themselves, more than that is read as it was tallied with their writing.
+Percentiles use the logarithmic scale on which each call is stored. An hour is counted from the calls
+themselves; longer spans are read from the tallies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from django_mcp.models import CallRecord, CallTally
 __all__ = ["SPANS", "Span", "label_methods", "summarise"]
 
 MAX_NAMES = 200
-"""Rows of the table; the least called are left out."""
+"""Rows of the table; the names with the fewest calls are left out."""
 
 _Outcome = CallRecord.Outcome
 ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcome.FAULT})
@@ -35,7 +35,7 @@ ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcom
 class Span:
     """How far the charts look back, and how wide a point of theirs is; both in minutes.
 
-    The longer, the more rows there are to read: for so long what was read is good enough.
+    The longer the span, the more rows there are to read, and the longer the result is cached.
     """
 
     length: int
@@ -109,7 +109,7 @@ def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str,
 
 
 def label_methods(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what `summarise` found with its methods in the language of who looks."""
+    """Return the result of `summarise` with its methods in the active language."""
     labels = dict(CallRecord.Method.choices)
     rows = [
         {**row, "method": str(labels.get(row["method"], row["method"]))} for row in found["names"]
@@ -118,7 +118,7 @@ def label_methods(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
-    """Return the minute that a point begins with, the values of `WHAT`, and how many calls."""
+    """Return the first minute of each point, the values of `WHAT`, and the number of calls."""
     if width in KEPT_MINUTES:
         tallies = CallTally.objects.filter(width=width, minute__gte=first, minute__lte=last)
         return tallies.values_list("minute", *WHAT, "calls").iterator()

@@ -1,4 +1,4 @@
-"""Ends to sessions and streams, from the live page and from the lists, and what is noted of them."""
+"""End sessions and streams from the admin, and record it in the history."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["close_stream", "end_session", "note"]
 
 
 def end_session(session: Session) -> None:
-    """End a session with all that runs and streams for it, on whichever worker."""
+    """End a session with all its calls and streams, in any worker."""
     server = find_server(session.server)
     if server is not None:
         server.close_session(session.pk.hex)
-    # Whoever keeps sessions elsewhere has no row to delete.
+    # If sessions are stored elsewhere, there is no row to delete.
     Session.objects.filter(pk=session.pk).delete()
 
 
 def close_stream(stream: Stream) -> bool:
-    """Close a stream, on whichever worker; return whether that may be done to it.
+    """Close a stream, in any worker; return whether it may be closed.
 
-    The stream of a call ends with the call: its row says that the call runs, and without it whoever
-    resumes the call is told that it was lost.
+    The stream of a call ends with the call: its row shows that the call runs, and without it a client
+    that resumes the call gets an error.
     """
     if stream.kind == Stream.Kind.CALL:
         return False
-    # What the worker finds even if the word to it is lost.
+    # The worker sees this even if it misses the message.
     Stream.objects.filter(pk=stream.pk).delete()
     server = find_server(stream.server)
     if server is not None:
@@ -42,7 +42,7 @@ def close_stream(stream: Stream) -> bool:
 
 
 def note(request: HttpRequest, row: Any, told: str) -> None:
-    """Write down what was done to a session or a stream, and whose it was."""
+    """Record in the history what was done to a session or a stream, and to whom it belonged."""
     whose = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
         "user": inert(_username(row.user_id), 150) or "-",
         "client": inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-",
@@ -52,6 +52,6 @@ def note(request: HttpRequest, row: Any, told: str) -> None:
 
 
 def _username(pk: Any) -> str:
-    # No constraint holds the row to its user.
+    # There is no constraint on the user.
     user = None if pk is None else get_user_model()._default_manager.filter(pk=pk).first()
     return "" if user is None else user.get_username()

@@ -1,4 +1,4 @@
-"""Where the servers of this site are, and what to put into each client to use them."""
+"""The endpoints of this site's servers, and the configuration of each client for them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ KEYS_SHOWN = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """One server at one address.
+    """One server at one URL.
 
     Attributes:
         name: of the server.
         url: its endpoint.
-        clients: name of the client, its configuration, and where it wants it.
+        clients: the client's name, its configuration, and where to put it.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnKey:
-    """What the page shows of one of the user's keys beside its prefix."""
+    """What the page shows of one of the user's keys besides its prefix."""
 
     name: str
     expires_at: datetime | None
@@ -50,7 +50,7 @@ class OwnKey:
 
 
 def find_endpoints(request: HttpRequest) -> list[Endpoint]:
-    """Return every endpoint with a fixed address, once each."""
+    """Return every endpoint with a fixed URL, without duplicates."""
     found: dict[int, Endpoint] = {}
     origin = origin_of(request) + get_script_prefix().rstrip("/")
     for mount in find_mounts():
@@ -62,7 +62,7 @@ def find_endpoints(request: HttpRequest) -> list[Endpoint]:
 
 
 def find_own_keys(user: Any) -> list[tuple[str, OwnKey]]:
-    """Return the user's own keys that work, newest first, each with what may be shown of it."""
+    """Return the user's own valid keys, newest first, each with what may be shown of it."""
     if not user.has_perm("django_mcp.view_apikey"):
         return []
     keys = APIKey.objects.filter(

@@ -1,4 +1,4 @@
-"""Filters whose choices are known without asking a table, which may be large, what there is in it."""
+"""Filters with choices that need no query of a table, which may be large."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["NameFilter", "RevisionFilter", "ServerFilter"]
 
 
 class _ChoiceFilter(admin.SimpleListFilter):
-    """A filter by values that are known without asking the table which of them it has."""
+    """A filter by values that are known without a query."""
 
     field = ""
 
@@ -35,7 +35,7 @@ class _ChoiceFilter(admin.SimpleListFilter):
 
 
 class NameFilter(_ChoiceFilter):
-    """By what was called."""
+    """Filter by the name of the entry."""
 
     title = _("name")
     parameter_name = field = "name"
@@ -55,7 +55,7 @@ class NameFilter(_ChoiceFilter):
 
 
 class ServerFilter(_ChoiceFilter):
-    """By the server that answered."""
+    """Filter by server."""
 
     title = _("server")
     parameter_name = field = "server"
@@ -66,7 +66,7 @@ class ServerFilter(_ChoiceFilter):
 
 
 class RevisionFilter(_ChoiceFilter):
-    """By the protocol revision in effect."""
+    """Filter by protocol revision."""
 
     title = _("revision")
     parameter_name = field = "revision"

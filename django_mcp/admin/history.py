@@ -1,4 +1,4 @@
-"""What was done in these pages, noted in the admin's own history."""
+"""Record actions on these pages in the admin's history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["note_action"]
 def note_action(
     request: HttpRequest, model: type[Model], name: str, message: str, pk: Any = None
 ) -> None:
-    """Write down that the request's user did something to the thing of that name."""
+    """Record that the request's user did something to the object of that name."""
     LogEntry.objects.create(
         user_id=str(request.user.pk),
         content_type_id=ContentType.objects.get_for_model(model).pk,

@@ -1,4 +1,4 @@
-"""The admin's page of API keys: made there, told once, restricted, revoked."""
+"""The admin's page of API keys, to create, restrict and revoke them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = ["APIKeyAdmin"]
 
 
 class APIKeyAdmin(VisibleList):
-    """Keys of all users for superusers; for the other staff their own.
+    """Keys of all users for superusers; for other staff their own.
 
-    Of others' keys staff see, change, revoke and delete those for which a backend gives them that
-    very permission through the key itself: their permissions for all keys are for their own. A key
-    acts with all rights of its user, so that only superusers make one for somebody else.
+    Staff see, change, revoke and delete keys of others only if a backend gives them that permission
+    for the key object itself: their permissions for all keys apply to their own. A key acts with all
+    rights of its user, so only superusers create one for another user.
     """
 
     list_display = (
@@ -76,22 +76,22 @@ class APIKeyAdmin(VisibleList):
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, key: APIKey) -> str:
-        """Return the name that its user gave it, made visible."""
+        """Return the name that its user gave it, with invisible characters escaped."""
         return inert(key.name, 100)
 
     @admin.display(description=_("scopes"))
     def shown_scopes(self, key: APIKey) -> str:
-        """Return what its user wrote, made visible."""
+        """Return the scopes, with invisible characters escaped."""
         return inert(key.scopes, 2000)
 
     @admin.display(description=_("tools"))
     def shown_tools(self, key: APIKey) -> str:
-        """Return what its user wrote, made visible."""
+        """Return the tools, with invisible characters escaped."""
         return inert(key.tools, 2000)
 
     @admin.display(description=_("key"), ordering="prefix")
     def shown_prefix(self, key: APIKey) -> str:
-        """Return what of the key may be shown."""
+        """Return the part of the key that may be shown."""
         return f"mcp_{key.prefix}_…" if key.prefix else "-"
 
     @admin.display(description=_("state"))
@@ -105,7 +105,7 @@ class APIKeyAdmin(VisibleList):
 
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> None:
-        """End keys for good; they stay in the list."""
+        """Revoke keys permanently; they stay in the list."""
         count = 0
         for key in queryset.filter(revoked_at=None):
             if may_act_on_key(request.user, "change", key) and revoke_key(key, request):
@@ -115,7 +115,7 @@ class APIKeyAdmin(VisibleList):
         )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may revoke keys, or perhaps single ones."""
+        """Return whether the user may revoke all keys, or perhaps single ones."""
         return may_revoke_any(request.user)
 
     # -- whose keys
@@ -139,12 +139,12 @@ class APIKeyAdmin(VisibleList):
         """Return whether the user may delete a key, or any at all."""
         match = request.resolver_match
         if obj is None or (match and getattr(match.func, "model_admin", self) is not self):
-            # On the page of another model: with the user they belong to they may go.
+            # On the page of another model: keys may be deleted together with their user.
             return super().has_delete_permission(request)
         return may_act_on_key(request.user, "delete", obj)
 
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
-        """Return the texts as they may be shown, where they are not to be edited."""
+        """Return the escaped texts if they are not editable."""
         found: Any = super().get_fieldsets(request, obj)
         if obj is None or self.has_change_permission(request, obj):
             return found
@@ -154,7 +154,7 @@ class APIKeyAdmin(VisibleList):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
-        """Return also the user, unless a superuser makes the key: it is never handed on."""
+        """Return also the user, unless a superuser creates the key: it never changes."""
         fields = super().get_readonly_fields(request, obj)
         return fields if obj is None and request.user.is_superuser else (*fields, "user")
 
@@ -162,7 +162,7 @@ class APIKeyAdmin(VisibleList):
 
     @sensitive_variables("text")
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
-        """Give a new key its secret; it is told by the response to this very request."""
+        """Give a new key its secret, which only the response to this request shows."""
         if not change:
             if not request.user.is_superuser:
                 obj.user = request.user  # type: ignore[assignment]
@@ -175,7 +175,7 @@ class APIKeyAdmin(VisibleList):
     def response_add(
         self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the key, on a page that nothing keeps: the admin forbids it for all of its pages."""
+        """Show the key on a page that is not cached: the admin forbids it for all of its pages."""
         info = self.model._meta
         return TemplateResponse(
             request,
@@ -198,7 +198,7 @@ _SHOWN = {"name": "shown_name", "scopes": "shown_scopes", "tools": "shown_tools"
 
 
 def _find_warnings(key: APIKey) -> list[str]:
-    """Return what to say of names that mean nothing now: they may be of what comes at run time."""
+    """Return warnings about unknown names, which may belong to entries registered later."""
     found = []
     tools = sorted(set(key.tools.split()) - _usable_tools(key.user))
     if tools:
@@ -214,7 +214,7 @@ def _find_warnings(key: APIKey) -> list[str]:
 def _usable_tools(user: Any) -> set[str]:
     found = set()
     for server in all_servers():
-        # Of others nobody is to learn that they are there.
+        # Other tools must stay unknown to the user.
         offer = offer_to(user, server.derived.requirements)
         found |= {name for name, tool in server.registry.tools.items() if offer.includes(tool)}
     return found

@@ -1,4 +1,4 @@
-"""Lists in the admin of which each user sees what they may."""
+"""Admin lists that show each user the rows they may see."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from django_mcp.admin.texts import inert
 __all__ = ["BY_USERNAME", "ReadOnlyList", "VisibleList"]
 
 BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__startswith"
-"""What has rows found by the start of their user's name."""
+"""Finds rows by the start of their user's name."""
 
 
 class VisibleList(Page):
-    """A list that is open to whoever may see any row of it."""
+    """A list that a user may open if they may see any row of it."""
 
     def sees_all(self, request: HttpRequest) -> bool:
         """Return whether the user has the permission to view the model."""
@@ -38,18 +38,18 @@ class VisibleList(Page):
         )
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user finds the list on the admin's first page."""
+        """Return whether the admin's index shows the list to the user."""
         return super().has_module_permission(request) or self.has_view_permission(request)
 
 
 class ReadOnlyList(VisibleList):
     """A list whose rows nobody adds or edits.
 
-    Whoever lacks the permission to view the model sees the rows for which a backend gives them
-    that permission.
+    A user without the permission to view the model sees the rows for which a backend gives them that
+    permission.
 
     Attributes:
-        ending: the action whose permission lets a row go, with what it belongs to.
+        ending: the action whose permission allows deleting a row together with its parent.
     """
 
     actions: Any = None
@@ -67,7 +67,7 @@ class ReadOnlyList(VisibleList):
         rows = super().get_queryset(request)
         if self.sees_all(request):
             return rows
-        # Asked for several times while one page is made.
+        # Called several times for one page.
         known: dict[Any, list[Any]] = vars(request).setdefault("_django_mcp_seen", {})
         if self.model not in known:
             newest = self.ordering or self.model._meta.ordering or ("-pk",)
@@ -84,7 +84,7 @@ class ReadOnlyList(VisibleList):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody deletes any here; with the user they belong to they may go."""
+        """Nobody deletes any here; they may be deleted together with their user."""
         match = request.resolver_match
         if match is None or getattr(match.func, "model_admin", None) in (None, self):
             return False
@@ -96,10 +96,10 @@ class ReadOnlyList(VisibleList):
 
     @admin.display(description=_("principal"), ordering="principal_key")
     def principal(self, row: Any) -> str:
-        """Return who it was to the server, made visible."""
+        """Return the principal, with invisible characters escaped."""
         return inert(row.principal_key, 128) or "-"
 
     @admin.display(description=_("client"), ordering="client_name")
     def client(self, row: Any) -> str:
-        """Return what the client says it is, made visible."""
+        """Return the client's name, with invisible characters escaped."""
         return inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-"

@@ -1,4 +1,4 @@
-"""The live page: sessions, streams and callers on all workers, and what can be done to them."""
+"""The live page: sessions, streams and callers in all workers, and actions on them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ __all__ = ["SessionAdmin", "StreamAdmin", "SubscriptionAdmin"]
 
 FEED_EVERY_S = 2.0
 FEED_FOR_S = 60.0
-"""Then the page connects again, and whoever may not any more is told so."""
+"""After this time the page reconnects, which fails if the user has lost the permission."""
 
 MAX_DETAILS = 2000
 FOUND_BY = _("The start of a client's name, a user or a principal.")
 
 
 class StreamAdmin(ReadOnlyList):
-    """The open streams, all of them."""
+    """The open streams."""
 
     ending = "end"
     actions = ("close_selected",)
@@ -93,7 +93,7 @@ class StreamAdmin(ReadOnlyList):
 
 
 class SubscriptionAdmin(ReadOnlyList):
-    """What sessions want to hear of."""
+    """The subscriptions of sessions."""
 
     list_display = ("created_at", "shown_uri", "session")
     list_filter = ("created_at",)
@@ -144,17 +144,17 @@ class SessionAdmin(ReadOnlyList):
 
     @admin.display(description=_("client info"))
     def client_details(self, session: Session) -> str:
-        """Return what the client says of itself, made visible."""
+        """Return the client's details, with invisible characters escaped."""
         return pretty(session.client_info, MAX_DETAILS) if session.client_info else "-"
 
     @admin.display(description=_("capabilities"))
     def client_capabilities(self, session: Session) -> str:
-        """Return what the client says it can do, made visible."""
+        """Return the client's capabilities, with invisible characters escaped."""
         return pretty(session.capabilities, MAX_DETAILS)
 
     @admin.action(description=_("End the selected sessions"), permissions=["end"])
     def end_selected(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        """End sessions, with what runs and streams for them."""
+        """End sessions, with their calls and streams."""
         count = 0
         for session in queryset:
             if may(request.user, "end", session):
@@ -166,7 +166,7 @@ class SessionAdmin(ReadOnlyList):
         )
 
     def get_urls(self) -> list[Any]:
-        """Return Django's, and those of the live page."""
+        """Return Django's URLs, and those of the live page."""
         view = self.admin_site.admin_view
         return [
             path("live/", view(self.live_view), name="django_mcp_live"),
@@ -181,7 +181,7 @@ class SessionAdmin(ReadOnlyList):
         ]
 
     def live_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the page; a script fills it."""
+        """Show the page, which a script fills."""
         return self.show(
             request,
             "live.html",
@@ -194,15 +194,15 @@ class SessionAdmin(ReadOnlyList):
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        """Return what there is now."""
+        """Return the current data."""
         found = _sight(request).snapshot()
         return JsonResponse(found, headers={"Cache-Control": "no-store"})
 
     def feed_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Return what there is now, again and again; under WSGI the page has to ask instead."""
+        """Stream the current data repeatedly; under WSGI the page has to poll instead."""
         sight = _sight(request)
         if not isinstance(request, ASGIRequest):
-            # The status that has an EventSource give up.
+            # This status makes an EventSource stop.
             return HttpResponse(status=204)
         return StreamingHttpResponse(
             _feed(sight),
@@ -224,7 +224,7 @@ async def _feed(sight: Sight) -> AsyncIterator[bytes]:
         found = await run_in_pool(sight.snapshot)
         told = encode({**found, "at": 0})
         if told == last:
-            # The page sees that it is still connected, and what stands in between does not close it.
+            # Keeps the connection open, and shows the page that it is.
             yield b"event: same\ndata: " + encode(found["at"]) + b"\n\n"
         else:
             yield b"data: " + encode(found) + b"\n\n"
@@ -233,7 +233,7 @@ async def _feed(sight: Sight) -> AsyncIterator[bytes]:
 
 
 def _tables(sight: Sight) -> list[dict[str, Any]]:
-    """Return what the tables of the page show: keys of the data, their titles, and the buttons."""
+    """Return the tables of the page: keys of the data, their titles, and the buttons."""
     who = {
         "client": _("Client"),
         "user": _("User"),

@@ -1,4 +1,4 @@
-"""What the live page does to sessions and streams; what is gone already is no error."""
+"""The live page's actions on sessions and streams; an ended one is not an error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OF_CALL = _("The stream of a call ends with the call, or with its session.")
 
 
 def act(request: HttpRequest) -> HttpResponse:
-    """Do something to a session or a stream."""
+    """Run an action on a session or a stream."""
     name, pk = request.POST.get("act", ""), _to_uuid(request.POST.get("id", ""))
     if pk is None or name not in DONE:
         return JsonResponse({"error": "no such action"}, status=400)
@@ -72,12 +72,12 @@ def _to_uuid(text: str) -> uuid.UUID | None:
 
 
 def _find(request: HttpRequest, model: Any, pk: uuid.UUID) -> Any:
-    """Return a row that the user may see and end; None: to them it is gone.
+    """Return a row that the user may see and end; None if there is none for them.
 
-    Where permissions may be given through objects, what is gone and what one may not see look alike.
+    If permissions may be given for objects, a missing row and a hidden one give the same result.
 
     Raises:
-        PermissionDenied: they may not, or have no permission through which they might have.
+        PermissionDenied: they may not, and no permission for objects could allow it.
     """
     row = model.objects.filter(pk=pk).first()
     if has_object_backend() and (row is None or not may(request.user, "view", row)):
@@ -94,20 +94,20 @@ def _refuse(text: str) -> HttpResponse:
 def _revoke(
     request: HttpRequest, row: Session | Stream, name: str
 ) -> tuple[str, HttpResponse | None]:
-    """Revoke what a session or a stream was opened with, and end it; return what to tell."""
+    """Revoke the credentials of a session or a stream, and end it; return a message."""
     outcome = revoke(request, row)
     if outcome is Outcome.NOTHING:
         return "", _refuse(str(_NOTHING[name]))
     if isinstance(row, Session):
         end_session(row)
     else:
-        # That of a call ends with what it was opened with, within two seconds.
+        # That of a call ends with its credentials, within two seconds.
         close_stream(row)
     return str((DONE if outcome is Outcome.DONE else _ALREADY)[name]), None
 
 
 def _speak(request: HttpRequest, stream: Stream, name: str) -> tuple[str, HttpResponse | None]:
-    """Ping the client of a session's stream or send it a message; return what to tell."""
+    """Ping the client of a session's stream or send it a message; return a message for the user."""
     server = find_server(stream.server)
     if server is None or stream.session_id is None:
         return "", _refuse(_t("A stream without a session can only be closed."))

@@ -1,4 +1,4 @@
-"""What is connected now, out of the tables that all workers write to, in a handful of queries."""
+"""The current connections, from the tables that all workers write, in a few queries."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from django_mcp.protocol.json import JSONObject
 __all__ = ["Sight"]
 
 SHOWN = 200
-"""Rows of each table; the changelists have the rest."""
+"""Rows of each table; the changelists show the rest."""
 
 RECENT = timedelta(minutes=15)
 
 NEWEST_CALLS = 10_000
-"""Of so many calls it is told who made them: grouping them all took the page a second on a busy site."""
+"""Calls that are grouped by caller: grouping all took a second on a busy site."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sight:
-    """What of the live page a user may see.
+    """The parts of the live page that a user may see.
 
     Attributes:
-        user: who looks.
-        tables: names of the tables there are for them.
+        user: the user.
+        tables: names of the tables they may see.
     """
 
     user: Any
@@ -43,9 +43,9 @@ class Sight:
 
     @classmethod
     def of(cls, user: Any) -> Sight:
-        """Return the sight of a user; without tables it is none.
+        """Return the sight of a user, which has no tables if they may see nothing.
 
-        Workers and callers are for those who may see all that is connected.
+        Workers and callers are for those who may see all connections.
         """
         tables = {
             name
@@ -58,10 +58,10 @@ class Sight:
         return cls(user=user, tables=frozenset(tables))
 
     def snapshot(self, now: datetime | None = None) -> JSONObject:
-        """Return what there is now; texts that others chose are made inert.
+        """Return the current data, with invisible characters of others' texts escaped.
 
-        Rows say by `may_end` whether the user may act on them, where that is not so for all alike.
-        Where calls are not recorded, only those callers are known whose requests are in flight.
+        Rows have `may_end` if the user may act on some of them only. If calls are not recorded, only
+        callers with requests in flight are known.
         """
         now = now or timezone.now()
         workers = list(Worker.objects.order_by("-started_at").values(*_WORKER))
@@ -69,7 +69,7 @@ class Sight:
         found: JSONObject = {"at": int(now.timestamp())}
         counted: dict[str, QuerySet[Any]] = {}
         if "streams" in self.tables:
-            # A worker that was killed leaves rows until somebody sweeps them: they are not shown.
+            # A worker that was killed leaves rows until they are pruned: they are not shown.
             streams = self._visible(Stream.objects.filter(worker__lease_until__gt=now))
             rows = _newest(streams, "-opened_at", _STREAM)
             found["streams"] = self._marked([_stream(row) for row in rows], Stream)
@@ -107,7 +107,7 @@ _CONNECTED: Mapping[str, type[Model]] = {"streams": Stream, "sessions": Session}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Load:
-    """How many requests are in flight: by session, and by caller."""
+    """The number of requests in flight, by session and by caller."""
 
     sessions: Counter[str]
     callers: Counter[tuple[str, ...]]
@@ -146,7 +146,7 @@ _STREAM = (
 )
 _SESSION = (*_SHARED, "transport", "created_at", "last_seen_at")
 _CALLER = ("server", "principal", "user_id", "revision", "client_name", "client_version")
-"""In the order in which a worker tells of callers."""
+"""In the order in which a worker reports callers."""
 
 
 def _newest(rows: QuerySet[Any], order: str, fields: Iterable[str]) -> Iterable[dict[str, Any]]:
@@ -155,7 +155,7 @@ def _newest(rows: QuerySet[Any], order: str, fields: Iterable[str]) -> Iterable[
 
 
 def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
-    """Return how many rows there are of each kind, in one query."""
+    """Return the number of rows of each kind, in one query."""
     asked = [
         rows.order_by()
         .annotate(kind_counted=Value(name, output_field=CharField()))
@@ -164,27 +164,27 @@ def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
         .values_list("kind_counted", "count")
         for name, rows in counted.items()
     ]
-    # One without any rows may say nothing.
+    # An empty query set may be left out of the result.
     found = asked[0].union(*asked[1:], all=True).order_by()
     return {**dict.fromkeys(counted, 0), **dict(found)}
 
 
 def _callers(now: datetime, in_flight: Counter[tuple[str, ...]]) -> list[JSONObject]:
-    """Return who called lately, or waits: clients without a session are seen by nothing else."""
+    """Return recent and waiting callers, including clients without a session."""
     rows = CallRecord.objects.filter(started_at__gt=now - RECENT).order_by()
-    # Read from the index alone, without which a limit would have each row sorted.
+    # Read from the index alone; with a limit, each row would be sorted.
     oldest = rows.order_by("-started_at", "-id").values_list("started_at", flat=True)
     cut = oldest[NEWEST_CALLS : NEWEST_CALLS + 1].first()
     if cut is not None:
         rows = rows.filter(started_at__gte=cut)
     grouped = rows.values(*_CALLER).annotate(calls=Count("pk"), seen=Max("started_at"))
     callers = {_caller_key(row): row for row in grouped.order_by("-seen")[:SHOWN]}
-    # Their first call is not over yet, or nothing is recorded.
+    # Their first call is not over yet, or calls are not recorded.
     for key in in_flight:
         if key not in callers:
             callers[key] = {**dict(zip(_CALLER, key, strict=True)), "calls": 0, "seen": now}
     shown = sorted(callers.items(), key=lambda item: item[1]["seen"], reverse=True)[:SHOWN]
-    # Here and not by a join, which would be made for each call.
+    # Not by a join, which would be made for each call.
     names = _usernames({str(row["user_id"]) for _, row in shown} - {"", "None"})
     return [
         _caller(

@@ -1,4 +1,4 @@
-"""Find a server of this site by the name that a page, a row or a request gives."""
+"""Find a server of this site by the name in a page, a row or a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def get_server(name: object) -> MCPServer:
     """Return the server of a name.
 
     Raises:
-        Http404: there is none of that name.
+        Http404: there is none.
     """
     server = find_server(name)
     if server is None:

@@ -1,4 +1,4 @@
-"""What the pages have in common: their addresses, their tabs, and who may open them."""
+"""The common parts of the pages: URLs, tabs and permissions."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ TABS = (
     ("connect", _("Connect"), ()),
     ("apikey_changelist", _("API keys"), ("apikey",)),
 )
-"""Name of the URL, title, models of which one has to see any; what the site lacks is left out."""
+"""Name of the URL, title, and models of which a user has to see any; missing pages are left out."""
 
 
 class Page(Base):
-    """A model's admin with pages of our own beside Django's."""
+    """A model's admin with further pages beside Django's."""
 
     @property
     def urls(self) -> list[Any]:
-        """Return the addresses of the pages, whose responses have a Content-Security-Policy."""
+        """Return the URLs of the pages, whose responses have a Content-Security-Policy."""
         found = self.get_urls()
         for each in found:
             each.callback = protect_admin_page(each.callback)
         return found
 
     def url_of(self, name: str) -> str:
-        """Return the address of one of our pages in this admin site."""
+        """Return the URL of one of the package's pages in this admin site."""
         path: str = reverse(f"{self.admin_site.name}:django_mcp_{name}")
         return path
 
     def find_url(self, name: str) -> str | None:
-        """Return the address of a page that this admin site may lack."""
+        """Return the URL of a page that this admin site may lack."""
         try:
             return self.url_of(name)
         except NoReverseMatch:
@@ -70,7 +70,7 @@ class Page(Base):
             seen = (pages.get(f"django_mcp.{model}") for model in models)
             if models and not any(page and page.has_view_permission(request) for page in seen):
                 continue
-            # They are of all calls together.
+            # They show all calls together.
             if name == "charts" and not request.user.has_perm("django_mcp.view_callrecord"):
                 continue
             url = self.find_url(name)
@@ -81,7 +81,7 @@ class Page(Base):
     def show(
         self, request: HttpRequest, template: str, title: Any, **context: Any
     ) -> TemplateResponse:
-        """Return one of our pages."""
+        """Return one of the package's pages."""
         request.current_app = self.admin_site.name
         return TemplateResponse(
             request,
@@ -99,7 +99,7 @@ class Page(Base):
         """Return Django's list.
 
         Raises:
-            IncorrectLookupParameters: a filter asks for what no database takes for a text.
+            IncorrectLookupParameters: a filter has a text that no database accepts.
         """
         filters = ((name, each) for name, values in request.GET.lists() for each in values)
         if any("\0" in each for name, each in filters if name != SEARCH_VAR):
@@ -107,16 +107,16 @@ class Page(Base):
         return super().get_changelist_instance(request)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Show Django's list, with our tabs above."""
+        """Show Django's list, with the package's tabs above."""
         extra = {"tabs": self.tabs(request), **(extra_context or {})}
         return super().changelist_view(request, extra)
 
 
 def without_transaction(view: View) -> View:
-    """Mark a view whose requests Django must not open a transaction for, whatever ATOMIC_REQUESTS says.
+    """Exempt a view from ATOMIC_REQUESTS.
 
-    What such a view asks of a server is written by other threads, which would wait for the end of
-    the request's transaction, and that for them.
+    Other threads write for such a view, which would wait for the end of the request's transaction
+    while the request waits for them.
     """
     for alias in connections:
         view = non_atomic_requests(using=alias)(view)
@@ -124,7 +124,7 @@ def without_transaction(view: View) -> View:
 
 
 def needs(request: HttpRequest, *permissions: str) -> None:
-    """Refuse a user without all of these permissions.
+    """Check that a user has all of these permissions.
 
     Raises:
         PermissionDenied: they lack one.

@@ -1,4 +1,4 @@
-"""Pages of a table that may have millions of rows, which nobody wants counted on each look."""
+"""Pagination of a table with millions of rows, without counting them each time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COUNTED_AT_MOST = 100_000
 
 
 class EstimatingPaginator(BasePaginator):
-    """Takes the span of the keys for the number of rows, and counts a selection up to a limit.
+    """Estimates the number of rows by the span of the keys, and counts a selection up to a limit.
 
-    Rows are written in order and deleted from the start, so that the span is right but for the
-    numbers that a database leaves out.
+    Rows are inserted in order and deleted from the start, so the span is right except for numbers that
+    a database skips.
     """
 
     @cached_property
@@ -42,13 +42,13 @@ class EstimatingPaginator(BasePaginator):
 
 
 class SpanQuerySet(QuerySet[Any]):
-    """Rows of which the date hierarchy offers every period between the first and the last.
+    """Rows for which the date hierarchy offers every period between the first and the last.
 
-    Finding out which of them have rows would read the whole table. So may finding the first and the
-    last of a selection, which is done once.
+    Finding the periods with rows would read the whole table. So may finding the first and the last row
+    of a selection, which is done once.
 
     Attributes:
-        is_known_empty: somebody has counted these very rows, and there were none.
+        is_known_empty: these rows were counted, and there were none.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -66,7 +66,7 @@ class SpanQuerySet(QuerySet[Any]):
         return list(_periods(ends[0], ends[1], kind))
 
     def aggregate(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return what is asked for; the hierarchy's first and last row by the index."""
+        """Return the aggregates, with the hierarchy's first and last row by the index."""
         if not args and set(kwargs) == {"first", "last"}:
             ends = self._find_ends(kwargs["first"].source_expressions[0].name) or (None, None)
             return {"first": ends[0], "last": ends[1]}
@@ -83,7 +83,7 @@ class SpanQuerySet(QuerySet[Any]):
 def _ends(rows: QuerySet[Any], field: str) -> tuple[Any, Any] | None:
     """Return the least and the greatest value of an indexed field; None: there are no rows.
 
-    Two look-ups, since some databases read the whole table to aggregate both in one.
+    Two queries, since some databases read the whole table to aggregate both in one.
     """
     values = rows.values_list(field, flat=True)
     first = values.order_by(field).first()

@@ -1,6 +1,6 @@
-"""Who may see and end what: all of a kind, or single ones where a backend gives such permissions.
+"""Permissions to see and end objects: for all of a model, or for single ones if a backend has such.
 
-Django's own backend gives permissions for all of a kind, and then nothing is asked of single rows.
+Django's own backend gives permissions for whole models, so rows are not checked then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet
 __all__ = ["find_granted", "has_object_backend", "may", "only_visible", "permission_for"]
 
 LOOKED_AT = 1000
-"""Rows whose permissions are looked at for a user who may not see all: the first of a list."""
+"""Rows that are checked for a user who may not see all: the first of a list."""
 
 
 def permission_for(action: str, model: type[Model]) -> str:
@@ -24,7 +24,7 @@ def permission_for(action: str, model: type[Model]) -> str:
 
 
 def may(user: Any, action: str, what: type[Model] | Model) -> bool:
-    """Return whether a user may do something to all of a model, or to one object of it."""
+    """Return whether a user has a permission for all of a model, or for one object of it."""
     if not isinstance(what, Model):
         return bool(user.has_perm(permission_for(action, what)))
     name = permission_for(action, type(what))
@@ -32,9 +32,9 @@ def may(user: Any, action: str, what: type[Model] | Model) -> bool:
 
 
 def only_visible(user: Any, rows: QuerySet[Any], action: str = "view") -> QuerySet[Any]:
-    """Return those of `rows` that a user may see, or do another thing to; they are in order.
+    """Return the ordered `rows` that a user may see, or act on.
 
-    Of a user without the permission for all, the first `LOOKED_AT` rows are looked at.
+    For a user without the permission for all, only the first `LOOKED_AT` rows are checked.
     """
     if may(user, action, rows.model):
         return rows
@@ -42,7 +42,7 @@ def only_visible(user: Any, rows: QuerySet[Any], action: str = "view") -> QueryS
 
 
 def find_granted(user: Any, action: str, rows: QuerySet[Any]) -> list[Any]:
-    """Return the primary keys of those of the first `LOOKED_AT` rows that a backend gives a user."""
+    """Return the primary keys of the first `LOOKED_AT` rows that a backend allows a user."""
     if not has_object_backend():
         return []
     name = permission_for(action, rows.model)

@@ -1,4 +1,4 @@
-"""Revoke what a session was opened with, by the key of its principal; who may."""
+"""Revoke the credentials of a session, found by the key of its principal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Outcome", "may_act_on_key", "may_revoke_any", "revoke", "revoke_key"
 
 
 class Outcome(Enum):
-    """What came of revoking."""
+    """The outcome of revoking."""
 
     DONE = auto()
     ALREADY = auto()
@@ -31,21 +31,21 @@ class Outcome(Enum):
 
 
 def may_act_on_key(user: Any, action: str, key: APIKey) -> bool:
-    """Return whether a user may do something to a key, which may be somebody else's."""
+    """Return whether a user may act on a key, which may belong to another user."""
     if user.is_superuser or key.user_id == user.pk:
         return may(user, action, key)
     return has_object_backend() and bool(user.has_perm(permission_for(action, APIKey), key))
 
 
 def may_revoke_any(user: Any) -> bool:
-    """Return whether a user may revoke keys, or perhaps single ones."""
+    """Return whether a user may revoke all keys, or perhaps single ones."""
     return may(user, "change", APIKey) or has_object_backend()
 
 
 def revoke_key(key: APIKey, request: HttpRequest) -> bool:
-    """Revoke an API key, which stays in the list; return whether it was not yet."""
+    """Revoke an API key, which stays in the list; return whether it was not revoked before."""
     now = timezone.now()
-    # Only one of two who revoke it at once has done so.
+    # Only one of two concurrent requests revokes it.
     if not APIKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
         return False
     tell_after_commit(key.prefix, router.db_for_write(APIKey, instance=key))
@@ -54,9 +54,9 @@ def revoke_key(key: APIKey, request: HttpRequest) -> bool:
 
 
 def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
-    """Revoke the API key, or the client's OAuth tokens of the user, that something was opened with.
+    """Revoke the API key, or the user's OAuth tokens of the client, of a session or stream.
 
-    What other issuers gave out is theirs to revoke.
+    Credentials from other issuers cannot be revoked here.
 
     Raises:
         PermissionDenied: the request's user may not.
@@ -69,7 +69,7 @@ def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
             key = APIKey.objects.filter(prefix=client.removeprefix("mcp_")).first()
             return Outcome.NOTHING if key is None else _revoke_if_allowed(request, key)
     if kind.partition("#")[0] == "oauth" and apps.is_installed("oauth2_provider"):
-        # Tokens are nobody's to give permissions for one by one.
+        # Tokens have no permissions for single objects.
         if not may(request.user, "change", APIKey):
             raise PermissionDenied
         return _revoke_tokens(row.principal_key, row.user_id)
@@ -93,11 +93,11 @@ def _revoke_tokens(principal_key: str, user_id: Any) -> Outcome:
     refresh = get_refresh_token_model().objects.filter(user_id=user_id)
     names = "application__client_id"
     clients = {*access.values_list(names, flat=True), *refresh.values_list(names, flat=True)}
-    # A key that would be long is a digest, so that the client is looked for.
+    # A long key is stored as a digest, so the client is searched for.
     for client in clients - {None}:
         if make_key("oauth", client if user_id is None else user_id, client) == principal_key:
             theirs = {names: client}
-            # Without these there would be a new access token within the hour.
+            # With a refresh token there would be a new access token within the hour.
             renewing = refresh.filter(revoked=None, **theirs)
             had_any = renewing.exists() or access.filter(**theirs).exists()
             for token in renewing:

@@ -1,4 +1,4 @@
-"""The list of tasks: which calls go on after their request, and an end to one that should not."""
+"""The list of tasks, which can be cancelled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["TaskAdmin"]
 
 
 class TaskAdmin(ReadOnlyList):
-    """Tasks, without their arguments and results: those are between a client and the site."""
+    """Tasks, without their arguments and results, which are private to client and site."""
 
     list_display = ("created_at", "tool", "status", "server", "user", "revision", "updated_at")
     list_filter = ("status", "created_at", ServerFilter, RevisionFilter)
@@ -45,7 +45,7 @@ class TaskAdmin(ReadOnlyList):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        """Return the tasks, without what may be large and is not shown."""
+        """Return the tasks, without large columns that are not shown."""
         return super().get_queryset(request).defer("call", "rounds", "result", "error")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
@@ -54,12 +54,12 @@ class TaskAdmin(ReadOnlyList):
 
     @admin.display(description=_("status message"))
     def shown_message(self, task: Task) -> str:
-        """Return what the tool said last, cut short."""
+        """Return the tool's last message, cut short."""
         return inert(task.status_message, 500)
 
     @admin.action(description=_("Cancel the selected tasks"), permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
-        """End tasks that have not ended; whichever worker runs one stops."""
+        """Cancel unfinished tasks; the workers that run them stop."""
         count = 0
         for task in queryset:
             server = find_server(task.server)

@@ -1,4 +1,4 @@
-"""Texts that others wrote, made fit for people's eyes: short, and nothing in them unseen."""
+"""Make texts of others safe to show: short, and with invisible characters escaped."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_SHOWN = 20_000
 
 
 def inert(text: str, max_length: int = MAX_SHOWN) -> str:
-    """Return a text cut short, with what cannot be seen written as an escape.
+    """Return a text cut short, with invisible characters written as escapes.
 
-    That is control characters but line breaks and tabs, bidirectional overrides, and fillers. What HTML
-    makes of the text is the template's business.
+    Those are control characters except line breaks and tabs, bidirectional overrides, and fillers. The
+    template escapes HTML.
     """
     rest = len(text) - max_length
     if rest > 0:
@@ -31,5 +31,5 @@ def _escape(char: str) -> str:
 
 
 def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:
-    """Return JSON laid out for people."""
+    """Return indented JSON for people."""
     return inert(msgspec.json.format(encode(value), indent=2).decode(), max_length)

@@ -1,9 +1,9 @@
-"""Try an entry from the catalogue: call it with one's own rights, and tell all that is exchanged.
+"""Try an entry from the catalogue: call it with the user's own rights, and show all messages.
 
-The answer is a stream of JSON lines: each has `at`, which is `sent`, `received` (in a handshake),
-`ahead` (of the answer) or `answer`, and `text`, the message as it went over the wire. Where what is
-asked ahead of the answer can be answered, a line at `session` has the session's id as its text: the
-answer comes as a `response` to the same address.
+The response is a stream of JSON lines: each has `at`, which is `sent`, `received` (in a handshake),
+`ahead` (of the response) or `answer`, and `text`, the message on the wire. If questions before the
+response can be answered, a line at `session` has the session's id as its text: the answer is posted
+as a `response` to the same URL.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ METHODS = {
     "templates": ("resources/read", "uri"),
 }
 PASSED_ON = ("arguments", "inputResponses", "requestState")
-"""Params that the page may set besides."""
+"""Params that the page may set as well."""
 
 
 class TryView:
-    """The address that the form sends to."""
+    """The view that the form posts to."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Call what the request's body names, and stream what comes of it."""
+        """Call the entry in the request's body, and stream the messages."""
         needs(request, "view_disabledentry", "try_entry")
         try:
             given = decode(request.body)
@@ -75,7 +75,7 @@ class TryView:
         if "response" in given:
             return _respond(server, revision, given, request)
         method, name = METHODS[kind]
-        # Of a template it is any URI that matches.
+        # For a template, any URI that matches.
         target = given.get("uri", given.get("key")) if name == "uri" else given.get("key")
         if not isinstance(target, str):
             return JsonResponse({"error": "not a call"}, status=400)
@@ -83,16 +83,16 @@ class TryView:
         note_action(request, DisabledEntry, inert(target, 200), _t("Called from the catalogue."))
         lines = _exchange(server, method, params, revision, request)
         return StreamingHttpResponse(
-            # Under WSGI there is no event loop to go on with while the lines are sent.
+            # Under WSGI there is no event loop that runs while the lines are sent.
             lines if isinstance(request, ASGIRequest) else async_to_sync(_collect)(lines),
             content_type="application/x-ndjson",
-            # Nginx would hold the lines back.
+            # Prevents buffering by nginx.
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
 
 class _Wire:
-    """Takes what the server sends ahead of its answer."""
+    """Collects what the server sends before its response."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -101,7 +101,7 @@ class _Wire:
         """See `Sink.prime`: the stream is open already."""
 
     async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`: nobody would come back."""
+        """See `Sink.hang_up`: a page does not reconnect."""
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
@@ -111,7 +111,7 @@ class _Wire:
 def _respond(
     server: MCPServer, revision: Revision, given: JSONObject, request: HttpRequest
 ) -> HttpResponseBase:
-    """Take the answer to what a call asked, whichever worker it runs at."""
+    """Pass on the answer to a question of a call, in any worker."""
     token, response = given.get("session"), given.get("response")
     if not isinstance(token, str) or not isinstance(response, dict) or "method" in response:
         return JsonResponse({"error": "not an answer"}, status=400)
@@ -148,7 +148,7 @@ async def _exchange(
             yield _line("session", talk.token.encode())
             exchange.headers = talk.headers
         elif not revision.is_stateless:
-            # Nothing is declared that could be asked: there is no way to answer.
+            # No capability is declared, since questions could not be answered.
             exchange.connection = ConnectionState(revision, log_level="debug")
         exchange.body = encode(_write(revision, method, params))
         async for line in _call(server, exchange, wire):
@@ -168,7 +168,7 @@ async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIter
         yield _line("answer", reply.body or b"")
     finally:
         if not task.done():
-            # The page was left.
+            # The page was closed.
             exchange.disconnected()
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -176,13 +176,13 @@ async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIter
 
 
 def revision_tried(server: MCPServer, name: object) -> Revision:
-    """Return the revision that is asked for, else the newest that the server serves."""
+    """Return the requested revision, else the newest that the server has enabled."""
     found = server.revisions.find(name) if isinstance(name, str) else None
     return found or (server.revisions.stateless or server.revisions.handshake)[-1]
 
 
 def _write(revision: Revision, method: str, params: JSONObject) -> JSONObject:
-    """Return the message as a client of a revision writes it."""
+    """Return the message in the form of a client of a revision."""
     meta: JSONObject = {keys.PROGRESS_TOKEN: "try"}
     if revision.is_stateless:
         meta[keys.PROTOCOL_VERSION] = revision.name

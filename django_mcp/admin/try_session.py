@@ -1,7 +1,7 @@
-"""A session of the page that tries entries, so that what it is asked can be answered.
+"""A session of the page that tries entries, so that questions can be answered.
 
-Before questions came with results, they came on the stream of a call, and the answer with a request
-of its own, to whichever worker: that takes a session, as it does of any client. It lasts for the one
+Before questions were part of results, they were sent on the stream of a call, and the answer in a
+request of its own, to any worker: that needs a session, as for any client. It lasts for the one
 call.
 """
 
@@ -32,9 +32,9 @@ next_id = itertools.count(1).__next__
 
 
 def can_answer(server: MCPServer, revision: Revision, request: HttpRequest) -> bool:
-    """Return whether a question of a call at this revision could be answered from the page.
+    """Return whether a question of a call at this revision could be answered on the page.
 
-    Before 2026-07-28 that takes a session, and a server that sends while it works.
+    Before 2026-07-28 that needs a session, and a server that can stream.
     """
     if revision.is_stateless:
         return True
@@ -42,7 +42,7 @@ def can_answer(server: MCPServer, revision: Revision, request: HttpRequest) -> b
 
 
 def session_headers(revision: Revision, token: str) -> Headers:
-    """Return the headers of a message of a session."""
+    """Return the headers of a message in a session."""
     return Headers.from_mapping({SESSION_ID: token, PROTOCOL_VERSION: revision.name})
 
 
@@ -50,8 +50,8 @@ class Conversation:
     """One session, from its handshake to its end.
 
     Attributes:
-        token: the id of the session; empty when there is none.
-        exchanged: all that went over the wire: `sent` or `received`, and the message.
+        token: the id of the session; empty if there is none.
+        exchanged: all messages on the wire: `sent` or `received`, and the message.
     """
 
     def __init__(self, server: MCPServer, revision: Revision, principal: Any) -> None:
@@ -62,7 +62,7 @@ class Conversation:
         self._principal = principal
 
     async def open(self) -> None:
-        """Shake hands; where that is refused there is no `token`."""
+        """Do the handshake; if it fails there is no `token`."""
         declared = {
             "protocolVersion": self._revision.name,
             "capabilities": ALL_CAPABILITIES,
@@ -89,7 +89,7 @@ class Conversation:
         return session_headers(self._revision, self.token)
 
     async def close(self) -> None:
-        """End the session, and what runs for it."""
+        """End the session, and its calls."""
         if self.token:
             await self._server.end_session(
                 Exchange(headers=self.headers, principal=self._principal)

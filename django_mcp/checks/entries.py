@@ -1,4 +1,4 @@
-"""System checks of what entries say: what the protocol allows and advises against."""
+"""System checks of entries: headers, scopes, databases and URIs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PRIVATE = re.compile(
 
 @register("django_mcp", Tags.security)
 def check_mirrored_arguments(**_kwargs: Any) -> list[CheckMessage]:
-    """W010: an argument that nobody should log is repeated in a header, which everybody does.
+    """W010: a private argument may be repeated in a header, which proxies log.
 
     Source: 2026-07-28 server/tools "x-mcp-header", security considerations.
     """
@@ -44,7 +44,7 @@ def check_mirrored_arguments(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_scopes(**_kwargs: Any) -> list[CheckMessage]:
-    """W011: a scope that reads as if it meant others, and whose holder may do more than is told.
+    """W011: a scope looks like a wildcard, but is none.
 
     Source: 2025-11-25 security best practices "Scope Minimization".
     """
@@ -93,7 +93,7 @@ def check_atomic(**_kwargs: Any) -> list[CheckMessage]:
 
 
 def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield what names databases, with their aliases: the setting, servers and tools."""
+    """Yield what names databases, with the aliases: the setting, servers and tools."""
     try:
         of_site = find_aliases(server_settings.atomic)
         yield "DJANGO_MCP['ATOMIC']", of_site
@@ -110,7 +110,7 @@ def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 @register("django_mcp", deploy=True)
 def check_web_resources(**_kwargs: Any) -> list[CheckMessage]:
-    """I006: a resource that clients may try to fetch from the web, as its URI says they can.
+    """I006: a resource has a web URI, which clients may try to fetch.
 
     Source: 2025-11-25 server/resources "Common URI Schemes".
     """

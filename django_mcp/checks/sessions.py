@@ -1,4 +1,4 @@
-"""System checks of what concerns sessions."""
+"""System checks of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System checks: what is wrong, or worth knowing, in how a site uses this package.
+"""System checks of a site's settings, servers, URLs and databases.
 
 `docs/reference/checks.md` lists them. Those with `deploy=True` are shown by `check --deploy` only.
 """
@@ -44,7 +44,7 @@ def check_settings(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp")
 def check_middleware(**_kwargs: Any) -> list[CheckMessage]:
-    """E003: our own middleware cannot be loaded."""
+    """E003: middleware in `DJANGO_MCP` cannot be loaded."""
     try:
         load_middleware(settings.MIDDLEWARE, all_servers()[0].answer)
     except ImproperlyConfigured as error:
@@ -55,7 +55,7 @@ def check_middleware(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp")
 def check_server_names(**_kwargs: Any) -> list[CheckMessage]:
-    """E004: two servers that a client, or `mcp_serve --server`, cannot tell apart."""
+    """E004: two servers have the same name."""
     if not _is_sound("NAME"):
         return []
     names = Counter(server.public_name for server in all_servers())
@@ -72,7 +72,7 @@ def check_server_names(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_origins(**_kwargs: Any) -> list[CheckMessage]:
-    """E005: any web page could call with the cookies of whoever looks at it."""
+    """E005: any web page could call with its visitors' cookies."""
     if not (_is_sound("ALLOWED_ORIGINS") and _is_sound("CORS_ALLOW_CREDENTIALS")):
         return []
     if "*" not in settings.ALLOWED_ORIGINS or not settings.CORS_ALLOW_CREDENTIALS:
@@ -89,7 +89,7 @@ def check_origins(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_gates(**_kwargs: Any) -> list[CheckMessage]:
-    """E006, E007, W006, W007: who gets into the servers that are mounted."""
+    """E006, E007, W006, W007: access to the mounted servers."""
     if not (_is_sound("PUBLIC") and _is_sound("AUTHENTICATORS")):
         return []
     views = (mount.view for mount in find_mounts())
@@ -116,7 +116,7 @@ def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
             id="django_mcp.E007",
         )
     if gate is not None and not gate.is_public and not gate.authenticators:
-        # No error: it is safe, and must not keep the rest of the site from starting.
+        # Not an error: it is safe, and must not prevent the rest of the site from starting.
         yield checks.Warning(
             f"The MCP server {server.public_name!r} lets nobody in: it is neither public nor has "
             "it authenticators.",
@@ -152,7 +152,7 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_permissions(**_kwargs: Any) -> list[CheckMessage]:
-    """W008: a permission that nobody but a superuser can have, since there is no such thing."""
+    """W008: a permission does not exist, so that only superusers pass it."""
     if not apps.is_installed("django.contrib.auth"):
         return []
     from django_mcp.auth.permission_audit import find_unknown_permissions
@@ -170,7 +170,7 @@ def check_permissions(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", deploy=True)
 def check_reach(**_kwargs: Any) -> list[CheckMessage]:
-    """I004: what nobody can reach over HTTP, where nobody is ever known."""
+    """I004: entries that nobody can use over HTTP, because the server has no authenticators."""
     if not (_is_sound("PUBLIC") and _is_sound("AUTHENTICATORS")):
         return []
     views = (mount.view for mount in find_mounts())
@@ -209,7 +209,7 @@ def _out_of_reach(server: MCPServer) -> Iterator[CheckMessage]:
 
 @register("django_mcp")
 def check_shadowing(**_kwargs: Any) -> list[CheckMessage]:
-    """W001: a module of the project has taken the name of the PyPI package `mcp`."""
+    """W001: a module of the project has the name of the PyPI package `mcp`."""
     try:
         spec = find_spec("mcp")
     except (ImportError, ValueError):
@@ -228,7 +228,7 @@ def check_shadowing(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", Tags.security)
 def check_hosts(**_kwargs: Any) -> list[CheckMessage]:
-    """W002: a web page can reach the endpoint under a name of its own (DNS rebinding)."""
+    """W002: a web page can reach the endpoint under another host name (DNS rebinding)."""
     if site_settings.DEBUG or "*" not in site_settings.ALLOWED_HOSTS:
         return []
     return [
@@ -243,13 +243,13 @@ def check_hosts(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp")
 def check_view(**_kwargs: Any) -> list[CheckMessage]:
-    """W003, W004, W005: what a site can still do to the plain view, in spite of its exemptions."""
+    """W003, W004, W005: middleware and decorators that affect the plain view."""
     return [*_login_pages(), *_redirects(), *_decorated_views()]
 
 
 def _login_pages() -> Iterator[CheckMessage]:
     for path in site_settings.MIDDLEWARE:
-        # Django's own asks the view, which says no.
+        # Django's own asks the view, which is exempt.
         if "loginrequired" in path.lower() and not path.startswith("django."):
             yield checks.Warning(
                 f"{path} may answer MCP clients with a login page.",
@@ -295,7 +295,7 @@ def _decorated_views() -> Iterator[CheckMessage]:
 
 @register("django_mcp", deploy=True)
 def check_skipped_middleware(**_kwargs: Any) -> list[CheckMessage]:
-    """I001: the site's middleware does not run where the consumer answers."""
+    """I001: the site's middleware does not run for the consumer."""
     skipped = [path for path in site_settings.MIDDLEWARE if path not in settings.MIDDLEWARE]
     if not skipped or not getattr(site_settings, "ASGI_APPLICATION", None):
         return []
@@ -311,7 +311,7 @@ def check_skipped_middleware(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", deploy=True)
 def check_connections(**_kwargs: Any) -> list[CheckMessage]:
-    """I002, I003: how many connections threads may hold, and SQLite under several writers."""
+    """I002, I003: the number of database connections, and SQLite with several writers."""
     return [*_persistent_connections(), *_deferred_writers()]
 
 
@@ -351,7 +351,7 @@ def _databases() -> dict[str, dict[str, Any]]:
 
 
 def _needs_of(server: MCPServer) -> Requirements:
-    """Return what a server asks of its users; nothing where its settings cannot be read (E001)."""
+    """Return the access rules of a server's entries; none if its settings cannot be read (E001)."""
     try:
         return server.derived.requirements
     except ImproperlyConfigured:
@@ -359,7 +359,7 @@ def _needs_of(server: MCPServer) -> Requirements:
 
 
 def _is_sound(key: str) -> bool:
-    """Return whether a setting can be read; what is wrong with it is E001's."""
+    """Return whether a setting can be read; E001 reports what is wrong with it."""
     try:
         getattr(settings, key)
     except ImproperlyConfigured:

@@ -1,4 +1,4 @@
-"""System checks of tasks: whether there is what would run them."""
+"""System check of the task runner."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__: list[str] = []
 
 @register("django_mcp")
 def check_runner(**_kwargs: Any) -> list[CheckMessage]:
-    """E009: what is to run tasks cannot be loaded."""
+    """E009: the task runner cannot be loaded."""
     try:
         path = settings.TASK_RUNNER
     except ImproperlyConfigured:
-        # A value of a wrong form is told of by itself.
+        # Another check reports a value of a wrong type.
         return []
     try:
         load_runner(path)

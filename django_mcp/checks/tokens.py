@@ -1,4 +1,4 @@
-"""System checks about where clients get their tokens. `docs/reference/checks.md` lists them."""
+"""System checks of authorization servers. `docs/reference/checks.md` lists them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 @register("django_mcp")
 def check_authorization_servers(**_kwargs: Any) -> list[CheckMessage]:
-    """E010, O022, W012: tokens are asked for that no client could find out how to get."""
+    """E010, O022, W012: clients cannot find out where to get tokens."""
     try:
         unnamed, unreachable, undescribed = find_unnamed(), find_unreachable(), find_undescribed()
     except ImproperlyConfigured:

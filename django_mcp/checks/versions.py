@@ -1,4 +1,4 @@
-"""System check of the installed versions: none below our floors, which exclude releases with known holes."""
+"""System check of the installed versions, against the minimum versions of the requirements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 class Outdated(NamedTuple):
-    """A distribution whose installed version we do not support, and what would be right."""
+    """A distribution with an unsupported version, and the supported ones."""
 
     name: str
     version: str
@@ -28,11 +28,11 @@ class Outdated(NamedTuple):
 
 @register("django_mcp", Tags.security)
 def check_versions(**_kwargs: Any) -> list[CheckMessage]:
-    """W013: an installed version is older than we support, or one that we exclude."""
+    """W013: an installed version is too old, or excluded."""
     try:
         requirements = metadata.requires(DISTRIBUTION) or ()
     except metadata.PackageNotFoundError:
-        # The package is used from a folder.
+        # The package is not installed, but used from a folder.
         return []
     return [
         Warning(
@@ -55,10 +55,10 @@ def find_version(name: str) -> str | None:
 def find_outdated(
     requirements: Iterable[str], find_version: Callable[[str], str | None]
 ) -> Iterator[Outdated]:
-    """Yield what is installed below the floor of a requirement, or in a version that it excludes.
+    """Yield the distributions whose installed version a requirement does not allow.
 
     Args:
-        requirements: as the metadata of a distribution has them. Those of the extra `dev` do not count.
+        requirements: from the metadata of a distribution. Those of the extra `dev` do not count.
         find_version: returns the installed version of a distribution, or None.
     """
     for requirement in requirements:

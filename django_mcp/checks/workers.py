@@ -1,4 +1,4 @@
-"""System checks of push: whether what happens in one process is heard of in the others."""
+"""System checks of notifications between processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 @register("django_mcp")
 def check_layer(**_kwargs: Any) -> list[CheckMessage]:
-    """W009: messages are to take a way that leads nowhere."""
+    """W009: the channel layer of `PUSH_BUS` does not reach other processes."""
     try:
         is_lost = settings.PUSH_BUS == "layer" and not has_shared_layer()
     except ImproperlyConfigured:
@@ -36,7 +36,7 @@ def check_layer(**_kwargs: Any) -> list[CheckMessage]:
 
 @register("django_mcp", deploy=True)
 def check_bus(**_kwargs: Any) -> list[CheckMessage]:
-    """I005: what several processes would cost, or miss."""
+    """I005: the cost, or lack, of notifications between processes."""
     try:
         kind = choose_bus()
     except ImproperlyConfigured:
@@ -45,7 +45,7 @@ def check_bus(**_kwargs: Any) -> list[CheckMessage]:
         return []
     if kind == "database":
         message = (
-            "Several worker processes hear of each other by asking the database once a second, "
+            "Several worker processes notify each other by polling the database once a second, "
             "while they have streams open."
         )
     else:

@@ -1,1 +1,1 @@
-"""Optional parts, each an app of its own; none imports what is not installed."""
+"""Optional apps, which import only what is installed."""

@@ -1,4 +1,4 @@
-"""What to put into the configuration of each client to have it use an endpoint."""
+"""The configuration of each client for an endpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django_mcp.servers import MCPServer
 __all__ = ["WHERE", "needs_key", "over_http"]
 
 KEY_PLACE = "Bearer <your key>"
-"""What stands for the API key, which is shown once and nowhere again."""
+"""Stands for the API key, which is shown only once."""
 
 WHERE = {
     "claude-desktop": _(
@@ -24,18 +24,18 @@ WHERE = {
         "Save it as mcp.json and run: npx @modelcontextprotocol/inspector --config mcp.json"
     ),
 }
-"""The clients, and where each wants its configuration."""
+"""The clients, with instructions for each configuration."""
 
 
 def over_http(client: str, url: str, *, needs_key: bool = False) -> JSONObject:
-    """Return the entry that has a client use an endpoint, with a place for an API key if it needs one."""
+    """Return the entry for a client to use an endpoint, with a place for an API key if needed."""
     headers = {"headers": {"Authorization": KEY_PLACE}} if needs_key else {}
     match client:
         case "claude-desktop":
-            # Its configuration file knows programs only; this one carries messages to a URL.
+            # Its configuration file only allows programs; this one forwards messages to a URL.
             entry: JSONObject = {"command": "npx", "args": ["-y", "mcp-remote", url]}
             if needs_key:
-                # On Windows it starts programs in a way that breaks arguments at spaces.
+                # On Windows, it starts programs in a way that splits arguments at spaces.
                 entry["args"] += ["--header", "Authorization:${AUTHORIZATION}"]
                 entry["env"] = {"AUTHORIZATION": KEY_PLACE}
             return entry
@@ -47,7 +47,7 @@ def over_http(client: str, url: str, *, needs_key: bool = False) -> JSONObject:
 
 
 def needs_key(server: MCPServer) -> bool:
-    """Return whether clients get in with an API key alone: not as nobody, nor with a token they ask for."""
+    """Return whether the server accepts neither anonymous clients nor OAuth, only API keys."""
     gate = server.gate
     if gate is None or gate.is_public:
         return False

@@ -1,8 +1,8 @@
-"""Carry what is switched off in the database into the registries of this process.
+"""Apply the disabled entries in the database to the registries of this process.
 
-The process in which the admin changed something sees it at once, the others within two seconds:
-each that answers requests has a thread that reads the table again. Where nobody else can write to
-it (in memory) or no thread is wanted (`SYNC_THREADS` 0) there is none.
+The process in which the admin changed something applies it at once, the others within two seconds:
+each process that serves requests has a thread that polls the table. There is no thread if no other
+process can write to the table (in memory), or with `SYNC_THREADS` 0.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ logger = logging.getLogger("django_mcp")
 
 REREAD_S = 2.0
 FIRST_READ_LIMIT_S = 1.0
-"""How long the first request of a process waits to know what is disabled."""
+"""How long the first request of a process waits for the disabled entries."""
 
 
 def refresh() -> None:
-    """Read what is disabled and have the servers of this process act on it."""
+    """Read the disabled entries and apply them to the servers of this process."""
     found: defaultdict[str, set[EntryKey]] = defaultdict(set)
     for server, kind, key in DisabledEntry.objects.values_list("server", "kind", "key"):
         found[server].add((kind, key))
@@ -42,7 +42,7 @@ def refresh() -> None:
 
 
 class _Watch:
-    """The thread that reads again."""
+    """The thread that polls the table."""
 
     def __init__(self) -> None:
         self.has_read = threading.Event()
@@ -70,7 +70,7 @@ _starting = threading.Lock()
 
 
 def watch() -> None:
-    """Follow the table from now on, in this process. The first call waits for the first reading."""
+    """Follow the table in this process from now on. The first call waits for the first read."""
     global _watch
     with _starting:
         if _watch is None and _is_shared():
@@ -81,7 +81,7 @@ def watch() -> None:
 
 
 def _is_shared() -> bool:
-    # It is in the admin that entries are disabled.
+    # Entries are disabled in the admin.
     if not settings.SYNC_THREADS or not apps.is_installed("django.contrib.admin"):
         return False
     connection: Any = connections[router.db_for_read(DisabledEntry) or DEFAULT_DB_ALIAS]
@@ -95,7 +95,7 @@ def _follow(*, using: str, **_kwargs: Any) -> None:
 
 
 def _forget_watch() -> None:
-    # Its thread stayed behind in the parent process.
+    # Its thread stayed in the parent process.
     global _watch, _starting
     _watch, _starting = None, threading.Lock()
 

@@ -1,8 +1,7 @@
-"""Health for load balancers: is the process alive, and with `?ready` can it serve calls?
+"""Health checks for load balancers: whether the process is alive and, with `?ready`, ready.
 
-It is ready when its databases answer and its threads are not all held by work that does not end.
-
-Liveness asks nothing but the event loop. Neither says anything of the site to strangers.
+It is ready if its databases respond and not all of its threads are blocked. Liveness only needs
+the event loop. Neither reveals anything about the site.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from django_mcp.transports.http.view import MCPView
 __all__ = ["HealthView", "serve_health"]
 
 READY_TIMEOUT_S = 5.0
-"""A database that has not answered by then is taken for down; ours."""
+"""A database that has not responded by then counts as down. Our own limit."""
 
 _METHODS = ("GET", "HEAD")
 
@@ -48,7 +47,7 @@ async def _examine(method: str, query: str) -> _Answer:
 
 
 _questions: Sharing[bool] = Sharing()
-"""Strangers may ask: all who ask at the same time share one look at the databases."""
+"""Anonymous callers may ask, so concurrent requests share one check of the databases."""
 
 
 async def _is_ready() -> bool:
@@ -56,7 +55,7 @@ async def _is_ready() -> bool:
 
 
 async def _look() -> bool:
-    # Tasks may well wait for a thread; calls should not.
+    # Tasks may have to wait for a thread, but calls should not.
     state = find_pool_states().get("SYNC_THREADS")
     if state is not None and state.is_exhausted:
         return False
@@ -80,7 +79,7 @@ def _ask_databases() -> bool:
 
 
 class HealthView:
-    """The plain Django view. The ASGI wrapper answers in its place, without the site's middleware."""
+    """The plain Django view. The ASGI wrapper responds instead, without the site's middleware."""
 
     csrf_exempt = True
     login_required = False
@@ -91,7 +90,7 @@ class HealthView:
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponse:
-        """Answer 200, or 503 when the databases were asked and do not answer."""
+        """Return 200, or 503 if the databases do not respond."""
         answer = await _examine(request.method or "", request.META.get("QUERY_STRING", ""))
         body = b"" if request.method == "HEAD" else answer.body
         return HttpResponse(body, status=answer.status, headers=dict(answer.headers))
@@ -100,7 +99,7 @@ class HealthView:
 async def serve_health(
     scope: Mapping[str, Any], _receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
-    """Answer one HTTP request over ASGI, as the view does."""
+    """Respond to one HTTP request over ASGI, as the view does."""
     answer = await _examine(scope["method"], scope.get("query_string", b"").decode("latin-1"))
     headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     headers.append((b"content-length", str(len(answer.body)).encode()))

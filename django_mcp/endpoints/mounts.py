@@ -1,6 +1,6 @@
-"""Where in the URLconf the servers are: it is the one truth about their paths.
+"""The paths of the servers, read from the URLconf.
 
-The ASGI wrapper asks here which server a path belongs to, and what is told at start comes from here.
+The ASGI wrapper finds the server of a path here, and the log messages at start come from here.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ __all__ = [
 logger = logging.getLogger("django_mcp")
 
 MAX_KNOWN = 512
-"""Paths remembered; one that captures values, such as a tenant's name, has any number of them."""
+"""Cached paths; one with captured values, such as a tenant's name, has any number of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mount:
-    """One place in the URLconf that leads to a view of ours.
+    """One place in the URLconf with a view of this package.
 
     Attributes:
         path: from the root, with a slash in front; captures as the URLconf writes them.
-        is_fixed: nothing is captured, and nothing depends on the language.
+        is_fixed: it has no captures and does not depend on the language.
         view: an endpoint's, or its health's.
     """
 
@@ -58,7 +58,7 @@ class Mount:
 
 
 def find_mounts() -> list[Mount]:
-    """Return every place in the URLconf that leads to a view of ours, in its order."""
+    """Return all places in the URLconf with a view of this package, in their order."""
     return [
         Mount(path=path, is_fixed=is_fixed, view=view)
         for path, is_fixed, view in _walk(get_resolver().url_patterns, "/", is_fixed=True)
@@ -91,19 +91,19 @@ def _walk(patterns: Any, prefix: str, *, is_fixed: bool) -> Iterator[tuple[str, 
             yield here, is_still_fixed, each.callback
 
 
-# -- which server a path belongs to
+# -- the server of a path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """What takes the place of a view of ours over ASGI, and what the URLconf captured of the path."""
+    """The ASGI application in place of a view, and the captured values of the path."""
 
     application: ASGIApp
     kwargs: Mapping[str, Any]
 
 
 def find_match(path_info: str) -> Match | None:
-    """Return what of ours a path leads to; None: it is for the site."""
+    """Return the match of a path; None: it belongs to the site."""
     found = _known.get(path_info)
     if found is not None:
         return found
@@ -119,12 +119,12 @@ def find_match(path_info: str) -> Match | None:
 
 
 def _resolve(path_info: str) -> Match | None:
-    # Another pattern may come first, so the URLconf has the last word.
+    # Another pattern may come first, so the URLconf decides.
     try:
         match = get_resolver().resolve(path_info)
     except Resolver404:
         return None
-    # A view inside of a decorator is not ours to take: the decorator is there for a reason.
+    # A view inside of a decorator is left to Django: the decorator is there for a reason.
     if isinstance(match.func, MCPView):
         return Match(application=consumer_of(match.func.server), kwargs=match.kwargs)
     if isinstance(match.func, LegacyView):
@@ -138,18 +138,18 @@ def _resolve(path_info: str) -> Match | None:
 
 def consumer_of(server: MCPServer) -> ASGIApp:
     """Return the ASGI application that serves a server's endpoint."""
-    # Loading Channels is for those who use it: a site under WSGI does not.
+    # Channels is loaded only when used: a site under WSGI does not use it.
     from django_mcp.transports.http.consumer import MCPConsumer
 
     def application(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        # What `as_asgi` does, less a coroutine for each request.
+        # As `as_asgi` does, without a coroutine for each request.
         return MCPConsumer(server=server)(scope, receive, send)
 
     return application
 
 
 def legacy_consumer_of(server: MCPServer, *, takes_messages: bool) -> ASGIApp:
-    """Return the ASGI application of HTTP+SSE that takes messages, or that opens streams."""
+    """Return the ASGI application of HTTP+SSE that receives messages, or that opens streams."""
     from django_mcp.transports.legacy_sse.consumers import (
         LegacyMessageConsumer,
         LegacyStreamConsumer,
@@ -162,7 +162,7 @@ def legacy_consumer_of(server: MCPServer, *, takes_messages: bool) -> ASGIApp:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Candidates:
-    """Paths worth resolving, so that requests for the rest of the site are not resolved twice."""
+    """Paths worth resolving, so that other requests to the site are not resolved twice."""
 
     fixed: frozenset[str]
     has_others: bool
@@ -192,7 +192,7 @@ def _forget(*, setting: str, **_kwargs: Any) -> None:
 setting_changed.connect(_forget, dispatch_uid="django_mcp.endpoints.mounts")
 
 
-# -- what is told at start
+# -- log messages at start
 
 
 _announced: WeakSet[MCPServer] = WeakSet()

@@ -1,7 +1,7 @@
-"""What a process answers that serves one server alone: how its clients get in, and nothing else.
+"""The further URLs of a process that serves one server: what its clients need to authenticate.
 
-The site's own URLconf is behind that, without its other servers: the page where somebody signs in has
-links to the rest of the site.
+The site's own URLconf is used for that, without its other servers: the login page has links to the
+rest of the site.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["site_of", "urlpatterns"]
 
 urlpatterns: list[Any] = []
-"""Of the server that `site_of` was called for."""
+"""The URLs of the server that `site_of` was called for."""
 
 OPENID_PATH = "/.well-known/openid-configuration"
 
 
 def site_of(server: MCPServer) -> ASGIApp:
-    """Return what answers beside a server; from then on this module is the process's URLconf.
+    """Return the application beside a server, and make this module the process's URLconf.
 
-    That is the metadata of the protected resource, where an authenticator names authorization servers;
-    and this site's own authorization server with the page to sign in at, where its tokens are taken.
+    It serves the metadata of the protected resource, if an authenticator names authorization servers;
+    and this site's own authorization server with the login page, if its tokens are accepted.
 
     Raises:
-        ImproperlyConfigured: tokens are asked for that nobody could find out how to get.
+        ImproperlyConfigured: clients could not find out where to get tokens.
     """
     site = import_module(site_settings.ROOT_URLCONF)
     urlpatterns[:] = [
@@ -72,7 +72,7 @@ def _starts_of(server: MCPServer) -> Iterator[str]:
 
 
 def _sign_in_of(server: MCPServer) -> str | None:
-    """Return the path of the page where people sign in, with a slash at its end; None: elsewhere."""
+    """Return the path of the login page, with a slash at its end; None: it is elsewhere."""
     parts = urlsplit(resolve_url(site_settings.LOGIN_URL))
     is_here = _takes_own_tokens(server) and not parts.netloc
     return f"{parts.path.rstrip('/')}/" if is_here else None

@@ -30,7 +30,7 @@ def patterns_of(server: MCPServer) -> list[URLPattern]:
 
 
 def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
-    """Return the URL patterns of HTTP+SSE alone: where a stream is opened, and where to post."""
+    """Return the URL patterns of HTTP+SSE: one to open a stream, and one to post to."""
     return [
         path("sse", LegacyView(server, takes_messages=False), name="sse"),
         path("messages", LegacyView(server, takes_messages=True), name="messages"),

@@ -1,4 +1,4 @@
-"""Where clients learn how to get in: the metadata of each protected resource (RFC 9728), and what OAuth needs.
+"""The metadata of each protected resource (RFC 9728), and the documents of OAuth.
 
 The documents are plain Django views at the origin's root, so the ASGI wrapper leaves them to the site.
 """
@@ -49,7 +49,7 @@ NAMING_REMEDY = (
 class DocumentsApp(Protocol):
     """An installed app with more documents for the root of the URLconf, such as `django_mcp.contrib.oauth`.
 
-    Its `AppConfig` is one by having the method.
+    Any `AppConfig` with the method is one.
     """
 
     def mcp_urlpatterns(self) -> list[URLPattern | URLResolver]:
@@ -57,14 +57,14 @@ class DocumentsApp(Protocol):
 
 
 def require_authorization_servers() -> None:
-    """Refuse to serve where tokens are asked for that nobody could find out how to get.
+    """Check that clients can find out where to get tokens.
 
-    The ASGI wrapper asks at the start. Without it there is no URLconf until the first request, so a
-    view asks when it is first used.
+    The ASGI wrapper calls it at the start. Without the wrapper there is no URLconf until the first
+    request, so a view calls it on first use.
 
     Raises:
-        ImproperlyConfigured: a server takes tokens of this site's authorization server, whose metadata
-            is not there, or tokens of an authorization server that nothing names.
+        ImproperlyConfigured: a server accepts tokens of this site's authorization server, whose
+            metadata does not exist, or tokens of an authorization server that nothing names.
     """
     for server, authenticator in find_unnamed():
         raise ImproperlyConfigured(
@@ -79,7 +79,7 @@ def require_authorization_servers() -> None:
 
 
 def find_unreachable() -> list[MCPServer]:
-    """Return the servers whose tokens come from this site's authorization server, if it is not there."""
+    """Return the servers whose tokens come from this site's authorization server, if it is missing."""
     takers = _mounted_with(lambda each: each.is_of_this_site)
     return takers if takers and not (_is_there(SERVER_PATH) and _is_there(METADATA_PATH)) else []
 
@@ -101,7 +101,7 @@ def _lacks_authorization_server(authenticator: Authenticator) -> bool:
 
 
 def find_undescribed() -> list[MCPServer]:
-    """Return the servers that take tokens of other issuers, if no client can find out of which."""
+    """Return the servers that accept tokens of other issuers, if no metadata names these."""
     takers = _mounted_with(lambda each: bool(each.authorization_servers))
     return takers if takers and not _is_there(METADATA_PATH) else []
 
@@ -126,7 +126,7 @@ def _is_there(path_info: str) -> bool:
 
 
 def find_server(path_info: str) -> MCPServer | None:
-    """Return the server whose endpoint a path leads to; None: no server's."""
+    """Return the server whose endpoint has a path, or None."""
     try:
         view = get_resolver().resolve(path_info).func
     except Resolver404:
@@ -150,7 +150,7 @@ def patterns() -> list[URLPattern | URLResolver]:
 
 
 def protected_resource(request: HttpRequest, resource_path: str = "") -> HttpResponseBase:
-    """Answer with the metadata of the endpoint whose path follows; without one, of the root's server."""
+    """Return the metadata of the endpoint with a path; without a path, of the root's server."""
     prefix = get_script_prefix()
     path_info = f"/{resource_path}" if resource_path else find_root_path() or "/"
     if prefix != "/" and path_info.startswith(prefix):
@@ -182,14 +182,14 @@ def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[s
 
 
 def find_issuers(server: Any, request: HttpRequest) -> list[str]:
-    """Return the issuers whose tokens a server takes, each once."""
+    """Return the issuers whose tokens a server accepts, without duplicates."""
     authenticators = () if server.gate is None else server.gate.authenticators
     found = (each.find_authorization_servers(request) for each in authenticators)
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def find_root_path() -> str | None:
-    """Return the path of the endpoint that the root form is about: the default server's, or the only one."""
+    """Return the path of the root metadata's endpoint: the default server's, or the only one."""
     endpoints = {
         mount.view.server: mount.path
         for mount in reversed(find_mounts())

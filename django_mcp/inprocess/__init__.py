@@ -1,4 +1,4 @@
-"""Use a server in its own process, without any transport."""
+"""Call a server in its own process, without a transport."""
 
 from __future__ import annotations
 

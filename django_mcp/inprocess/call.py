@@ -1,4 +1,4 @@
-"""Send one request to a server in this process, and go through its rounds of questions."""
+"""Send one request to a server in this process, and answer its rounds of questions."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ROUNDS", "Surroundings", "is_question", "principal_of", "revision_called", "send"]
 
 MAX_ROUNDS = 100
-"""Rounds of questions in one call; more are a handler that never has enough."""
+"""Rounds of questions in one call; more indicate an endless loop in the handler."""
 
 _NEWEST = REVISIONS[-1]
 _ids = itertools.count(1)
 
 
 class Surroundings(TypedDict, total=False):
-    """On whose behalf something is called in process, and who listens; all of it is optional.
+    """The user and the listeners of a call in process; all of it is optional.
 
     Keys:
-        user: a user who is active, or a principal; without one it is called anonymously.
+        user: an active user, or a principal; without one the call is anonymous.
         answers: answers to questions, by key, in their order, or a function of key and question.
-            Without it nobody can be asked, and a tool that has to ask raises `MissingCapability`.
-        on_progress: called with progress, total and message (None where they are not told). It and
+            Without it a tool that has to ask raises `MissingCapability`.
+        on_progress: called with progress, total and message (None if they are not sent). It and
             `on_log` run on the event loop, or are coroutine functions; they must not block.
         on_log: called with level, data and logger.
-        log_level: the lowest level that `on_log` hears of; `debug` unless said.
-        request: the HTTP request that handlers get; without one they get none.
+        log_level: the lowest level that `on_log` gets; `debug` by default.
+        request: the HTTP request for handlers; by default none.
         url_kwargs: what the URL of the endpoint would have captured.
-        capabilities: what the client declares; by default all questions when there are `answers`.
-        revision: name of the protocol revision whose form results have; the newest unless said.
+        capabilities: what the client declares; by default all questions if there are `answers`.
+        revision: name of the protocol revision of the results; by default the newest.
     """
 
     user: Any
@@ -64,7 +64,7 @@ async def send(
     """Return the result of one request, after all its rounds.
 
     Raises:
-        MCPError: the request was refused.
+        MCPError: the server returned an error.
         ValueError: there is no such revision.
     """
     revision = revision_called(how.get("revision"))
@@ -129,13 +129,13 @@ async def _send_once(
 
 
 def principal_of(user: Any) -> Any:
-    """Return the principal that a user is; a principal is one already.
+    """Return the principal of a user; a principal is returned unchanged.
 
-    No credentials stand behind it, so nothing but the user's own permissions bounds it.
+    It has no credentials, so only the user's own permissions restrict it.
 
     Raises:
         TypeError: it is neither.
-        ValueError: the user is not active, so no credentials of theirs would let them in.
+        ValueError: the user is not active, so they could not authenticate.
     """
     if user is None:
         return ANONYMOUS
@@ -156,10 +156,10 @@ def principal_of(user: Any) -> Any:
 def _connect(
     server: MCPServer, revision: Revision, capabilities: JSONObject, how: Surroundings
 ) -> ConnectionState | None:
-    """Return the state of a connection that has shaken hands; None where no hands are shaken."""
+    """Return the state of an initialized connection; None if the revision has no handshake."""
     if server.revisions.find(revision.name) is revision and revision.is_stateless:
         return None
-    # The form of results is ours to choose in process, whichever revisions are on for clients.
+    # The revision is that of the results, whether or not it is enabled for clients.
     return ConnectionState(
         revision,
         client_capabilities=capabilities,
@@ -168,7 +168,7 @@ def _connect(
 
 
 def revision_called(name: str | None) -> Revision:
-    """Return a revision by its name, without one the newest.
+    """Return a revision by its name, by default the newest.
 
     Raises:
         ValueError: there is none of that name.
@@ -183,7 +183,7 @@ def revision_called(name: str | None) -> Revision:
 
 
 class _Listener:
-    """Takes what a handler sends ahead of its result to who listens."""
+    """Passes a handler's notifications to the callbacks."""
 
     def __init__(self, how: Surroundings) -> None:
         self._on_progress = how.get("on_progress")

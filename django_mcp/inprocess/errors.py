@@ -1,4 +1,4 @@
-"""What a call in process, or of the test client, raises when the server refuses it."""
+"""Exceptions of a call in process, or of the test client, for errors of the server."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 
 
 class MCPError(Exception):
-    """The server answered with a JSON-RPC error.
+    """The server returned a JSON-RPC error.
 
     Attributes:
-        message: what it says of the reason.
+        message: its text.
         code: the error's code on the wire.
-        data: whatever else it holds; None when it holds nothing.
-        status: the HTTP status it came with, from the test client; else None.
+        data: its data; None if it has none.
+        status: the HTTP status of the response, in the test client; else None.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class UnknownReference(MCPError, LookupError):
 
 
 class MissingCapability(MCPError):
-    """The tool asks the client for something, and nobody here would answer: give `answers`."""
+    """The tool sends a request to the client, but the call has no `answers`."""
 
 
 class Unanswered(MCPError):
-    """A question was asked that no given answer is for, or fits.
+    """A question has no answer, or the answer does not fit.
 
     Attributes:
-        questions: those that were asked, by key, as the protocol has them.
+        questions: the questions by key, in the protocol's form.
     """
 
     def __init__(self, message: str, questions: Mapping[str, JSONObject]) -> None:
@@ -92,9 +92,9 @@ _UNKNOWN: dict[str, tuple[str, type[MCPError]]] = {
 
 
 def to_error(method: str, error: JSONObject, status: int | None = None) -> MCPError:
-    """Return the exception that stands for a JSON-RPC error object.
+    """Return the exception for a JSON-RPC error object.
 
-    What is unknown shares its code with other wrong params, so the text tells them apart.
+    An unknown entry has the same code as other wrong params, so the text distinguishes them.
     """
     code, message = error["code"], error["message"]
     kind: type[MCPError] = MCPError
@@ -102,7 +102,7 @@ def to_error(method: str, error: JSONObject, status: int | None = None) -> MCPEr
         kind = MissingCapability
     elif method in _UNKNOWN:
         start, unknown = _UNKNOWN[method]
-        # Where nothing of its kind is registered, the method itself is unknown.
+        # If nothing of its kind is registered, the method itself is unknown.
         is_wrong = code in (INVALID_PARAMS, RESOURCE_NOT_FOUND) and message.startswith(start)
         if is_wrong or code == METHOD_NOT_FOUND:
             kind = unknown

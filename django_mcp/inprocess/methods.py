@@ -1,4 +1,4 @@
-"""InProcess: the methods of a server that call what is registered on it, without a transport."""
+"""InProcess: the methods of a server that call its entries without a transport."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class InProcess:
-    """What a server can be asked in its own process, with the checks that a client meets.
+    """Calls of a server in its own process, with the same checks as for a client.
 
-    Visibility, validation, timeouts, limits and `DJANGO_MCP["MIDDLEWARE"]` are those of a call
-    over a transport. What the server refuses raises an `MCPError`; what a tool tells the model of
-    (wrong arguments, a failure) is a result with `is_error`.
+    Visibility, validation, timeouts, limits and `DJANGO_MCP["MIDDLEWARE"]` apply as over a
+    transport. Errors of the server raise an `MCPError`; errors for the model (wrong arguments, a
+    failure) are a result with `is_error`.
 
     From synchronous code, synchronous handlers run in the calling thread, on its database
-    connections and inside its transaction. All take the keywords of `Surroundings`.
+    connections and inside its transaction. All methods take the keywords of `Surroundings`.
     """
 
     def call_tool(
@@ -47,15 +47,15 @@ class InProcess:
         """Call a tool.
 
         Args:
-            name: which one.
-            arguments: values that have a form in JSON.
-            how: on whose behalf, and who listens; see `Surroundings`.
+            name: its name.
+            arguments: values that JSON can represent.
+            how: the user and the listeners; see `Surroundings`.
 
         Raises:
             UnknownTool: there is none for this user.
             MissingCapability: it has to ask, and there are no `answers`.
-            Unanswered: it asks what they have no answer for.
-            MCPError: any other refusal.
+            Unanswered: a question has no answer.
+            MCPError: any other error.
         """
         return _wait(self.acall_tool, name, arguments, **how)
 
@@ -65,7 +65,7 @@ class InProcess:
         arguments: Mapping[str, Any] | None = None,
         **how: Unpack[Surroundings],
     ) -> CallResult:
-        """Do as `call_tool` does, from asynchronous code."""
+        """Call a tool; see `call_tool`."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return CallResult(raw=await self._send("tools/call", params, how))
 
@@ -74,12 +74,12 @@ class InProcess:
 
         Raises:
             UnknownResource: there is none for this user.
-            MCPError: any other refusal, or a failure of the handler.
+            MCPError: any other error, or a failure of the handler.
         """
         return _wait(self.aread_resource, uri, **how)
 
     async def aread_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
-        """Do as `read_resource` does, from asynchronous code."""
+        """Read a resource; see `read_resource`."""
         return ResourceResult(raw=await self._send("resources/read", {"uri": uri}, how))
 
     def get_prompt(
@@ -88,11 +88,11 @@ class InProcess:
         arguments: Mapping[str, str] | None = None,
         **how: Unpack[Surroundings],
     ) -> FilledPrompt:
-        """Fill a prompt in.
+        """Get a prompt with its arguments filled in.
 
         Raises:
             UnknownPrompt: there is none for this user.
-            MCPError: any other refusal, such as a missing argument, or a failure of the handler.
+            MCPError: any other error, such as a missing argument, or a failure of the handler.
         """
         return _wait(self.aget_prompt, name, arguments, **how)
 
@@ -102,7 +102,7 @@ class InProcess:
         arguments: Mapping[str, str] | None = None,
         **how: Unpack[Surroundings],
     ) -> FilledPrompt:
-        """Do as `get_prompt` does, from asynchronous code."""
+        """Get a prompt; see `get_prompt`."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return FilledPrompt(raw=await self._send("prompts/get", params, how))
 
@@ -114,18 +114,18 @@ class InProcess:
         arguments: Mapping[str, str] | None = None,
         **how: Unpack[Surroundings],
     ) -> CompletionResult:
-        """Propose values for an argument of a prompt or a resource template.
+        """Return proposed values for an argument of a prompt or a resource template.
 
         Args:
             of: the prompt's name, or the template's URI.
             argument: the argument's name.
-            value: what stands there so far.
+            value: its text so far.
             arguments: the other arguments, as far as they are known.
             how: see `Surroundings`.
 
         Raises:
             UnknownReference: there is no such prompt or template for this user.
-            MCPError: any other refusal, such as an unknown argument.
+            MCPError: any other error, such as an unknown argument.
         """
         return _wait(self.acomplete, of, argument, value, arguments, **how)
 
@@ -137,40 +137,40 @@ class InProcess:
         arguments: Mapping[str, str] | None = None,
         **how: Unpack[Surroundings],
     ) -> CompletionResult:
-        """Do as `complete` does, from asynchronous code."""
+        """Return proposed values; see `complete`."""
         params = completion_params(of, argument, value, arguments)
         return CompletionResult(raw=await self._send("completion/complete", params, how))
 
     def list_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the tools that the user sees, as the protocol has them."""
+        """Return the tools that the user sees, in the protocol's form."""
         return _wait(self.alist_tools, **how)
 
     async def alist_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Do as `list_tools` does, from asynchronous code."""
+        """Return the tools that the user sees; see `list_tools`."""
         return await self._list("tools/list", how)
 
     def list_resources(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the resources that the user sees, as the protocol has them."""
+        """Return the resources that the user sees, in the protocol's form."""
         return _wait(self.alist_resources, **how)
 
     async def alist_resources(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Do as `list_resources` does, from asynchronous code."""
+        """Return the resources that the user sees; see `list_resources`."""
         return await self._list("resources/list", how)
 
     def list_resource_templates(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the resource templates that the user sees, as the protocol has them."""
+        """Return the resource templates that the user sees, in the protocol's form."""
         return _wait(self.alist_resource_templates, **how)
 
     async def alist_resource_templates(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Do as `list_resource_templates` does, from asynchronous code."""
+        """Return the resource templates that the user sees; see `list_resource_templates`."""
         return await self._list("resources/templates/list", how)
 
     def list_prompts(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the prompts that the user sees, as the protocol has them."""
+        """Return the prompts that the user sees, in the protocol's form."""
         return _wait(self.alist_prompts, **how)
 
     async def alist_prompts(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Do as `list_prompts` does, from asynchronous code."""
+        """Return the prompts that the user sees; see `list_prompts`."""
         return await self._list("prompts/list", how)
 
     async def _send(self, method: str, params: JSONObject, how: Surroundings) -> JSONObject:
@@ -179,7 +179,7 @@ class InProcess:
     async def _list(self, method: str, how: Surroundings) -> list[JSONObject]:
         server = self._as_server()
         if not LISTS[method] & server.derived.features:
-            # Without one of its kind there is no such list; in process that is an empty one.
+            # The server has no such list if nothing is registered; in process it is empty.
             return []
         found: list[JSONObject] = []
         params: JSONObject = {}
@@ -208,7 +208,7 @@ LIST_KEYS = {
     "resources/templates/list": "resourceTemplates",
     "prompts/list": "prompts",
 }
-"""Where a list stands in its result."""
+"""The key of each list in its result."""
 
 
 def completion_params(
@@ -233,7 +233,7 @@ def _wait(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs
         try:
             return async_to_sync(run)()
         except KeyboardInterrupt:
-            # It came to this thread; the event loop is in another, and would wait for the handler.
+            # The handler runs in this thread, and would wait for an event loop in another.
             for loop, task in running:
                 if task is not None and not loop.is_closed():
                     loop.call_soon_threadsafe(task.cancel)

@@ -1,4 +1,4 @@
-"""Answer the questions of a call in process: from answers given beforehand, or by a function."""
+"""Answer the questions of a call in process, with given answers or by a function."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ ALL_CAPABILITIES: JSONObject = {
     "sampling": {"tools": {}},
     "roots": {},
 }
-"""What somebody declares who can be asked anything."""
+"""The capabilities of a client that can be asked anything."""
 
 _ACTIONS = ("accept", "decline", "cancel")
 
 
 class Answerer:
-    """Holds what is answered to the questions of one call, or of several.
+    """Holds the answers to the questions of one or more calls.
 
-    A question is answered by its key first, then in the order of the questions, then by a function.
+    A question is answered by its key, else in the order of the questions, else by a function.
     """
 
     def __init__(self, given: Answers | None = None) -> None:
@@ -44,7 +44,7 @@ class Answerer:
             self.add(given)
 
     def add(self, given: Answers) -> None:
-        """Take answers of one of the three kinds."""
+        """Add answers of one of the three kinds."""
         if isinstance(given, Mapping):
             self.by_key.update(given)
         elif callable(given):
@@ -53,11 +53,11 @@ class Answerer:
             self.queue.extend(given)
 
     def begin(self) -> None:
-        """Take it that a new call begins, whose questions may have the keys of the last one's."""
+        """Start a new call, whose questions may have the same keys as the last one's."""
         self._used.clear()
 
     async def answer_all(self, questions: Mapping[str, JSONObject]) -> JSONObject:
-        """Return the answers to the questions of one round, as the protocol has them.
+        """Return the answers to the questions of one round, in the protocol's form.
 
         Raises:
             Unanswered: one of them has none.
@@ -84,21 +84,21 @@ class Answerer:
             raise Unanswered(_describe(key, question, self.by_key), questions)
         if inspect.iscoroutinefunction(self.function):
             return await self.function(key, question)
-        # It may ask a person, or the database.
+        # It may ask a person, or query the database.
         return await sync_to_async(self.function, thread_sensitive=True)(key, question)
 
 
 def to_answer(question: JSONObject, value: Any) -> JSONObject:
-    """Return an answer as the protocol has it.
+    """Return an answer in the protocol's form.
 
     Args:
-        question: as the protocol has it.
-        value: for a form its fields (a mapping, or an instance of the class asked with), `True` to
-            accept, `False` or `"decline"`, None or `"cancel"`; for the client's model a text or a
-            message; for the roots a list of URIs or roots.
+        question: in the protocol's form.
+        value: for a form its fields (a mapping, or an instance of its class), `True` to accept,
+            `False` or `"decline"`, None or `"cancel"`; for the client's model a text or a message;
+            for the roots a list of URIs or roots.
 
     Raises:
-        TypeError: nothing of the kind.
+        TypeError: the value has another type.
     """
     method = question.get("method")
     if method == "elicitation/create":
@@ -127,7 +127,7 @@ def _to_elicited(value: Any) -> JSONObject:
 def _to_object(value: Any) -> JSONObject:
     found = decode(encode(value))
     if not isinstance(found, dict):
-        raise TypeError(f"{value!r:.100} is no answer to this question.")
+        raise TypeError(f"{value!r:.100} is not an answer to this question.")
     return found
 
 

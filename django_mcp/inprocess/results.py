@@ -1,4 +1,4 @@
-"""What a call in process, or of the test client, returns: a result with its parts at hand."""
+"""Results of a call in process, or of the test client."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["CallResult", "CompletionResult", "FilledPrompt", "ResourceResult"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallResult:
-    """What a tool gave.
+    """The result of a tool.
 
     Attributes:
-        raw: the whole result as the protocol has it.
+        raw: the whole result in the protocol's form.
     """
 
     raw: JSONObject
 
     @property
     def is_error(self) -> bool:
-        """Whether the tool failed in a way that the model is told of: `text` says how.
+        """Whether it is an error for the model, described by `text`.
 
-        Wrong arguments count: the model can mend them.
+        That includes wrong arguments, which the model can correct.
         """
         return bool(self.raw.get("isError", False))
 
     @property
     def structured(self) -> Any:
-        """The structured content: any JSON value; None when there is none."""
+        """The structured content: any JSON value; None if there is none."""
         return self.raw.get("structuredContent")
 
     @property
@@ -53,17 +53,17 @@ class CallResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceResult:
-    """What reading a resource gave.
+    """The contents of a resource.
 
     Attributes:
-        raw: the whole result as the protocol has it.
+        raw: the whole result in the protocol's form.
     """
 
     raw: JSONObject
 
     @property
     def contents(self) -> list[JSONObject]:
-        """Each with its `uri`, and `text` or `blob` (Base64)."""
+        """The contents, each with its `uri`, and `text` or `blob` (Base64)."""
         return list(self.raw["contents"])
 
     @property
@@ -79,7 +79,7 @@ class ResourceResult:
 
     @property
     def parsed(self) -> Any:
-        """What the text says as JSON."""
+        """The text parsed as JSON."""
         return decode(self.text)
 
     @property
@@ -91,17 +91,17 @@ class ResourceResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilledPrompt:
-    """What a prompt became.
+    """The result of a prompt.
 
     Attributes:
-        raw: the whole result as the protocol has it.
+        raw: the whole result in the protocol's form.
     """
 
     raw: JSONObject
 
     @property
     def messages(self) -> list[JSONObject]:
-        """Each with its `role` and `content`, one block."""
+        """The messages, each with its `role` and `content`, one block."""
         return list(self.raw["messages"])
 
     @property
@@ -111,29 +111,29 @@ class FilledPrompt:
 
     @property
     def description(self) -> str | None:
-        """What the prompt is for, if it says so."""
+        """The prompt's description, if it has one."""
         found: str | None = self.raw.get("description")
         return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompletionResult:
-    """What may be put in for an argument.
+    """The proposed values for an argument.
 
     Attributes:
-        raw: the whole result as the protocol has it.
+        raw: the whole result in the protocol's form.
     """
 
     raw: JSONObject
 
     @property
     def values(self) -> list[str]:
-        """The proposals, best first; a hundred at most."""
+        """The values, best first; a hundred at most."""
         return list(self.raw["completion"]["values"])
 
     @property
     def total(self) -> int | None:
-        """How many there are, if that is known."""
+        """The number of all values, if it is known."""
         found: int | None = self.raw["completion"].get("total")
         return found
 

@@ -55,7 +55,7 @@ class APIKeyManager(models.Manager["APIKey"]):
 
         Args:
             user: the user it acts for.
-            name: its purpose, in the words of whoever requested it.
+            name: its purpose, in the requester's words.
             scopes: the scopes it has.
             tools: the only tools it may use; None: all that the user may.
             expires_at: when it expires; None: never.

@@ -1,4 +1,4 @@
-"""Tasks on a Django site: kept in its database, run in the web workers or by a queue."""
+"""Tasks on a Django site: stored in its database, run in the web workers or by a queue."""
 
 from __future__ import annotations
 

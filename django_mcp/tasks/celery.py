@@ -1,4 +1,4 @@
-"""Run tasks by Celery: `pip install "django-mcp-endpoints[celery]"`."""
+"""Run tasks with Celery: `pip install "django-mcp-endpoints[celery]"`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["CeleryRunner", "run_queued_task"]
 
 run_queued_task: Any = shared_task(name="django_mcp.run_task", ignore_result=True)(run_task)
-"""What the queue holds: the name of the server and the id of a task."""
+"""Its arguments are the name of the server and the id of a task."""
 
 
 class CeleryRunner(InProcessRunner):
-    """Have Celery's workers run tasks, so that web workers can come and go."""
+    """Run tasks in Celery's workers, so that web workers can be restarted at any time."""
 
     is_here = False
 

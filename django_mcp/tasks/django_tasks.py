@@ -1,4 +1,4 @@
-"""Run tasks by Django's task framework: `django.tasks` from Django 6.0 on, else its backport.
+"""Run tasks with Django's task framework: `django.tasks` from Django 6.0 on, else its backport.
 
 Importing this needs one of the two.
 """
@@ -28,12 +28,12 @@ _queued: Callable[[Callable[[str, str], None]], Any] = import_string(f"{_FRAMEWO
 
 @_queued
 def run_queued_task(server_name: str, task_id: str) -> None:
-    """Run one task; what the queue holds are the name of its server and its id."""
+    """Run one task; its arguments are the name of the server and the id of a task."""
     run_task(server_name, task_id)
 
 
 class DjangoTasksRunner(InProcessRunner):
-    """Have the workers of `TASKS` run tasks, so that web workers can come and go."""
+    """Run tasks in the workers of `TASKS`, so that web workers can be restarted at any time."""
 
     is_here = False
 

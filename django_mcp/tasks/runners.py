@@ -1,7 +1,7 @@
-"""Where tasks run: in the worker that was asked for them, or wherever a queue has them run.
+"""Task runners: the web worker that received the call, or the workers of a queue.
 
-A runner is a class without arguments that `DJANGO_MCP["TASK_RUNNER"]` names. One that hands tasks on
-calls `run_task` at the other end.
+A runner is a class without arguments that `DJANGO_MCP["TASK_RUNNER"]` names. One with a queue makes
+the queue call `run_task`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = ["InProcessRunner", "load_runner", "run_task"]
 
 
 HAND_BACK_LIMIT_S = 5.0
-"""How long the end of a process waits for its tasks to be handed back. Ours."""
+"""How long the end of a process waits for its tasks to be handed back. Our own limit."""
 
 
 class InProcessRunner(LoopRunner):
-    """Run tasks in the web worker: on its event loop, or under WSGI on one beside it.
+    """Run tasks in the web worker: on its event loop, or under WSGI on a separate one.
 
-    They survive their request and its stream. When the worker itself ends, a task whose tool is
-    `idempotent` or `read_only` is begun again by another, and any other fails.
+    They survive their request and its stream. If the worker itself ends, another one restarts a task
+    whose tool is `idempotent` or `read_only`; any other fails.
     """
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
@@ -65,26 +65,26 @@ def _loop_beside() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="django-mcp-tasks", daemon=True)
     thread.start()
-    # Functions of `atexit` are called when the threads of pools have ended, which wait for the tasks.
-    # CPython's own pools end their threads from here, and there is no public way.
+    # Functions of `atexit` are called after the threads of pools have ended, which wait for the tasks.
+    # CPython's own pools end their threads with this function, and there is no public one.
     before_threads_end = getattr(threading, "_register_atexit", atexit.register)
     before_threads_end(_hand_back, loop, thread)
     return loop
 
 
 def _hand_back(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """Let another process go on with the tasks of this one, which has come to its end.
+    """Let another process continue the tasks of this one, which is ending.
 
-    WSGI servers say nothing before that.
+    WSGI servers give no earlier signal.
     """
-    # In a process that was forked off, the thread stayed behind.
+    # In a forked process, the thread stayed behind in the parent.
     if thread.is_alive():
         with suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(_stop(), loop).result(HAND_BACK_LIMIT_S)
 
 
 async def _stop() -> None:
-    # Closed first, since the hub would have this process begin the tasks again.
+    # Closed first, since otherwise the hub would restart the tasks in this process.
     await close_hub(process_hub())
     await hand_back_runs()
 
@@ -97,11 +97,11 @@ if hasattr(os, "register_at_fork"):
 def run_task(server_name: str, task_id: str) -> None:
     """Run one task in this process, and return when it has ended or asks something.
 
-    What runners have their queue call. Does nothing for a task that another worker has, that was
-    cancelled, or that is not there any more.
+    The queues of runners call it. It does nothing if another worker runs the task, or if the task
+    was cancelled or deleted.
 
     Args:
-        server_name: the name of the server it was made at.
+        server_name: the name of the task's server.
         task_id: its id.
     """
     server = find_known(server_name)
@@ -114,7 +114,7 @@ async def _execute(server: MCPServer, task_id: str) -> None:
     try:
         await execute(server, task_id)
     finally:
-        # The event loop ends here, and with it what has not gone out to those who listen.
+        # The event loop ends here, so pending notifications are sent first.
         await server.hub.flush()
 
 

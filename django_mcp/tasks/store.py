@@ -1,4 +1,4 @@
-"""Tasks in the site's database: found by every worker, changed by one at a time."""
+"""Tasks in the site's database, where every worker finds them, with one change at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 __all__ = ["DatabaseTasks", "prune_tasks"]
 
 PRUNE_EVERY_S = 10.0
-"""Whoever makes a task also removes what has expired, this often in each process."""
+"""How often each process deletes expired tasks, when it creates one."""
 
 MAX_KEPT_BYTES = 1024 * 1024 * 1024
 """Bytes of all tasks, finished ones included. Our own limit."""
@@ -49,7 +49,7 @@ _CHANGING = (
 
 
 class DatabaseTasks:
-    """Keep tasks in rows; a change is taken only on top of the version it was made from."""
+    """Store tasks in rows; a change only applies to the version it was made from."""
 
     def __init__(self) -> None:
         self._next_pruning_s = 0.0
@@ -97,7 +97,7 @@ class DatabaseTasks:
 
     @cached_property
     def _breaker(self) -> Breaker:
-        # Loads the machinery of databases, which importing a server must not.
+        # Loads database code, which importing a server must not.
         from django.db import ProgrammingError
 
         from django_mcp.handlers.breaker import DOWN, Breaker
@@ -126,7 +126,7 @@ class DatabaseTasks:
             columns = _to_columns(task)
             changes = {name: columns[name] for name in _CHANGING}
             known = Row.objects.filter(pk=task.id, version=task.version - 1)
-            # What has ended stays as it ended, whatever a worker believes.
+            # A finished task never changes, even if a worker still runs it.
             return known.exclude(status__in=FINAL).update(**changes) == 1
 
         return await self._ask(write)
@@ -157,7 +157,7 @@ def _has_room(columns: dict[str, Any], limits: TaskLimits) -> bool:
     from django_mcp.models.tasks import Task as Row
 
     now, quota = _now(), columns["quota_key"]
-    # A lapsed lease is that of a worker that has gone: its task must not lock anybody out.
+    # A task with a lapsed lease, whose worker is gone, must not count against the limits.
     unfinished = (
         Row.objects.filter(expires_at__gt=now)
         .exclude(status__in=FINAL)
@@ -180,7 +180,7 @@ def _has_room(columns: dict[str, Any], limits: TaskLimits) -> bool:
 
 
 def _drop_finished(quota: str) -> None:
-    """Delete finished tasks of one caller, oldest first, that are too many or too large."""
+    """Delete a caller's oldest finished tasks if they are too many or too large."""
     from django_mcp.models.tasks import Task as Row
 
     own = Row.objects.filter(quota_key=quota)
@@ -220,7 +220,7 @@ def _trim_tasks() -> int:
 
 
 def prune_tasks() -> int:
-    """Remove tasks that have expired, up to `PRUNED_AT_ONCE`; return how many."""
+    """Delete expired tasks, up to `PRUNED_AT_ONCE`; return how many."""
     from django_mcp.models.tasks import Task as Row
 
     expired = Row.objects.filter(expires_at__lte=_now()).order_by().values_list("pk", flat=True)

@@ -1,4 +1,4 @@
-"""What a server keeps tasks in, and what has them run, as the settings say."""
+"""The task store and runner of a server, by the settings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["KeepsTasks"]
 
 
 class KeepsTasks(MCPServer):
-    """A server whose tasks are where `TASK_STORE` and `TASK_RUNNER` say."""
+    """A server with the stores of `TASK_STORE` and `TASK_RUNNER`."""
 
     def make_task_store(self) -> TaskStore:
-        """Return what tasks are kept in."""
+        """Return the task store."""
         return super().make_task_store() if settings.TASK_STORE == "memory" else DatabaseTasks()
 
     def make_task_runner(self) -> TaskRunner:
-        """Return what has tasks run."""
+        """Return the task runner."""
         return load_runner(settings.TASK_RUNNER)
 
     def forget_task_store(self) -> None:
-        """Make both anew when they are next needed."""
+        """Recreate both on their next use."""
         self._tasks = self._runner = None

@@ -1,6 +1,6 @@
-"""The test kit: clients in the manner of Django's, without a server and inside of transactions.
+"""The test kit: test clients like Django's, which need no server and run inside transactions.
 
-Names are loaded when first used, so that the pytest plugin costs nothing where it is not.
+Names are imported on first use, so that the pytest plugin costs nothing on sites without tests of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Test cases with clients at hand, in the manner of Django's own."""
+"""Test cases with clients, like Django's own."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["MCPTestCase", "MCPTransactionTestCase"]
 
 
 class WithClients:
-    """Makes the clients of a test when they are first used.
+    """Creates the clients of a test on first use.
 
     Attributes:
-        mcp_server: what they talk to; None: the default server.
-        mcp_path: where in the URLconf it is, instead.
-        mcp_revision: the protocol revision that they speak; None: the newest.
+        mcp_server: the server that they call; None: the default server.
+        mcp_path: the path of the server in the URLconf, instead.
+        mcp_revision: the protocol revision that they use; None: the newest.
         mcp_reruns: see `MCPClient`.
     """
 

@@ -1,7 +1,7 @@
 """MCPClient and AsyncMCPClient: call an endpoint as a client does, without a server or a socket.
 
-A request goes the way it goes in production: the consumer with its guard for hosts and origins,
-authentication, the cap on the body, `DJANGO_MCP["MIDDLEWARE"]`, and back as JSON or as events.
+A request passes through the same code as in production: the consumer with its guard for hosts and
+origins, authentication, the limit on the body, and `DJANGO_MCP["MIDDLEWARE"]`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["AsyncMCPClient", "MCPClient"]
 
 
 class BaseClient:
-    """What both clients have; see `MCPClient`."""
+    """The common part of both clients; see `MCPClient`."""
 
     def __init__(
         self,
@@ -59,41 +59,41 @@ class BaseClient:
 
     @property
     def server(self) -> MCPServer:
-        """What the client talks to."""
+        """The server that the client calls."""
         server: Any = self._conversation.endpoint.server
         return server  # type: ignore[no-any-return]
 
     @property
     def revision(self) -> str:
-        """The name of the protocol revision that the client speaks."""
+        """The name of the protocol revision that the client uses."""
         return self._conversation.revision.name
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request, in place of the client's own of these names."""
+        """Headers of every request, which replace the client's own of these names."""
         return self._conversation.headers
 
     def force_login(self, user: Any) -> None:
-        """Have every request come from this user (or principal), whatever the headers say.
+        """Send every request as this user (or principal), whatever the headers say.
 
-        One who is not active is not logged in, as in Django's test client.
+        An inactive user is not logged in, as in Django's test client.
         """
         self._conversation.log_in(user)
 
     def logout(self) -> None:
-        """Have requests come from whoever their headers say."""
+        """Authenticate requests by their headers again."""
         self._conversation.log_in(None)
 
     def answer(self, *answers: Any, **by_key: Any) -> None:
-        """Say what to answer when the client is asked; call it before the call that asks.
+        """Set the answers to the server's questions; call it before the call that asks.
 
         Args:
-            answers: in the order of the questions, over all calls to come; or a function of the
-                question's key and the question, for all that no other answer is for. A form's
+            answers: in the order of the questions, over all following calls; or a function of the
+                question's key and the question, for all questions without another answer. A form's
                 answer is its fields, `True`, `False` or None for accept, decline and cancel; the
                 model's is a text; the roots' are a list of URIs.
             by_key: by the keys that handlers give their questions (`question-1`, ... if none),
-                again in each call. Keys travel at the newest revision only.
+                again in each call. Keys are sent at the newest revision only.
         """
         for answer in answers:
             if callable(answer):
@@ -105,7 +105,7 @@ class BaseClient:
 
     @property
     def progress(self) -> list[Progress]:
-        """What the last request told of its progress."""
+        """The progress notifications of the last request."""
         return self._conversation.progress
 
     @property
@@ -115,12 +115,12 @@ class BaseClient:
 
     @property
     def questions(self) -> list[Question]:
-        """What the last request asked."""
+        """The questions of the last request."""
         return self._conversation.questions
 
     @property
     def notifications(self) -> list[JSONObject]:
-        """Every notification of the last request, progress and log messages among them."""
+        """All notifications of the last request, including progress and log messages."""
         return self._conversation.notifications
 
     @property
@@ -128,7 +128,7 @@ class BaseClient:
         """Status and headers of the last response; None before the first."""
         return self._conversation.response
 
-    # -- what both do on the event loop
+    # -- asynchronous parts of both
 
     async def _send(self, method: str, params: JSONObject) -> JSONObject:
         with in_calling_thread():
@@ -188,30 +188,30 @@ class BaseClient:
 
 
 class MCPClient(BaseClient):
-    """A client for tests, in the manner of Django's.
+    """A client for tests, like Django's.
 
     Args:
-        server: what to talk to; the default server unless said. It need not be mounted.
-        path: where in the URLconf the server is, instead of `server`: `"/staff/mcp"`.
-        revision: name of the protocol revision to speak; the newest unless said.
-        user: on whose behalf, as by `force_login`.
+        server: the server to call; by default the default server. It need not be mounted.
+        path: the path of the server in the URLconf, instead of `server`: `"/staff/mcp"`.
+        revision: name of the protocol revision to use; by default the newest.
+        user: the user of the requests, as by `force_login`.
         headers: of every request, such as `{"Authorization": "Bearer ..."}`.
-        capabilities: what the client declares; unless said, that it can be asked anything.
+        capabilities: what the client declares; by default that it can be asked anything.
         reruns: send each call that asks once more without an answer: the handler runs again from
             its start and has to ask the same, or `AssertionError` is raised.
 
-    Requests that the server refuses raise an `MCPError` of `django_mcp.inprocess`, which knows the
-    HTTP `status`; what a tool tells the model of is a result with `is_error`. Synchronous handlers
-    run in the test's thread, inside of its transaction.
+    Requests that the server rejects raise an `MCPError` of `django_mcp.inprocess`, with the HTTP
+    `status`; an error for the model is a result with `is_error`. Synchronous handlers run in the
+    test's thread, inside of its transaction.
     """
 
     def call(self, tool: str, /, **arguments: Any) -> CallResult:
         """Call a tool: `client.call("find_orders", query="x").structured`.
 
         Raises:
-            UnknownTool: the user sees none of that name.
-            Unanswered: it asks what there is no `answer` to.
-            MCPError: any other refusal.
+            UnknownTool: there is none of that name for the user.
+            Unanswered: it asks something that has no `answer`.
+            MCPError: any other error.
         """
         return wait_for(self._call, tool, arguments)
 
@@ -219,17 +219,17 @@ class MCPClient(BaseClient):
         """Read a resource.
 
         Raises:
-            UnknownResource: the user sees none there.
-            MCPError: any other refusal.
+            UnknownResource: there is none for the user.
+            MCPError: any other error.
         """
         return wait_for(self._read, uri)
 
     def prompt(self, name: str, /, **arguments: str) -> FilledPrompt:
-        """Fill a prompt in.
+        """Get a prompt with its arguments filled in.
 
         Raises:
-            UnknownPrompt: the user sees none of that name.
-            MCPError: any other refusal.
+            UnknownPrompt: there is none of that name for the user.
+            MCPError: any other error.
         """
         return wait_for(self._prompt, name, arguments)
 
@@ -239,13 +239,13 @@ class MCPClient(BaseClient):
         """Complete an argument of a prompt (by name) or a resource template (by URI).
 
         Raises:
-            UnknownReference: the user sees none of that name.
-            MCPError: any other refusal.
+            UnknownReference: there is none of that name for the user.
+            MCPError: any other error.
         """
         return wait_for(self._complete, of, argument, value, known)
 
     def list_tools(self) -> list[JSONObject]:
-        """Return the tools that the user sees, of all pages, as the revision writes them."""
+        """Return the tools that the user sees, of all pages, in the revision's form."""
         return wait_for(self._list, "tools/list")
 
     def list_resources(self) -> list[JSONObject]:
@@ -261,7 +261,7 @@ class MCPClient(BaseClient):
         return wait_for(self._list, "prompts/list")
 
     def discover(self) -> JSONObject:
-        """Return what the server tells of itself: capabilities, instructions and so on."""
+        """Return the server's description: capabilities, instructions and so on."""
         return wait_for(self._discover)
 
     def send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
@@ -276,23 +276,23 @@ class MCPClient(BaseClient):
                 assert changes.next()["params"]["uri"] == "order://1"
 
         Args:
-            uris: of resources whose changes to hear of.
-            lists: those whose changes to hear of, of `tools`, `prompts` and `resources`.
+            uris: of resources to subscribe to.
+            lists: the lists to follow, of `tools`, `prompts` and `resources`.
 
-        Where the revision has sessions, it is the session's own stream, and the resources are
-        subscribed to until the end. What is told inside of a transaction is told at its commit,
-        which in a `TestCase` is the end of `captureOnCommitCallbacks(execute=True)`.
+        If the revision has sessions, it is the session's own stream, and the resources are subscribed
+        to until the end. Notifications inside of a transaction are sent at its commit, which in a
+        `TestCase` is the end of `captureOnCommitCallbacks(execute=True)`.
         """
         return Listening(AsyncListening(self._conversation, uris, lists))
 
     def subscribe(self, *uris: str) -> Listening:
-        """Do as `listen` does, for these resources alone."""
+        """Open a stream as `listen` does, for these resources alone."""
         return self.listen(*uris, lists=())
 
     def assert_hidden(self, *names: str) -> None:
         """Assert that tools, prompts or resources (by URI) exist, but not for this user.
 
-        They are in no list, and using them is answered as if they did not exist.
+        They are in no list, and using them gives the same error as if they did not exist.
         """
         wait_for(self._assert_hidden, *names)
 
@@ -301,7 +301,7 @@ class MCPClient(BaseClient):
         wait_for(self._assert_visible, *names)
 
     def assert_conforms(self) -> None:
-        """Assert that the lists, and every answer so far, are what the revision says they are.
+        """Assert that the lists, and all results so far, conform to the revision.
 
         Needs the package `mcp-types`, which has the types that the protocol's authors publish.
         """
@@ -316,63 +316,63 @@ class AsyncMCPClient(BaseClient):
     """
 
     async def call(self, tool: str, /, **arguments: Any) -> CallResult:
-        """Do as `MCPClient.call` does."""
+        """Call a tool; see `MCPClient.call`."""
         return await self._call(tool, arguments)
 
     async def read(self, uri: str) -> ResourceResult:
-        """Do as `MCPClient.read` does."""
+        """Read a resource; see `MCPClient.read`."""
         return await self._read(uri)
 
     async def prompt(self, name: str, /, **arguments: str) -> FilledPrompt:
-        """Do as `MCPClient.prompt` does."""
+        """Get a prompt; see `MCPClient.prompt`."""
         return await self._prompt(name, arguments)
 
     async def complete(
         self, of: str, argument: str, value: str = "", /, **known: str
     ) -> CompletionResult:
-        """Do as `MCPClient.complete` does."""
+        """Complete an argument; see `MCPClient.complete`."""
         return await self._complete(of, argument, value, known)
 
     async def list_tools(self) -> list[JSONObject]:
-        """Do as `MCPClient.list_tools` does."""
+        """See `MCPClient.list_tools`."""
         return await self._list("tools/list")
 
     async def list_resources(self) -> list[JSONObject]:
-        """Do as `MCPClient.list_resources` does."""
+        """See `MCPClient.list_resources`."""
         return await self._list("resources/list")
 
     async def list_resource_templates(self) -> list[JSONObject]:
-        """Do as `MCPClient.list_resource_templates` does."""
+        """See `MCPClient.list_resource_templates`."""
         return await self._list("resources/templates/list")
 
     async def list_prompts(self) -> list[JSONObject]:
-        """Do as `MCPClient.list_prompts` does."""
+        """See `MCPClient.list_prompts`."""
         return await self._list("prompts/list")
 
     async def discover(self) -> JSONObject:
-        """Do as `MCPClient.discover` does."""
+        """See `MCPClient.discover`."""
         return await self._discover()
 
     async def send(self, method: str, params: Mapping[str, Any] | None = None) -> JSONObject:
-        """Do as `MCPClient.send` does."""
+        """Send any request; see `MCPClient.send`."""
         return await self._send(method, dict(params or {}))
 
     def listen(self, *uris: str, lists: Collection[str] = LISTS) -> AsyncListening:
-        """Do as `MCPClient.listen` does, for an `async with`; `next()` is to be awaited."""
+        """Open a stream as `MCPClient.listen` does, for an `async with`; `next()` is to be awaited."""
         return AsyncListening(self._conversation, uris, lists)
 
     def subscribe(self, *uris: str) -> AsyncListening:
-        """Do as `listen` does, for these resources alone."""
+        """Open a stream as `listen` does, for these resources alone."""
         return self.listen(*uris, lists=())
 
     async def assert_hidden(self, *names: str) -> None:
-        """Do as `MCPClient.assert_hidden` does."""
+        """See `MCPClient.assert_hidden`."""
         await self._assert_hidden(*names)
 
     async def assert_visible(self, *names: str) -> None:
-        """Do as `MCPClient.assert_visible` does."""
+        """See `MCPClient.assert_visible`."""
         await self._assert_visible(*names)
 
     async def assert_conforms(self) -> None:
-        """Do as `MCPClient.assert_conforms` does."""
+        """See `MCPClient.assert_conforms`."""
         await self._assert_conforms()

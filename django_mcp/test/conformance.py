@@ -1,4 +1,4 @@
-"""Check answers against the types that the protocol's authors publish, as the package `mcp-types`."""
+"""Check results against the types that the protocol's authors publish in `mcp-types`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["assert_conforming"]
 
 
 def assert_conforming(revision: str, answers: Iterable[tuple[str, JSONObject]]) -> None:
-    """Assert that results are what a revision says they are.
+    """Assert that results conform to a revision.
 
     Args:
         revision: its name.
-        answers: methods, and what was answered to them.
+        answers: methods, with their results.
 
     Raises:
-        AssertionError: one is not; the text says which and where.
+        AssertionError: one does not; the text says which and where.
         ImproperlyConfigured: the package is not installed.
     """
     try:
@@ -34,7 +34,7 @@ def assert_conforming(revision: str, answers: Iterable[tuple[str, JSONObject]]) 
         try:
             validate_server_result(method, revision, result)
         except KeyError:
-            # Of an extension, say, which the types do not have.
+            # Of an extension, for example, which the types do not have.
             continue
         except ValidationError as error:
             raise AssertionError(

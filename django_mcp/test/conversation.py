@@ -1,4 +1,4 @@
-"""One client's side of the conversation: what it declares, sends, is asked and hears."""
+"""A test client's side of the connection: its capabilities, requests, answers and notifications."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Conversation", "LogMessage", "Progress", "Question"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far a handler said it was."""
+    """A progress notification of a handler."""
 
     progress: float
     total: float | None = None
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogMessage:
-    """What a handler logged for its client."""
+    """A log message that a handler sent to its client."""
 
     level: str
     data: Any
@@ -48,7 +48,7 @@ class LogMessage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
-    """What the client was asked: `params` as the protocol has them."""
+    """A question to the client, with `params` in the protocol's form."""
 
     key: str
     method: str
@@ -56,12 +56,12 @@ class Question:
 
     @property
     def message(self) -> str | None:
-        """The text of the question, where it has one."""
+        """The text of the question, if it has one."""
         return self.params.get("message")
 
 
 class Conversation:
-    """What one client has sent and heard.
+    """What one client has sent and received.
 
     Attributes:
         progress, logs, questions, notifications: of the last request.
@@ -96,17 +96,17 @@ class Conversation:
         self.forget()
 
     def log_in(self, user: Any) -> None:
-        # Loads the models' machinery, which importing a client must not.
+        # Loads models, which importing a client must not.
         from django.contrib.auth.base_user import AbstractBaseUser
 
-        # As in Django's test client, whose cookie of such a user counts for nothing.
+        # As in Django's test client, where the cookie of an inactive user is ignored.
         is_out = user is None or (isinstance(user, AbstractBaseUser) and not user.is_active)
         self.principal = None if is_out else principal_of(user)
-        # A session belongs to whoever opened it.
+        # A session belongs to the principal that opened it.
         self.forget()
 
     def forget(self) -> None:
-        """Shake hands again before the next request, where hands are shaken."""
+        """Repeat the handshake before the next request, if the revision has one."""
         self._is_settled = self.revision.is_stateless
         self._session_id: str | None = None
         self.greeting: JSONObject | None = None
@@ -132,7 +132,7 @@ class Conversation:
         raise MCPError(f"{method} asked in {MAX_ROUNDS} rounds and is not done.")
 
     async def settle(self) -> None:
-        """Shake hands, once, at a revision that does."""
+        """Do the handshake once, if the revision has one."""
         if self._is_settled:
             return
         params = {
@@ -233,11 +233,11 @@ class Conversation:
             )
 
     async def _answer(self, id_: Any, method: str, params: JSONObject) -> None:
-        """Answer a request of the server's, as sessions have them."""
+        """Answer a request of the server, at a revision with sessions."""
         if method == "ping":
             await self._post({"jsonrpc": "2.0", "id": id_, "result": {}}, {})
             return
-        # Its key does not travel: it is known by its place.
+        # Its key is not sent, but follows from its position.
         key = f"question-{len(self.questions) + 1}"
         self.questions.append(Question(key=key, method=method, params=params))
         reply: JSONObject = {"jsonrpc": "2.0", "id": id_}
@@ -245,13 +245,13 @@ class Conversation:
             answers = await self.answerer.answer_all({key: {"method": method, "params": params}})
             reply["result"] = answers[key]
         except (Unanswered, TypeError) as error:
-            # Raised here it would end up in the server: it is for the test, when the call is over.
+            # An exception here would be raised in the server: the test gets it after the call.
             self._failure = self._failure or error
             reply["error"] = {"code": INTERNAL_ERROR, "message": "The test has no answer to this"}
         await self._post(reply, {})
 
     async def _run_again(self, method: str, params: JSONObject, asked: JSONObject) -> None:
-        """Have the handler run once more without answers: it has to ask the same again."""
+        """Run the handler once more without answers, and check that it asks the same again."""
         again = await self._send(method, {**params, "inputResponses": {}})
         if not is_question(again):
             raise AssertionError(
@@ -265,7 +265,7 @@ class Conversation:
 
 
 def result_of(response: Response, method: str, id_: Any) -> JSONObject:
-    """Return the result of a request out of its response.
+    """Return the result of a request from its response.
 
     Raises:
         MCPError: it is an error, or there is none.

@@ -1,4 +1,4 @@
-"""Bring requests to an endpoint as an ASGI server does: through the consumer, without a socket."""
+"""Send requests to an endpoint as an ASGI server does: through the consumer, without a socket."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["Endpoint", "Presence", "Response", "exchange", "find_endpoint"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Endpoint:
-    """Where requests go.
+    """The endpoint of requests.
 
     Attributes:
-        server: what answers them.
+        server: its server.
         path: as a client would write it.
         url_kwargs: what the URLconf captured of it.
     """
@@ -39,7 +39,7 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Response:
-    """What HTTP has to say of an answer.
+    """The HTTP response, with its messages.
 
     Attributes:
         status: its code.
@@ -53,10 +53,10 @@ class Response:
 
 
 def find_endpoint(server: MCPServer, path: str | None) -> Endpoint:
-    """Return where a server is; with a path, what the URLconf has there.
+    """Return the endpoint of a server or, with a path, the one in the URLconf.
 
     Raises:
-        ValueError: the path leads to no endpoint.
+        ValueError: there is no endpoint at the path.
     """
     if path is not None:
         try:
@@ -74,7 +74,7 @@ def find_endpoint(server: MCPServer, path: str | None) -> Endpoint:
 
 
 class LoggedIn:
-    """Stands in for a server towards its transport, and knows who is there without asking."""
+    """Wraps a server with a fixed principal in place of its authentication."""
 
     def __init__(self, server: MCPServer, principal: Any) -> None:
         self._server = server
@@ -84,8 +84,8 @@ class LoggedIn:
         return getattr(self._server, name)
 
     async def authenticate(self, exchange: Exchange) -> None:
-        """Take the principal for the sender of the request."""
-        # Missing scopes are told by the gate's challenges, whoever came in by whichever way.
+        """Set the principal of the request."""
+        # The gate sends the challenges for missing scopes, for a fixed principal as well.
         exchange.gate = getattr(self._server, "gate", None)
         exchange.principal = self._principal
 
@@ -103,13 +103,13 @@ async def exchange(
     """Send a request and return its response when it is over.
 
     Args:
-        endpoint: where to.
-        method: the verb.
+        endpoint: its target.
+        method: the HTTP method.
         headers: of the request, in any case.
         body: of the request.
-        principal: who is logged in; None: whoever the headers say.
+        principal: who is logged in; None: authenticate by the headers.
         on_message: called with each message as it arrives.
-        presence: by which the client can leave before the end; without it, it stays.
+        presence: allows the client to disconnect before the end.
     """
     presence = presence or Presence()
     server: Any = endpoint.server
@@ -139,7 +139,7 @@ async def exchange(
 
 
 class Presence:
-    """The client's side of a request that lasts: whether the response has begun, and leaving it.
+    """The client's side of a long request: whether the response has started, and disconnecting.
 
     Attributes:
         has_begun: set with the first byte of the response.
@@ -152,7 +152,7 @@ class Presence:
 
 
 class _Body:
-    """What an ASGI server has to say of a client: its body, and nothing more until it leaves."""
+    """Receives as an ASGI server: the body, then nothing until the client disconnects."""
 
     def __init__(self, body: bytes, presence: Presence) -> None:
         self._body: bytes | None = body
@@ -167,7 +167,7 @@ class _Body:
 
 
 class _Reader:
-    """Takes a response apart into messages while it comes."""
+    """Parses a response into messages as it arrives."""
 
     def __init__(
         self, on_message: Callable[[JSONObject], Awaitable[None]], presence: Presence

@@ -22,10 +22,10 @@ LISTS = ("tools", "prompts", "resources")
 
 
 class AsyncListening:
-    """Hears of changes between `async with` and its end; see `AsyncMCPClient.listen`.
+    """Receives notifications inside an `async with`; see `AsyncMCPClient.listen`.
 
     Attributes:
-        heard: every notification so far, those that were taken as well.
+        heard: all notifications so far, including those that `next` returned.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class AsyncListening:
                     await self._conversation.request("resources/unsubscribe", {"uri": uri})
 
     async def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
-        """Return the next notification as the protocol has it: `method`, and maybe `params`.
+        """Return the next notification in the protocol's form: `method`, and maybe `params`.
 
         Raises:
-            TimeoutError: nothing came for that long.
+            TimeoutError: none came in time.
         """
         async with asyncio.timeout(timeout_s):
             return await self._queue.get()
@@ -113,9 +113,9 @@ class AsyncListening:
 
 
 class Listening:
-    """Hears of changes between `with` and its end; see `MCPClient.listen`.
+    """Receives notifications inside a `with`; see `MCPClient.listen`.
 
-    The stream is open all the time. Only what needs the database waits for the test to wait.
+    The stream is always open. Only work that needs the database waits until the test waits.
     """
 
     def __init__(self, changes: AsyncListening) -> None:
@@ -145,14 +145,14 @@ class Listening:
 
     @property
     def heard(self) -> list[JSONObject]:
-        """Every notification so far, those that were taken as well."""
+        """All notifications so far, including those that `next` returned."""
         return self._changes.heard
 
     def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
-        """Return the next notification as the protocol has it: `method`, and maybe `params`.
+        """Return the next notification in the protocol's form: `method`, and maybe `params`.
 
         Raises:
-            TimeoutError: nothing came for that long.
+            TimeoutError: none came in time.
         """
         return self._get_portal().run(self._changes.next, timeout_s)
 
@@ -162,5 +162,5 @@ class Listening:
 
     def _get_portal(self) -> Portal:
         if self._portal is None:
-            raise RuntimeError("Nothing is heard before its `with`")
+            raise RuntimeError("Notifications arrive only inside its `with`")
         return self._portal

@@ -1,4 +1,4 @@
-"""What a client of each revision writes: the message, and the headers that belong to it."""
+"""The messages and headers of a client of each revision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTENS_TO = "debug"
 
 
 def with_meta(params: JSONObject, revision: Revision, capabilities: JSONObject) -> JSONObject:
-    """Return params with the `_meta` that the revision wants, and a progress token."""
+    """Return params with the `_meta` that the revision requires, and a progress token."""
     meta: JSONObject = {keys.PROGRESS_TOKEN: "progress"}
     if revision.is_stateless:
         meta |= {
@@ -33,7 +33,7 @@ def with_meta(params: JSONObject, revision: Revision, capabilities: JSONObject) 
 
 
 def base_headers(revision: Revision, *, session_id: str | None, is_settled: bool) -> dict[str, str]:
-    """Return the headers of every request; `is_settled`: hands have been shaken, where they are."""
+    """Return the headers of every request; `is_settled`: after the handshake, if there is one."""
     found = {
         "Host": "testserver",
         "Content-Type": "application/json",
@@ -49,13 +49,13 @@ def base_headers(revision: Revision, *, session_id: str | None, is_settled: bool
 def mirroring_headers(
     method: str, params: JSONObject, revision: Revision, header_params: Iterable[HeaderParam]
 ) -> dict[str, str]:
-    """Return the headers that repeat the body, where the revision has them.
+    """Return the headers that repeat the body, if the revision has them.
 
     Args:
         method: the request's.
         params: its params.
-        revision: whose rules hold.
-        header_params: the arguments that the tool wants repeated.
+        revision: its rules apply.
+        header_params: the arguments that the tool requires in headers.
     """
     if not revision.mirrors_headers:
         return {}

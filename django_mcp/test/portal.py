@@ -1,7 +1,7 @@
-"""An event loop that goes on between the calls of a synchronous test, for as long as it listens.
+"""An event loop that continues between the calls of a synchronous test while it listens.
 
-Synchronous work of that loop is done by the test's own thread, on its connection and so inside of
-its transaction: while the test waits for a call or for a notification, and never in between.
+The test's own thread does the synchronous work of that loop, on its connection and inside its
+transaction: while the test waits for a call or for a notification, and never in between.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _executors: Any = AsyncToSync.loop_thread_executors
-"""Where asgiref looks for the thread of what is "thread-sensitive", such as Django's ORM."""
+"""Where asgiref looks up the thread for "thread-sensitive" code, such as Django's ORM."""
 
 
 class CallerExecutor:
-    """Has what is submitted run by the thread that waits in `work_until`."""
+    """Runs submitted functions in the thread that waits in `work_until`."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -39,14 +39,14 @@ class CallerExecutor:
                 return
             try:
                 future.set_result(function(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever submitted it
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller of submit
                 future.set_exception(error)
 
         self._work.put(run)
         return future
 
     def work_until(self, future: Future[T]) -> T:
-        """Do what is submitted until a future is done, and return its result."""
+        """Run what is submitted until a future is done, and return its result."""
         future.add_done_callback(lambda _: self._work.put(None))
         while not future.done():
             work = self._work.get()
@@ -56,7 +56,7 @@ class CallerExecutor:
 
 
 class Portal:
-    """An event loop in a thread of its own, which the thread that made it calls into."""
+    """An event loop in a thread of its own, which is called from the thread that created it."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -73,14 +73,14 @@ class Portal:
         """Run a coroutine function on the loop, and return its result."""
 
         async def run() -> T:
-            # That of an enclosing `async_to_sync`: its thread waits for this one.
+            # The executor of an enclosing `async_to_sync`, whose thread waits for this one.
             AsyncToSync.executors.current = None
             return await function(*args, **kwargs)
 
         return self._executor.work_until(asyncio.run_coroutine_threadsafe(run(), self._loop))
 
     def close(self) -> None:
-        """End the loop, with what still runs there cancelled."""
+        """End the loop, and cancel what still runs there."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._executor.work_until(self._is_over)
 
@@ -103,7 +103,7 @@ _portal: Portal | None = None
 
 
 def open_portal() -> Portal:
-    """Return the loop that all who listen in this process share; each has to close it once.
+    """Return the loop that all listeners in this process share; each has to close it once.
 
     Raises:
         RuntimeError: another thread listens.
@@ -118,7 +118,7 @@ def open_portal() -> Portal:
 
 
 def close_portal(portal: Portal) -> None:
-    """End the loop when nobody uses it any more."""
+    """End the loop when nothing uses it any more."""
     global _portal
     portal.users -= 1
     if not portal.users:
@@ -129,7 +129,7 @@ def close_portal(portal: Portal) -> None:
 def wait_for(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a coroutine function from synchronous code, and return its result.
 
-    While this thread listens to anything it runs on the same loop: changes are told there.
+    While this thread listens, it runs on the same loop, which receives the notifications.
     """
     if _portal is not None and _portal.owner is threading.current_thread():
         return _portal.run(function, *args, **kwargs)

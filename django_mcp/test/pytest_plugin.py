@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def mcp_client(request: pytest.FixtureRequest) -> MCPClient:
-    """Give a client of the default server; see `django_mcp.test.MCPClient`."""
+    """Return a client of the default server; see `django_mcp.test.MCPClient`."""
     _require_pytest_django(request)
     from django_mcp.test import MCPClient
 
@@ -21,7 +21,7 @@ def mcp_client(request: pytest.FixtureRequest) -> MCPClient:
 
 @pytest.fixture
 def async_mcp_client(request: pytest.FixtureRequest) -> AsyncMCPClient:
-    """Give a client of the default server for asynchronous tests."""
+    """Return a client of the default server for asynchronous tests."""
     _require_pytest_django(request)
     from django_mcp.test import AsyncMCPClient
 

@@ -1,4 +1,4 @@
-"""Assert what a user sees: in the lists, and by trying."""
+"""Assert what a user sees, by the lists and by requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MADE_UP = "-that-nobody-registered"
 
 
 async def assert_hidden(conversation: Conversation, names: Iterable[str]) -> None:
-    """Assert that each name is registered, in no list of the user's, and unknown when used."""
+    """Assert that each name is registered, in no list of the user, and unknown when used."""
     listed = await _listed(conversation)
     for name in names:
         ways = _ways(conversation, name)
@@ -45,7 +45,7 @@ def _require(condition: object, text: str) -> None:
 
 
 async def assert_visible(conversation: Conversation, names: Iterable[str]) -> None:
-    """Assert that each name is in a list of the user's."""
+    """Assert that each name is in a list of the user."""
     listed = await _listed(conversation)
     missing = [name for name in names if not any(name in seen for seen in listed.values())]
     known = sorted(name for seen in listed.values() for name in seen)
@@ -66,7 +66,7 @@ async def _listed(conversation: Conversation) -> dict[str, set[str]]:
 
 
 def _ways(conversation: Conversation, name: str) -> list[tuple[str, str]]:
-    """Return the methods by which something of this name is used, and where its name stands."""
+    """Return the methods that use an entry of this name, and the param that holds its name."""
     registry = conversation.endpoint.server.registry
     found = []
     if name in registry.tools:
@@ -82,7 +82,7 @@ def _ways(conversation: Conversation, name: str) -> list[tuple[str, str]]:
 
 
 async def _refusal(conversation: Conversation, method: str, params: JSONObject) -> str | None:
-    """Return what a client is told, the name apart; None when it worked."""
+    """Return the error message without the name; None if there was no error."""
     try:
         await conversation.request(method, params)
     except MCPError as error:

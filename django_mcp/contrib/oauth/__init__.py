@@ -1,6 +1,6 @@
-"""OAuth for MCP clients: django-oauth-toolkit, set up as the protocol wants it.
+"""OAuth for MCP clients: django-oauth-toolkit, configured for the protocol.
 
-Importing it loads no models, so that settings can take `oauth2_provider_settings` from it.
+Importing it loads no models, so that settings can use its `oauth2_provider_settings`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which endpoints a token may be for: those a user approved, and those an administrator listed."""
+"""The endpoints that a token may be for: approved by a user, or listed by an administrator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["ApprovedResources", "are_among", "listed_resources"]
 
 
 class ApprovedResources(list[str]):
-    """Resources of an authorization that our consent page has named.
+    """Resources of an authorization that the consent page has named.
 
-    The type is the proof. django-oauth-toolkit takes other lists from the request as they are.
+    The type proves it: django-oauth-toolkit takes other lists from the request unchecked.
     """
 
 
@@ -25,7 +25,7 @@ def listed_resources(application: Any) -> list[str]:
 
 
 def are_among(resources: Iterable[str], allowed: Iterable[str]) -> bool:
-    """Return whether all resources are allowed, however they are written."""
+    """Return whether all resources are allowed, in any spelling."""
     return _canonical(resources) <= _canonical(allowed)
 
 

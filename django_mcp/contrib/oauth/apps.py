@@ -24,7 +24,7 @@ class OAuthConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Put the checks in place, and the hasher of generated client secrets."""
+        """Register the checks, and the hasher of generated client secrets."""
         from oauth2_provider.models import get_application_model
 
         from django_mcp.contrib.oauth import checks  # noqa: F401  (registers them)

@@ -1,7 +1,8 @@
-"""Access tokens of django-oauth-toolkit: who they belong to, and whether they are for this endpoint.
+"""Authentication by access tokens of django-oauth-toolkit.
 
-The toolkit itself takes a token without a resource for any endpoint, and one for `/mcp` for all below
-it. Here a token has to name the endpoint it is used at (RFC 8707, 2026-07-28 basic/authorization).
+The toolkit itself accepts a token without a resource for any endpoint, and one for `/mcp` for all
+below it. Here a token has to name the endpoint it is used at (RFC 8707, 2026-07-28
+basic/authorization).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["OAuthAuthenticator"]
 
 
 class OAuthAuthenticator(BearerAuthenticator):
-    """Knows the access tokens of this site's own authorization server: one query for each."""
+    """Accepts the access tokens of this site's own authorization server, with one query for each."""
 
     kind = "oauth"
     is_of_this_site = True
@@ -80,7 +81,7 @@ class OAuthAuthenticator(BearerAuthenticator):
         )
 
     async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_ended`; a token that was refreshed is no longer there either."""
+        """See `Authenticator.find_ended`; a refreshed token has ended too."""
         return await run_in_pool(partial(_find_ended, principals))
 
     async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
@@ -95,7 +96,7 @@ _FOR_ANOTHER = Rejection(reason="The access token is not for this resource")
 def _is_usable(application: Any, resource: str | None) -> bool:
     from oauthlib.common import Request
 
-    # A site with an application model of its own may switch clients off there.
+    # A site with an application model of its own may disable clients in it.
     return application is not None and bool(application.is_usable(Request(resource or "")))
 
 

@@ -12,9 +12,9 @@ __all__ = ["Backend"]
 
 
 class Backend(OAuthLibCore):
-    """Refuses clients above the limit of wrong secrets where no endpoint of oauthlib would.
+    """Rejects clients over the limit of wrong secrets in views without an oauthlib endpoint.
 
-    The token and revocation endpoints answer 429. The toolkit's introspection view catches no error.
+    The token and revocation endpoints return 429. The toolkit's introspection view catches no error.
     """
 
     def authenticate_client(self, request: Any) -> bool:

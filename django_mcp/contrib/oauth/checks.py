@@ -1,6 +1,6 @@
-"""System checks: which setting of django-oauth-toolkit would stop an MCP client, or let a thief through.
+"""System checks of the settings of django-oauth-toolkit, for MCP clients and for security.
 
-`docs/reference/checks.md` lists them. They read settings; `site_checks` is about URLs and servers.
+`docs/reference/checks.md` lists them. `site_checks` checks URLs and servers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
-    """What is wrong with the toolkit's settings, if `is_broken` says so."""
+    """A rule for the toolkit's settings, which `is_broken` checks."""
 
     id: str
     is_broken: Callable[[Any], bool]
@@ -178,15 +178,15 @@ _RULES = (
 
 @register("django_mcp")
 def check_toolkit(**_kwargs: Any) -> list[CheckMessage]:
-    """O001 to O014: what django-oauth-toolkit is set to."""
+    """O001 to O014: settings of django-oauth-toolkit."""
     return [message for rule in _RULES for message in rule.find()]
 
 
 @register("django_mcp")
 def check_site(**_kwargs: Any) -> list[CheckMessage]:
-    """O015 to O021: what the site around it is set to."""
+    """O015 to O021: settings of the site."""
     if any(find_problems(getattr(site_settings, "DJANGO_MCP", {}))):
-        # E001 and E002 tell; until then nothing can be read.
+        # E001 and E002 report it; until then the settings cannot be read.
         return []
     return [
         *site_checks.find_scope_problems(),

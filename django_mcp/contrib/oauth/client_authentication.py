@@ -54,7 +54,7 @@ class ClientAuthentication(OAuth2Validator):
         authorization = self._extract_basic_auth(request)
         client_id = _client_of(authorization) if authorization else request.client_id
         if not client_id or self._load_application(client_id, request) is None:
-            # Nothing is hashed for a client that is not there.
+            # Nothing is hashed for an unknown client.
             return False
         allowances = wrong_secrets_of(request.headers.get("REMOTE_ADDR") or "", client_id)
         for allowance in allowances:
@@ -86,5 +86,5 @@ def _client_of(basic: str) -> str | None:
     except ValueError:
         return None
     client_id, separator, secret = map(unquote_plus, text.partition(":"))
-    # PostgreSQL refuses NUL characters, and some hashers do.
+    # PostgreSQL rejects NUL characters, as do some hashers.
     return client_id if separator and "\0" not in client_id + secret else None

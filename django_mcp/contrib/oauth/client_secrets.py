@@ -1,7 +1,7 @@
 """Client secrets that this site generates, and how they are stored.
 
-A generated secret cannot be guessed, so hashing it slowly protects nothing and costs CPU time for each
-request of a stranger who sends a wrong one. A secret that a person typed keeps Django's hasher.
+A generated secret cannot be guessed, so a slow hash would add no protection and cost CPU time for
+each request with a wrong one. A secret that a person typed keeps Django's hasher.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The consent page: who asks, where the answer goes, and what each scope is needed for."""
+"""The consent page, which shows the client, the redirect, the endpoints and the scopes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AskedScope:
-    """A scope on the consent page: its name, what it allows, and the titles of what needs it."""
+    """A scope on the consent page: its name, its description, and the titles of what needs it."""
 
     name: str
     description: str
@@ -58,21 +58,21 @@ class AskedEndpoint:
 
 
 class _ConsentRequired(Exception):
-    """The consent page must not be left out."""
+    """The consent page must be shown."""
 
 
 class ConsentView(AuthorizationView):
     """The authorization endpoint (RFC 6749 section 3.1).
 
-    It asks every time about an endpoint, and is never framed.
+    It asks every time about an endpoint, and may not be framed.
     """
 
     template_name = "django_mcp/oauth/consent.html"
     form_class = ConsentForm
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # A client could ask for the page to be left out, and so could a program that only says it is
-        # that client: whoever has no secret cannot prove it (RFC 8252 section 8.6).
+        # A client could request to skip the page, and so could a program that only claims to be that
+        # client: a client without a secret cannot prove its identity (RFC 8252 section 8.6).
         if "approval_prompt" in request.GET:
             query = request.GET.copy()
             query["approval_prompt"] = "force"
@@ -85,7 +85,7 @@ class ConsentView(AuthorizationView):
         return response
 
     def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
-        """Refuse, beside what the toolkit refuses, other PKCE than S256 and resources of others."""
+        """Reject also PKCE methods other than S256, and unknown resources."""
         scopes, credentials = super().validate_authorization_request(request)
         error = _find_error(request, credentials, request.GET.getlist("resource"))
         if error is not None:
@@ -99,7 +99,7 @@ class ConsentView(AuthorizationView):
         return scopes, credentials
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Show the page, or leave it out where the toolkit and an administrator allow that."""
+        """Show the page, or skip it if the toolkit and an administrator allow that."""
         try:
             response: HttpResponse = super().get(request, *args, **kwargs)
         except _ConsentRequired:
@@ -117,8 +117,8 @@ class ConsentView(AuthorizationView):
         """Mark the resources as approved: the user has seen them, or an administrator listed them.
 
         Raises:
-            _ConsentRequired: neither is the case. A client may be free to skip the page, or may have
-                been allowed something before, but not this endpoint.
+            _ConsentRequired: neither is the case. The client may skip the page, or have an earlier
+                consent, but not for this endpoint.
         """
         resources = ApprovedResources(credentials.get("resource", ()))
         if request.method != "POST" and not _may_skip_consent(credentials["client_id"], resources):
@@ -127,12 +127,12 @@ class ConsentView(AuthorizationView):
         return super().create_authorization_response(request, scopes, credentials, allow)
 
     def get_initial(self) -> dict[str, Any]:
-        """Seal what the page asks about."""
+        """Sign the request that the page asks about."""
         initial: dict[str, Any] = super().get_initial()
         return {**initial, "seal": make_seal(initial, self.request.user)}
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Take the answer, if it is about what the page asked and that is still allowed."""
+        """Accept the answer if it is about the request on the page and that is still allowed."""
         given = form.cleaned_data
         application = find_known(given["client_id"])
         if (
@@ -142,7 +142,7 @@ class ConsentView(AuthorizationView):
             or not application.redirect_uri_allowed(given["redirect_uri"])
         ):
             return self.form_invalid(form)
-        # What stands for no resource at all is not the client's to have chosen wrongly.
+        # The default resource was not chosen by the client, so it is not the client's error.
         default = _default_resource(self.request, application)
         named = [each for each in given["resource"].split() if each != default]
         credentials = {name: value for name, value in given.items() if value}
@@ -152,24 +152,24 @@ class ConsentView(AuthorizationView):
         return response
 
     def form_invalid(self, form: Any) -> HttpResponse:
-        """Ask nothing, and send nobody anywhere, where it is not known who asks for what."""
+        """Show an error without a redirect, since the request cannot be trusted."""
         context = {"error": {"error": "invalid_request", "description": ""}}
         response: HttpResponse = self.render_to_response(context, status=400)
         return response
 
     def redirect(self, redirect_to: str, application: Any) -> OAuth2ResponseRedirect:
-        """Send the browser back, errors with the issuer as well (RFC 9207 section 2)."""
+        """Redirect the browser back, with the issuer in errors as well (RFC 9207 section 2)."""
         parts = urlsplit(redirect_to)
         given = parse_qsl(parts.query, keep_blank_values=True)
         if any(name == "error" for name, _value in given):
-            # One of ours, and no other: a redirect may have been registered with a query of its own.
+            # Exactly one issuer: a redirect may be registered with a query of its own.
             kept = [(name, value) for name, value in given if name != "iss"]
             query = urlencode([*kept, ("iss", issuer_of(self.request))])
             redirect_to = parts._replace(query=query).geturl()
         return super().redirect(redirect_to, application)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Add what the page shows to what the toolkit's own would."""
+        """Add the page's variables to those of the toolkit."""
         context: dict[str, Any] = super().get_context_data(**kwargs)
         application = context.get("application")
         if application is not None:
@@ -183,7 +183,7 @@ class ConsentView(AuthorizationView):
         is_document = application.registration_source == "cimd"
         return {
             "client_name": inert(application.name) or _("A client without a name"),
-            # Whoever answers at this address says so; a name anybody can take.
+            # The client controls this address, while it can choose any name.
             "client_host": urlsplit(application.client_id).netloc if is_document else "",
             "is_self_registered": application.registration_source == "dcr",
             "redirect_host": redirect.netloc or f"{redirect.scheme}:",
@@ -216,15 +216,15 @@ def _may_skip_consent(client_id: str, resources: list[str]) -> bool:
 
 
 def _titles_for(scope: str, needs: Mapping[str, list[str]]) -> list[str]:
-    """Return what a scope is needed for, the narrower ones it stands for included."""
+    """Return the entries that need a scope, or a narrower one it includes."""
     covered = sorted(expand_scopes(frozenset({scope})))
     return list(dict.fromkeys(title for name in covered for title in needs.get(name, ())))
 
 
 def _default_resource(request: HttpRequest, application: Any) -> str | None:
-    """Return what the token of a client that names no resource is for; None: for all.
+    """Return the resource of a client that names none; None: its token is for all.
 
-    Clients that registered themselves are MCP clients; others may be those of the site's own API.
+    Clients that registered themselves are MCP clients; others may be clients of the site's own API.
     """
     is_mcp_client = application.registration_source in ("dcr", "cimd")
     return find_default_resource(request) if is_mcp_client else None

@@ -1,4 +1,4 @@
-"""The form of the consent page, sealed so that an answer belongs to the page that was shown."""
+"""The form of the consent page, signed so that an answer belongs to the page that was shown."""
 
 from __future__ import annotations
 

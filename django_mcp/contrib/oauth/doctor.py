@@ -1,7 +1,7 @@
-"""Play an MCP client through OAuth, from the first refusal to a token's end, and tell where it would stop.
+"""Test OAuth as an MCP client, from the first 401 to a token's end, and report problems.
 
-It speaks HTTP with the running site as clients do, with nothing but the standard library; for the one
-part that is a person's it needs a `Person` who signs in and presses a button, else it stops there.
+It uses HTTP with the running site, and only the standard library. The consent is given by a `Person`
+who signs in and presses a button; without one the test stops there.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ PING_HEADERS = {
 
 
 class _Stop(Exception):
-    """A client gets no further."""
+    """A client cannot continue."""
 
 
 def run(
     url: str, person: Person | None = None, examine: Examination | None = None
 ) -> list[Finding]:
-    """Return what a client that knows nothing but the endpoint's URL finds, in its order.
+    """Return what a client that knows only the endpoint's URL finds, in its order.
 
     Args:
         url: of the endpoint, such as `https://shop.example.com/mcp`.
-        person: who allows the client what it asks for; None: nobody, so no token is asked for.
-        examine: what else is tried while the client has a token.
+        person: gives the consent; None: no token is requested.
+        examine: further tests for which the client needs a token.
     """
     findings: list[Finding] = []
     try:
@@ -52,7 +52,7 @@ def run(
 
 
 class _Client(Visit):
-    """A client of this visit, step by step; each step yields what it found."""
+    """A client, whose steps yield their findings."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -70,7 +70,7 @@ class _Client(Visit):
         finally:
             self.drop()
 
-    # -- what a client reads
+    # -- metadata and registration
 
     def be_refused(self) -> Iterator[Finding]:
         answer = ask("POST", self.url, PING, PING_HEADERS)
@@ -207,7 +207,7 @@ class _Client(Visit):
         )
         yield good("A client can register itself.")
 
-    # -- what a thief would try
+    # -- attacks
 
     def try_to_cheat(self) -> Iterator[Finding]:
         attempts: dict[str, dict[str, str | None]] = {
@@ -234,7 +234,7 @@ class _Client(Visit):
             raise _Stop
         yield good("The authorization page asks people to sign in.")
 
-    # -- what a client does with somebody's consent
+    # -- tokens
 
     def get_and_lose_a_token(
         self, person: Person, examine: Examination | None
@@ -281,7 +281,7 @@ class _Client(Visit):
     def _use(self, token: str, text: str, *, is_good: bool) -> Iterator[Finding]:
         headers = {**PING_HEADERS, "Authorization": f"Bearer {token}"}
         answer = ask("POST", self.url, PING, headers)
-        # Beyond the gate the message may be refused for want of a session, which is no matter here.
+        # After authentication the message may be rejected for lack of a session, which is fine here.
         was_let_in = answer.status not in (401, 403) and answer.status < 500
         if was_let_in is is_good:
             yield good(text)

@@ -1,4 +1,4 @@
-"""What a client knows on its way through OAuth, and the requests that it makes with it."""
+"""The state of a client during the OAuth test, and its requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Visit:
 
     Attributes:
         resource, server: the two metadata documents, once they are read.
-        client_id, management: of its registration; the second is where and how to end it.
+        client_id, management: of its registration; the second is where and how to delete it.
         state, verifier: of its one authorization.
     """
 
@@ -34,7 +34,7 @@ class Visit:
         self.state = secrets.token_urlsafe(16)
 
     def authorization_url(self, **changes: str | None) -> str:
-        """Return where to send a person; `changes` replace parameters, None leaves one out."""
+        """Return the URL for a person; `changes` replace parameters, None removes one."""
         digest = hashlib.sha256(self.verifier.encode()).digest()
         query: dict[str, str | None] = {
             "response_type": "code",
@@ -53,7 +53,7 @@ class Visit:
         return f"{self.server['authorization_endpoint']}?{urlencode(given)}"
 
     def post(self, endpoint: str, form: dict[str, str]) -> Answer:
-        """Return the answer of one of the server's endpoints to a form."""
+        """Return a server endpoint's response to a form."""
         return ask(
             "POST",
             str(self.server[endpoint]),
@@ -62,12 +62,12 @@ class Visit:
         )
 
     def read(self, url: str) -> dict[str, Any] | None:
-        """Return a metadata document; None: there is none."""
+        """Return a metadata document, or None."""
         answer = ask("GET", url)
         return answer.json() if answer.status == 200 and answer.json() else None
 
     def drop(self) -> None:
-        """Take the client out again."""
+        """Delete the client."""
         url, token = self.management
         if url and token:
             ask("DELETE", url, None, {"Authorization": f"Bearer {token}"})

@@ -1,8 +1,8 @@
-"""Clients that are known by the document at their id: when it is read, and how often.
+"""Clients that are identified by a metadata document, and when the document is read.
 
-django-oauth-toolkit reads it wherever a client names itself, for anybody who asks. Here it is read at
-the authorization endpoint alone, which is where a new client comes first: one that is not in the
-database has neither a code to change nor a token to revoke.
+django-oauth-toolkit reads it wherever a client id occurs, for any caller. Here it is read only at
+the authorization endpoint, which a new client uses first: a client that is not in the database has
+neither a code to exchange nor a token to revoke.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ is_document_id = is_cimd_client_id
 
 
 class TooManyClients(FatalClientError):
-    """The document of a client is not read now, because so many others were."""
+    """The document of a client is not read now, because too many others were."""
 
     error = "temporarily_unavailable"
     status_code = 429
 
 
 def find_known(client_id: str) -> Any:
-    """Return the client of an id that is in the database; None: there is none."""
+    """Return the client of an id from the database, or None."""
     return get_application_model().objects.filter(client_id=client_id).first()
 
 
 def read_document(client_id: str, request: Any) -> None:
-    """Make a client known by its document, or look again at one that was kept for long enough.
+    """Register a client by its document, or refresh one whose document has expired.
 
     Args:
-        client_id: the document's address.
+        client_id: the document's URL.
         request: the toolkit's, whose headers are Django's `META`.
 
     Raises:
-        TooManyClients: it is unknown, and may not become known now.
+        TooManyClients: it is unknown, and no more clients are accepted now.
     """
     if not oauth2_settings.CIMD_ENABLED:
         return
@@ -70,6 +70,6 @@ def read_document(client_id: str, request: Any) -> None:
 
 
 def _is_stale(application: Any) -> bool:
-    # Whatever has no such moment was not made of a document, and stays as it is.
+    # A client without this date has no document, and stays as it is.
     until = application.cimd_expires_at
     return until is not None and bool(timezone.now() > until)

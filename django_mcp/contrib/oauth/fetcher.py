@@ -1,9 +1,9 @@
-"""Fetch a client's metadata document: from a public address only, and never for long.
+"""Fetch a client's metadata document, from public addresses only and within a deadline.
 
-django-oauth-toolkit's own fetcher refuses private addresses, follows no redirect and connects to the
-address it has checked. Its deadline holds for each read only, so a server that sends a byte now and
-then keeps a worker for hours. Here one deadline covers everything from the DNS look-up on, and closes
-the connection, whatever it is waiting for.
+django-oauth-toolkit's own fetcher rejects private addresses, follows no redirect and connects to the
+address it has checked. Its timeout applies to each read only, so a server that sends a byte now and
+then holds a worker for hours. Here one deadline covers everything from the DNS lookup on, and closes
+the connection.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TUNNELS = (ipaddress.IPv6Network("2002::/16"), ipaddress.IPv6Network("2001::/32
 
 MAX_HOST = 253
 MAX_ADDRESSES = 2
-"""Of a host, that are tried."""
+"""Addresses of a host that are tried."""
 
 
 class BoundedMetadataFetcher(SafeMetadataFetcher):
     """Fetches documents over https from public addresses, within one deadline and one size."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """Return the document at a URL and for how many seconds it may be kept.
+        """Return the document at a URL and for how many seconds it may be cached.
 
         Raises:
             CIMDError: there is none, or it may not be fetched. The text is for the log only.
@@ -72,10 +72,10 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
         return addresses
 
     def _resolve_before(self, deadline: float, host: str, port: int) -> list[str]:
-        """Return what `resolve` does, or give up at the deadline.
+        """Resolve a host as `resolve` does, but stop at the deadline.
 
-        Nothing can cancel a look-up, so it has a thread of its own, which ends when the system's
-        resolver gives up. `CIMD_MAX_CONCURRENT_FETCHES` limits how many begin within one deadline.
+        A lookup cannot be cancelled, so it has a thread of its own, which ends when the system's
+        resolver gives up. `CIMD_MAX_CONCURRENT_FETCHES` limits how many start within one deadline.
         """
         found: Future[list[str]] = Future()
 
@@ -92,10 +92,10 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
             raise CIMDError(f"could not resolve {host} in time") from error
 
     def open(self, address: str, port: int, host: str, timeout_s: float) -> socket.socket:
-        """Return a connection to a checked address, encrypted for the host's name."""
+        """Return a connection to a checked address, with TLS for the host's name."""
         plain = socket.create_connection((address, port), timeout=timeout_s)
         try:
-            # The handshake is under the watch of `_fetch_from`, as all that follows.
+            # The handshake happens in `_fetch_from`, under its deadline.
             return ssl.create_default_context().wrap_socket(
                 plain, server_hostname=host, do_handshake_on_connect=False
             )
@@ -133,9 +133,9 @@ class BoundedMetadataFetcher(SafeMetadataFetcher):
 def read_url(client_id: str) -> SplitResult:
     """Return the parts of a URL that may be a client's id.
 
-    It has to be written in the one way that every parser reads alike: the draft's rules (section 3),
-    nothing escaped in the host, and nothing but printable ASCII. The draft allows a host by its
-    number, which has to be public as a name's are.
+    It must have the one spelling that all parsers read alike: the draft's rules (section 3), nothing
+    escaped in the host, and only printable ASCII. The draft allows an IP address as host, which has
+    to be public like a name's.
 
     Raises:
         CIMDError: it may not.
@@ -159,7 +159,7 @@ def read_url(client_id: str) -> SplitResult:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is one of the public internet, and cannot stand for another one."""
+    """Return whether an address is public, and contains no other address."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
@@ -172,7 +172,7 @@ def is_public(address: str) -> bool:
 
 
 def _hang_up(connection: socket.socket) -> None:
-    # A read that is waiting in another thread ends by this, which it does not by close().
+    # This ends a read that waits in another thread, unlike close().
     try:
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
     except OSError:

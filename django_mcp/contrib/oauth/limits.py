@@ -1,4 +1,4 @@
-"""Limits on what strangers can make the authorization server do and keep."""
+"""Limits on what anonymous callers can make the authorization server do and store."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ __all__ = [
 HOUR_S = 3600
 MINUTE_S = 60
 CLIENTS_AT_LIMIT = 3
-"""How many clients may use up their wrong secrets from one address. Ours."""
+"""How many clients may use up their wrong secrets from one address. Our own limit."""
 
 TRIES = 10
-"""How many times as often an address may try to register a client as it may register one."""
+"""Registration attempts that an address has for each registration it has."""
 
 UNUSED_AFTER = timedelta(minutes=5)
-"""The age from which a client that nobody authorized makes room for others. Ours."""
+"""The age from which an unauthorized client may be deleted for new ones. Our own limit."""
 
 SOURCES = ("dcr", "cimd")
-"""How clients become known by themselves: dynamic registration, and client-id metadata documents."""
+"""How clients register themselves: dynamic registration, and client-id metadata documents."""
 
 _trouble = Warner()
 
@@ -57,9 +57,9 @@ class Allowance:
     It is counted in the cache `THROTTLE_CACHE`. An IPv6 address counts as its /64 network.
 
     Args:
-        what: the name of the thing, with everything else that it is counted by.
+        what: the name of the action, with everything else that it is counted by.
         address: the address of the client; requests without one share an allowance.
-        limit: how often it may be done in a window.
+        limit: how often it is allowed in a window.
         period_s: the length of the window.
     """
 
@@ -69,22 +69,22 @@ class Allowance:
         now = time.time()
         self.wait_s = math.ceil(period_s - now % period_s)
         subject = f"{what}\n{network_of(address)}\n{int(now // period_s)}"
-        # Some caches take short plain keys only.
+        # Some caches accept only short plain keys.
         self._key = f"django_mcp.oauth.{hashlib.sha256(subject.encode()).hexdigest()}"
 
     def take(self) -> bool:
         """Count one more; return whether it is within the limit.
 
         Raises:
-            StoreUnavailable: the cache does not answer.
+            StoreUnavailable: the cache does not respond.
         """
         return self._ask(self._count) <= self._limit
 
     def is_used_up(self) -> bool:
-        """Tell whether it may not be done once more.
+        """Return whether the limit is reached.
 
         Raises:
-            StoreUnavailable: the cache does not answer, or takes nothing.
+            StoreUnavailable: the cache does not respond, or stores nothing.
         """
         return self._ask(self._read) >= self._limit
 
@@ -93,7 +93,7 @@ class Allowance:
             caches[settings.THROTTLE_CACHE].add(self._key, 0, self._period_s)
             return ask()
         except Exception as error:
-            # Each kind of cache has errors of its own.
+            # Each cache backend has errors of its own.
             _trouble.warn("Could not count for the limits of OAuth: %r", error)
             raise StoreUnavailable from error
 
@@ -109,19 +109,19 @@ class Allowance:
             return 1
 
     def give_back(self) -> None:
-        """Count one less. It does not matter if that fails: the window ends soon."""
+        """Count one less. A failure does not matter: the window ends soon."""
         with suppress(Exception):
             caches[settings.THROTTLE_CACHE].decr(self._key)
 
 
 def new_clients_of(address: str) -> Allowance:
-    """Return how many clients may become known from an address in an hour, in either way."""
+    """Return how many clients an address may register in an hour, by either method."""
     limit = settings.OAUTH_REGISTRATIONS_PER_HOUR
     return Allowance("new client", address, limit=limit, period_s=HOUR_S)
 
 
 def registration_tries_of(address: str) -> Allowance:
-    """Return how often an address may send metadata, right or wrong, in an hour."""
+    """Return how often an address may send metadata, valid or not, in an hour."""
     limit = TRIES * settings.OAUTH_REGISTRATIONS_PER_HOUR
     return Allowance("try to register", address, limit=limit, period_s=HOUR_S)
 
@@ -129,7 +129,7 @@ def registration_tries_of(address: str) -> Allowance:
 def wrong_secrets_of(address: str, client_id: str) -> list[Allowance]:
     """Return how many wrong secrets an address may send in a minute: for one client, and for all.
 
-    Without an address there is no limit, since a stranger could use it up for everybody.
+    Without an address there is no limit, since one caller could use it up for all.
     """
     limit = settings.OAUTH_WRONG_SECRETS_PER_MINUTE
     if not address:
@@ -141,9 +141,9 @@ def wrong_secrets_of(address: str, client_id: str) -> list[Allowance]:
 
 
 def find_wait_for_room_s(source: str) -> int:
-    """Make room for one more client, and return 0; or return the seconds until there can be room.
+    """Make room for one more client, and return 0; or return the seconds until there may be room.
 
-    Clients that nobody ever authorized make room, the oldest first, once they are some minutes old.
+    Clients that were never authorized are deleted, the oldest first, once they are some minutes old.
     Neither kind of clients can take the last quarter of `OAUTH_MAX_REGISTERED` from the other.
 
     Args:
@@ -160,7 +160,7 @@ def find_wait_for_room_s(source: str) -> int:
         clients = clients.filter(registration_source=source)
     unused = _never_authorized(clients).order_by("created", "pk")
     due = unused.filter(created__lt=timezone.now() - UNUSED_AFTER)
-    # A few more at once, so that the next clients need not look.
+    # A few more at once, so that the next clients need no search.
     going = list(due.values_list("pk", flat=True)[: too_many + most // 100])
     _never_authorized(clients).filter(pk__in=going).delete()
     if len(going) >= too_many:
@@ -181,6 +181,6 @@ def _never_authorized(clients: QuerySet[Any]) -> QuerySet[Any]:
     for model in (get_grant_model(), get_refresh_token_model()):
         clients = clients.exclude(pk__in=model.objects.values("application"))
     access_tokens = get_access_token_model().objects.filter(application__isnull=False)
-    # Each registration comes with a token to manage it, which is no use of the client.
+    # Each registration has a token to manage it, which does not count as use of the client.
     used = access_tokens.exclude(scope=oauth2_settings.DCR_REGISTRATION_SCOPE)
     return clients.exclude(pk__in=used.values("application"))

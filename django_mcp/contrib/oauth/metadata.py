@@ -1,4 +1,4 @@
-"""The authorization server's metadata: django-oauth-toolkit's, under the one issuer there is."""
+"""The authorization server's metadata: django-oauth-toolkit's, for a single issuer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["OpenIDConfiguration", "ServerMetadata", "issuer_of"]
 
 
 def issuer_of(request: HttpRequest) -> str:
-    """Return the issuer of this site's tokens, as metadata and authorization responses name it."""
+    """Return the issuer of this site's tokens, as in metadata and authorization responses."""
     fixed: str = oauth2_settings.OIDC_ISS_ENDPOINT
     return fixed or origin_of(request) + get_script_prefix().rstrip("/")
 
 
 class _OfOneIssuer:
-    """Answers at the well-known path, and there with the path of the issuer or of an endpoint behind it.
+    """Responds at the well-known path, alone or followed by the issuer's or an endpoint's path.
 
-    Clients of 2025-03-26 take an endpoint for its own authorization server and append its path.
+    Clients of 2025-03-26 treat an endpoint as its own authorization server and append its path.
     """
 
     def get(self, request: HttpRequest, issuer_path: str = "") -> HttpResponse:

@@ -39,7 +39,7 @@ class ClientEndpoint(models.Model):
     )
 
     class Meta:
-        """How rows are named, and that each exists once."""
+        """Names of rows, and their uniqueness."""
 
         verbose_name = _("endpoint of a client")
         verbose_name_plural = _("endpoints of clients")
@@ -53,7 +53,7 @@ class ClientEndpoint(models.Model):
         return f"{self.application}: {self.resource}"
 
     def clean(self) -> None:
-        """Write the address in the form in which endpoints are compared."""
+        """Normalize the address, so that it can be compared with endpoints."""
         canonical = canonical_uri(self.resource)
         if canonical is None:
             raise ValidationError({"resource": _("This is not the address of an endpoint.")})
@@ -62,6 +62,6 @@ class ClientEndpoint(models.Model):
 
 @receiver(post_delete, sender=ClientEndpoint)
 def end_own_tokens(instance: ClientEndpoint, **_kwargs: Any) -> None:
-    """End the tokens that a client has for itself when one of its endpoints is taken away."""
+    """Delete a client's own tokens when one of its endpoints is removed."""
     tokens = get_access_token_model().objects
     tokens.filter(application=instance.serializable_value("application"), user=None).delete()

@@ -1,4 +1,4 @@
-"""Names that strangers gave themselves, made harmless for the eyes of people."""
+"""Make names of clients safe to show."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MAX_NAME = 80
 
 
 def inert(name: str) -> str:
-    """Return a name on one line, of at most `MAX_NAME` characters, without any that are not seen.
+    """Return a name on one line, of at most `MAX_NAME` characters, without invisible ones.
 
-    Those could turn the text around them, or hide a part of it.
+    Those could reorder the text around them, or hide a part of it.
     """
     seen = mark_invisible(name, lambda char: " " if char.isspace() else "")
     line = " ".join(seen.split())

@@ -1,6 +1,6 @@
-"""The settings of django-oauth-toolkit under which MCP clients get tokens, and only they do.
+"""Settings of django-oauth-toolkit for MCP clients.
 
-It is read by settings modules, so it imports nothing that needs settings.
+Settings modules import it, so it imports nothing that needs settings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 __all__ = ["BASE_SCOPE", "oauth2_provider_settings"]
 
 BASE_SCOPE = "mcp"
-"""What a site's tokens are for when its tools name no scope: a client has to ask for one."""
+"""The scope of a site whose tools name none: a client has to request one."""
 
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
@@ -27,10 +27,10 @@ def oauth2_provider_settings(
     """Return a value for `OAUTH2_PROVIDER`.
 
     Args:
-        scopes: what each scope lets a client do, in the words of the consent page; texts may be lazy.
-            Scopes that tools name are added when they are missing here.
-        overrides: settings of django-oauth-toolkit that are to be different. `DCR_ENABLED=False`
-            turns dynamic registration off, `CIMD_ENABLED=False` client-id metadata documents.
+        scopes: descriptions of the scopes for the consent page; texts may be lazy. Scopes of tools
+            are added if they are missing here.
+        overrides: other settings of django-oauth-toolkit. `DCR_ENABLED=False` disables dynamic
+            registration, `CIMD_ENABLED=False` client-id metadata documents.
     """
     found: dict[str, Any] = {
         "SCOPES": dict(scopes) if scopes else {BASE_SCOPE: _("Use this site's tools in your name")},
@@ -44,11 +44,11 @@ def oauth2_provider_settings(
         "ROTATE_REFRESH_TOKEN": True,
         "REFRESH_TOKEN_REUSE_PROTECTION": True,
         "PKCE_REQUIRED": True,
-        # Programs on people's machines listen on a port of the moment (RFC 8252 section 7.3).
+        # Programs on users' machines listen on a temporary port (RFC 8252 section 7.3).
         "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],
         "ALLOW_LOCALHOST_LOOPBACK": True,
         "ALLOW_URI_WILDCARDS": False,
-        # How clients become known
+        # Registration of clients
         "CLIENT_SECRET_GENERATOR_CLASS": f"{_PARTS}.client_secrets.ClientSecretGenerator",
         "CIMD_ENABLED": True,
         "CIMD_METADATA_FETCHER": f"{_PARTS}.fetcher.BoundedMetadataFetcher",
@@ -56,7 +56,7 @@ def oauth2_provider_settings(
         "CIMD_FETCH_TIMEOUT_SECONDS": 5,
         "DCR_ENABLED": True,
         "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
-        # What the metadata says
+        # Metadata
         "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
         "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
         "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [
@@ -87,4 +87,4 @@ _GATES = (
     "REDIRECT_URI_MATCHING",
     "PKCE_REQUIRED",
 )
-"""What RFC 9700 asks for; redirects over http stay possible, to loopback addresses only."""
+"""The rules of RFC 9700; redirects over http are only allowed to loopback addresses."""

@@ -1,4 +1,4 @@
-"""What of this site tokens are for: its MCP servers, and which scope each of their entries needs.
+"""The protected resources of this site: its MCP servers, with the scopes of their entries.
 
 It imports nothing of django-oauth-toolkit.
 """
@@ -31,7 +31,7 @@ __all__ = [
 def find_default_resource(request: HttpRequest) -> str | None:
     """Return the resource of clients that name none, as those of the oldest revisions do.
 
-    It is the one that the metadata at the root is about.
+    It is the one in the metadata at the root.
     """
     path = find_root_path()
     if path is None:
@@ -40,7 +40,7 @@ def find_default_resource(request: HttpRequest) -> str | None:
 
 
 def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
-    """Return the server whose endpoint a resource indicator names; None: no server's."""
+    """Return the server whose endpoint a resource indicator names, or None."""
     canonical = canonical_uri(resource)
     start = origin_of(request) + get_script_prefix().rstrip("/")
     if canonical is None or not canonical.startswith(f"{start}/"):
@@ -49,14 +49,14 @@ def find_server_of(resource: str, request: HttpRequest) -> MCPServer | None:
 
 
 def takes_tokens_of(issuer: str, resource: str, request: HttpRequest) -> bool:
-    """Return whether a resource indicator is exactly an endpoint that takes an issuer's tokens."""
-    # Escapes are resolved on the way to a server, but not where a token's audience is compared.
+    """Return whether a resource indicator is exactly an endpoint that accepts an issuer's tokens."""
+    # A URL's escapes are resolved before a server, but not when a token's audience is compared.
     server = find_server_of(resource, request) if unquote(resource) == resource else None
     return server is not None and issuer in find_issuers(server, request)
 
 
 def needs_of(servers: Iterable[MCPServer], user: Any) -> Mapping[str, list[str]]:
-    """Return which entries need each scope, as titles, of those that the user may see."""
+    """Return the titles of the visible entries that need each scope."""
     found: dict[str, list[str]] = {}
     for server in servers:
         offer = offer_to(user, server.derived.requirements)

@@ -1,4 +1,4 @@
-"""What all our OAuth views have in common: they speak under the site's public address."""
+"""The common part of all OAuth views: they use the site's public URL."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ JSON = "application/json"
 
 
 def at_public_url(view: View) -> View:
-    """Let a view of django-oauth-toolkit, which builds URLs from its request, see the public address."""
+    """Give a view of django-oauth-toolkit, which builds URLs from its request, the public URL."""
 
     @wraps(view)
     def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if _has_nul(request):
-            # PostgreSQL refuses it, in a way that is a fault of ours.
+            # PostgreSQL would reject it with an internal error.
             return refusal("invalid_request", "A parameter holds a NUL character", 400)
         parts = urlsplit(origin_of(request))
         request.META["HTTP_HOST"] = parts.netloc
         request.META.pop("HTTP_X_FORWARDED_HOST", None)
-        # An instance's own stands for the method that reads the connection or the proxy's header.
+        # The instance attribute replaces the method that reads the connection or the proxy's header.
         vars(request)["_get_scheme"] = lambda: parts.scheme
         _forget_proxy(request, parts.scheme)
         try:
@@ -46,10 +46,10 @@ def at_public_url(view: View) -> View:
 
 
 def takes(content_type: str) -> Callable[[View], View]:
-    """Let a view answer posts of one content type alone, and leave the body of any other unread.
+    """Let a view accept posts of one content type only, without reading any other body.
 
-    It stands before whatever reads `request.POST`: after that, Django gives nobody the body of a
-    multipart form.
+    It must come before anything that reads `request.POST`: after that, the body of a multipart form
+    is no longer available.
     """
 
     def decorate(view: View) -> View:

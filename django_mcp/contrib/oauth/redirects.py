@@ -1,4 +1,4 @@
-"""Which addresses a browser may be sent to with an authorization code."""
+"""The redirect URIs to which an authorization code may be sent."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _RUNS_OR_READS = frozenset(
         "view-source",
     }
 )
-"""Schemes that a browser does not hand to a program, but acts on itself."""
+"""Schemes that a browser handles itself instead of starting a program."""
 
 
 def is_safe_redirect(uri: str) -> bool:
-    """Return whether a redirect URI is one that a code may be sent to, whoever registered it.
+    """Return whether a code may be sent to a redirect URI.
 
-    Over https to a host, over http to this machine only (RFC 8252 section 7.3), or by a scheme of a
-    program; without user, fragment, what an answer would say in its query, or characters that two
-    parsers read differently.
+    It may use https to any host, http to the local machine only (RFC 8252 section 7.3), or a
+    program's own scheme; without user, fragment, response parameters in its query, or characters
+    that parsers read differently.
     """
     if not uri.isascii() or any(char <= " " or char in '\\#"<>\x7f' for char in uri):
         return False
@@ -50,10 +50,10 @@ def is_safe_redirect(uri: str) -> bool:
 
 
 def _looks_like_answer(query: str) -> bool:
-    # A client that takes the first of two, or the last, would believe whoever registered it.
+    # A client that reads only the first or the last of two would accept the registered one.
     return any(name in _ANSWERS for name, _value in parse_qsl(query, keep_blank_values=True))
 
 
 def is_loopback(host: str | None) -> bool:
-    """Return whether a host of a URI, without port and brackets, is this machine."""
+    """Return whether a URI's host, without port and brackets, is the local machine."""
     return host in _LOOPBACK

@@ -1,4 +1,4 @@
-"""Dynamic client registration (RFC 7591): django-oauth-toolkit's, for MCP clients only and not too often."""
+"""Dynamic client registration (RFC 7591) for MCP clients, with limits."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ GRANTS = frozenset({"authorization_code", "refresh_token"})
 
 
 class Registration(DynamicClientRegistrationView):
-    """Registers clients that change codes for tokens, for anybody, within bounds."""
+    """Registers public and confidential clients of the authorization code grant, within limits."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Register a client, or refuse it.
+        """Register a client, or return an error.
 
-        Refused metadata costs an address none of the clients that it may register, so that others
-        behind the same address can still register theirs.
+        Rejected metadata does not count against the registrations of an address, so that others behind
+        the same address can still register.
         """
         address = request.META.get("REMOTE_ADDR", "")
         tries, registrations = registration_tries_of(address), new_clients_of(address)
@@ -102,7 +102,7 @@ def _is_text(value: object) -> bool:
 
 
 def _complete(response: HttpResponse) -> None:
-    """Add what RFC 7591 section 3.2.1 wants beside a secret, and what clients look for."""
+    """Add the fields of RFC 7591 section 3.2.1 for a secret, and those that clients expect."""
     data: Any = decode(response.content)
     data["client_id_issued_at"] = int(time.time())
     data["response_types"] = ["code"]

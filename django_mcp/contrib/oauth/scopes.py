@@ -1,4 +1,4 @@
-"""The scopes of a site: those its settings describe, those its tools name, and those that stand for them."""
+"""The scopes of a site: from its settings, its tools, and `SCOPE_IMPLIES`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ToolScopes(BaseScopes):
     def get_default_scopes(
         self, application: Any = None, request: Any = None, *args: Any, **kwargs: Any
     ) -> list[str]:
-        """Return what a client gets that asks for no scope."""
+        """Return the scopes of a client that requests none."""
         chosen = settings.OAUTH_BASE_SCOPES
         available = self.get_available_scopes()
         return available if chosen is None else [name for name in chosen if name in available]

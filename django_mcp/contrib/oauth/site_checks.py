@@ -1,4 +1,4 @@
-"""What of a site itself would stop an MCP client: scopes nobody can give, pages that are elsewhere."""
+"""System checks of a site with OAuth: scopes, URLs, login and addresses."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def find_address_problems() -> Iterator[CheckMessage]:
     wild = [host for host in site_settings.ALLOWED_HOSTS if host.startswith(("*", "."))]
     if wild and public is None and not site_settings.DEBUG:
         yield Warning(
-            f"ALLOWED_HOSTS has {', '.join(wild)}, so whoever asks chooses the host in the URLs of the "
+            f"ALLOWED_HOSTS has {', '.join(wild)}, so any caller chooses the host in the URLs of the "
             "metadata.",
             hint="Set DJANGO_MCP['PUBLIC_URL'], or list the hosts of this site.",
             id="django_mcp.O021",

@@ -1,4 +1,4 @@
-"""The token endpoint: django-oauth-toolkit's, for the grants that the metadata offers, and in JSON always."""
+"""The token endpoint: django-oauth-toolkit's, for the grants in the metadata, always with JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class Token(TokenView):
-    """Changes codes and refresh tokens for access tokens (RFC 6749 section 3.2)."""
+    """Exchanges codes and refresh tokens for access tokens (RFC 6749 section 3.2)."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Answer a client, but not to a device code: its pages are not part of our URLs."""
+        """Return tokens, except for device codes, whose pages are not part of the URLs."""
         grant = request.POST.get("grant_type")
         if grant == _DEVICE_CODE or grant not in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED:
             return refusal(
@@ -29,9 +29,9 @@ class Token(TokenView):
         try:
             response: HttpResponse = self.authorization_flow_token_response(request)
         except ObjectDoesNotExist:
-            # A concurrent request has used the code, or ended the new token.
+            # A concurrent request has used the code, or revoked the new token.
             return refusal("invalid_grant", "The grant was used or revoked meanwhile", 400)
-        # Some of the toolkit's refusals quote the request and would be taken for a page.
+        # Some of the toolkit's errors quote the request and could be taken for a page.
         response["Content-Type"] = "application/json"
         response["X-Content-Type-Options"] = "nosniff"
         response["Cache-Control"] = "no-store"

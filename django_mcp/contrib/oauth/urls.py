@@ -1,8 +1,8 @@
-"""URLs of the authorization server, in the namespace in which django-oauth-toolkit looks for them.
+"""URLs of the authorization server, in the namespace that django-oauth-toolkit uses.
 
-`include("django_mcp.urls")` has them: the metadata at the root, the rest below `OAUTH_PREFIX`. What the
-toolkit has besides (registering clients by hand, introspection, the device flow) is left out: the
-admin does the first, and no MCP client needs the others.
+`include("django_mcp.urls")` includes them: the metadata at the root, the rest below `OAUTH_PREFIX`.
+Other views of the toolkit (registering clients by hand, introspection, the device flow) are left
+out: the admin does the first, and no MCP client needs the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _taker(content_type: str, view: type[Any]) -> View:
 
 
 def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
-    """Go to a client's page in the admin, which is where its "view on site" would be."""
+    """Redirect to a client's page in the admin, in place of the toolkit's own page."""
     options = get_application_model()._meta
     try:
         return redirect(f"admin:{options.app_label}_{options.model_name}_change", pk)
@@ -55,7 +55,7 @@ def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
 
 
 class _EndAuthorization(toolkit.AuthorizedTokenDeleteView):
-    """Ends what a user has allowed. A key that the model cannot have is not found."""
+    """Deletes a user's authorization. An invalid primary key gives 404."""
 
     def get_object(self, queryset: Any = None) -> Any:
         try:
@@ -77,7 +77,7 @@ def _page(view: View) -> View:
 _prefix = settings.OAUTH_PREFIX
 _metadata = ".well-known/oauth-authorization-server"
 _consent = ConsentView.as_view()
-# Both begin with reads. In one transaction with them, SQLite would refuse to wait for a write.
+# Both start with reads. In one transaction with them, SQLite would refuse to wait for a write.
 _token = transaction.non_atomic_requests(_taker(FORM, Token))
 _revoke = transaction.non_atomic_requests(_taker(FORM, toolkit.RevokeTokenView))
 

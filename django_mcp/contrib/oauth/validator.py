@@ -1,6 +1,6 @@
-"""What django-oauth-toolkit's validator leaves open of RFC 9700 and RFC 8707.
+"""The validator of django-oauth-toolkit with further rules of RFC 9700 and RFC 8707.
 
-It checks redirects, replayed codes, concurrent refreshes, and what a token is for.
+It checks redirects, replayed codes, concurrent refreshes, and the resources of tokens.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _AT_TOKEN_ENDPOINT = "_at_token_endpoint"  # noqa: S105
 
 
 class MCPOAuth2Validator(ClientAuthentication):
-    """The toolkit's validator, with what MCP clients and their users have to be able to rely on."""
+    """The toolkit's validator, with stricter rules for MCP clients."""
 
     def validate_client_id(self, client_id: str, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """Know a client, if need be by its document: asked at the authorization endpoint alone."""
+        """Find a client, by its document if necessary: only the authorization endpoint calls this."""
         if is_document_id(client_id):
             read_document(client_id, request)
         return bool(super().validate_client_id(client_id, request, *args, **kwargs))
 
     def _load_application(self, client_id: str, request: Any) -> Any:
         if client_id and "\0" in client_id:
-            # PostgreSQL refuses to look for it. Basic credentials can hold it.
+            # PostgreSQL rejects NUL in a query. Basic credentials can hold it.
             return None
-        # The toolkit's own would fetch the document, at whichever endpoint and for whomever.
+        # The toolkit's own method would fetch the document at any endpoint and for any caller.
         if not is_document_id(client_id):
             return super()._load_application(client_id, request)
         known = find_known(client_id)
@@ -58,7 +58,7 @@ class MCPOAuth2Validator(ClientAuthentication):
     def validate_redirect_uri(
         self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Refuse what is registered and yet not safe, such as http to another machine."""
+        """Reject unsafe redirects even if they are registered, such as http to another machine."""
         return is_safe_redirect(redirect_uri) and bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
@@ -66,7 +66,7 @@ class MCPOAuth2Validator(ClientAuthentication):
     def validate_grant_type(
         self, client_id: str, grant_type: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Remember that the request came to the token endpoint, which alone asks this."""
+        """Mark the request as one to the token endpoint, which alone calls this."""
         vars(request)[_AT_TOKEN_ENDPOINT] = True
         return bool(
             super().validate_grant_type(client_id, grant_type, client, request, *args, **kwargs)
@@ -80,7 +80,7 @@ class MCPOAuth2Validator(ClientAuthentication):
 
     def _save_bearer_token(self, token: Any, request: Any, *args: Any, **kwargs: Any) -> None:
         if _AT_TOKEN_ENDPOINT not in vars(request):
-            # An authorization request may carry any parameter, and this one decides what follows.
+            # An authorization request may have any parameter, and this one changes what follows.
             request.grant_type = None
         # The toolkit would read a parameter of this name.
         vars(request).setdefault("refresh_token_instance", None)
@@ -99,7 +99,7 @@ class MCPOAuth2Validator(ClientAuthentication):
         """Do nothing: the code ended in the transaction that saved its tokens."""
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        # The toolkit takes whatever the request names when the grant has no resource.
+        # The toolkit accepts any resource in the request if the grant has none.
         allowed = _allowed_resources(request)
         super()._check_and_set_request_resource(request)
         if not are_among(request.resource, allowed):
@@ -119,7 +119,7 @@ class MCPOAuth2Validator(ClientAuthentication):
     def validate_code(
         self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Refuse a code that is used again, and revoke what it was changed for (RFC 6749 4.1.2)."""
+        """Reject a code that is used again, and revoke its tokens (RFC 6749 4.1.2)."""
         if super().validate_code(client_id, code, client, request, *args, **kwargs):
             return True
         family, tokens = _family_of(code), get_refresh_token_model()
@@ -130,15 +130,15 @@ class MCPOAuth2Validator(ClientAuthentication):
     def validate_refresh_token(
         self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """Accept a live refresh token, and end the session of one that is used again much later.
+        """Accept a valid refresh token, and end the session of one that is used again much later.
 
-        It stands in for the toolkit's own, which would take a token that a concurrent request uses
-        at this moment for a stolen one. The row is read once, so that there is no such moment.
+        It replaces the toolkit's method, which would treat a token that a concurrent request is using
+        as stolen. The row is read once, so there is no such race.
         """
         checksum = hashlib.sha256(refresh_token.encode()).hexdigest()
         tokens = get_refresh_token_model()
         found = tokens.objects.filter(token_checksum=checksum).select_related("access_token")
-        # Several rows may have the digest, of which one at most is live.
+        # Several rows may have the digest, at most one of which is valid.
         known = found.order_by(F("revoked").desc(nulls_first=True)).first()
         if known is None:
             return False
@@ -174,7 +174,7 @@ def _has_expired(token: Any) -> bool:
 
 
 def _grants_of(request: Any) -> Any:
-    """Return the row that a token request uses up, as a query; None: it uses none up."""
+    """Return a query for the row that a token request uses up, or None."""
     match request.grant_type:
         case "authorization_code":
             return get_grant_model().objects.filter(code=request.code, application=request.client)
@@ -186,7 +186,7 @@ def _grants_of(request: Any) -> Any:
 
 
 def _allowed_resources(request: Any) -> list[str]:
-    """Return what a new token may be for."""
+    """Return the resources that a new token may have."""
     match request.grant_type:
         case "authorization_code":
             grant = _grants_of(request).first()
@@ -198,7 +198,7 @@ def _allowed_resources(request: Any) -> list[str]:
         case None if isinstance(request.resource, ApprovedResources):
             return list(request.resource)
         case _:
-            # Nobody approves an endpoint for a password or a device code.
+            # No user approves an endpoint for a password or a device code.
             return []
 
 
@@ -212,9 +212,9 @@ def _not_granted(request: Any) -> CustomOAuth2Error:
 
 
 def _family_of(code: str) -> UUID:
-    """Return what the tokens that come of a code have in common: every process finds them by it.
+    """Return the family of the tokens of a code, which every process derives alike.
 
-    The toolkit's own families are random. Nobody gets from one back to its code.
+    The toolkit's own families are random. The code cannot be derived from the family.
     """
     digest = hashlib.sha256(f"django_mcp:oauth:code:{code}".encode()).digest()
     return UUID(bytes=digest[:16], version=5)

@@ -134,7 +134,7 @@ def test_what_cannot_be_listened_to_leaves_nothing_behind():
         with pytest.raises(MCPError, match="No further stream"), MCPClient(server).listen():
             pass
         assert server.notify_prompts_list_changed() == 1
-    with pytest.raises(RuntimeError, match="before its `with`"):
+    with pytest.raises(RuntimeError, match="only inside its `with`"):
         MCPClient(server).listen().next()
     with MCPClient(server).listen() as changes:
         server.notify_prompts_list_changed()

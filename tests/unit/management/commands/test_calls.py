@@ -256,7 +256,7 @@ def test_answers_may_be_given_beforehand_or_refused(run: Run):
     assert "Nothing answers" in error_of(run, *fill, "--answers", "{}")[0]
     assert error_of(run, *fill, "--answers", "7")[1] == 2
     assert error_of(run, *fill, "--answers", "{")[1] == 2
-    assert "no answer" in error_of(run, *fill, "--answers", '["text"]')[0]
+    assert "not an answer" in error_of(run, *fill, "--answers", '["text"]')[0]
 
 
 @pytest.mark.usefixtures("server")

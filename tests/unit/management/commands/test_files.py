@@ -102,9 +102,9 @@ def test_only_a_user_whom_stdio_serves_is_configured(run: Run):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--http", "x.org/mcp"], "no URL"),
-        (["--http", "http://[x"], "no URL"),
-        (["--http", "ftp://x.org/mcp"], "no URL"),
+        (["--http", "x.org/mcp"], "not a URL"),
+        (["--http", "http://[x"], "not a URL"),
+        (["--http", "ftp://x.org/mcp"], "not a URL"),
         (["--http", "https://me:secret@x.org/mcp"], "credentials"),
         (["--http", "https://x.org/mcp", "--user", "ann"], "for stdio"),
         (["--server", "nothing"], "No MCP server"),
@@ -203,7 +203,7 @@ def test_a_snapshot_is_the_same_in_every_language(run: Run):
 
 def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
     bad = tmp_path / "bad.json"
-    for text, told in (("{", "not JSON"), ("[]", "no snapshot"), ('{"tools": 1}', "added tool")):
+    for text, told in (("{", "not JSON"), ("[]", "not a snapshot"), ('{"tools": 1}', "added tool")):
         bad.write_text(text)
         with pytest.raises(CommandError, match=told):
             run(*surface(server), "--check", str(bad))
