@@ -26,6 +26,7 @@ def backends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend
     if request.param == "sqlite":
         yield Backends(sqlite=tmp_path / "db.sqlite3")
         return
+    request.getfixturevalue("postgres")
     name = f"django_mcp_races_{os.getpid()}"
     with connect("postgres") as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
