@@ -35,7 +35,7 @@ MAX_KEPT = 10_000
 """Principals whose permissions are kept in a process, for each server."""
 
 TIMEOUT_S = 5.0
-"""How long a request waits for the permissions of its user. Ours."""
+"""How long a request waits for the permissions of its user. Our own limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +97,7 @@ class DjangoAccess:
         name, tools = self._keep_as(principal), _allowed_tools(principal)
         if name is None or exchange.is_of_tenant:
             return await self._load(principal, requirements, None)
-        # Whoever asks after a change must not be told what was being read before it.
+        # A request after a change must not get what was being read before it.
         key = (name, tools, self._changes, requirements)
         loading = self._loading.setdefault(asyncio.get_running_loop(), {})
         task = loading.get(key)
@@ -127,7 +127,7 @@ class DjangoAccess:
         principal = exchange.principal
         if getattr(principal, "is_authenticated", False):
             auth = getattr(principal, "auth", None)
-            # Only tokens are good for some things; whoever signed in is good for all.
+            # Only tokens have scopes; a signed-in user has all of them.
             if auth is None or auth.has_all_scopes or are_covered(scopes, auth.scopes):
                 return None
         return insufficient_scope(exchange, scopes)

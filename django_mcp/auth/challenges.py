@@ -69,7 +69,7 @@ def unauthorized(
 def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
     """Return the refusal of an operation for which the token is not good enough.
 
-    Whoever is not authenticated at all is told to be, with status 401.
+    A client that is not authenticated at all gets status 401.
 
     Args:
         exchange: the request.

@@ -63,7 +63,7 @@ def find_fault(headers: Headers) -> Rejection | None:
 
 
 def has_authorization(headers: Headers) -> bool:
-    """Tell whether the client presented credentials in the header that is there for them."""
+    """Return whether the client presented credentials in the header that is there for them."""
     return headers.get(AUTHORIZATION) is not None
 
 

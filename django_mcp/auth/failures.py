@@ -1,4 +1,4 @@
-"""Failed attempts to authenticate, counted by address: whoever guesses has to wait.
+"""Failed attempts to authenticate, counted by address: a client that guesses has to wait.
 
 Nothing is counted for those who are known. Where an address has to wait is remembered in the
 process, so that looking costs them nothing either.
@@ -51,7 +51,7 @@ class FailedAttempts:
         try:
             wait_s = await find_wait_s(self._server, [(f"failures {network}", rate)])
         except StoreUnavailable:
-            # Without a count whoever guesses could go on.
+            # Without a count, guessing could go on.
             return Reply(503, encode_error(None, NO_STORE), NO_STORE.headers)
         if wait_s is None:
             return None

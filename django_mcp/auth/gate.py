@@ -1,4 +1,4 @@
-"""The gate of one server: its authenticators in order, and the refusal of whoever passes none."""
+"""The gate of one server: its authenticators in order, and the refusal if none accepts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Gate", "load_authenticators"]
 logger = logging.getLogger("django_mcp")
 
 TIMEOUT_S = 10.0
-"""How long a request waits for what an authenticator does in a thread. Ours."""
+"""How long a request waits for what an authenticator does in a thread. Our own limit."""
 
 _trouble = Warner()
 
@@ -46,7 +46,7 @@ class Gate:
     Attributes:
         server: whose gate it is.
         authenticators: asked in this order.
-        is_public: whoever has no credentials may pass as nobody. Bad ones are refused all the same.
+        is_public: requests without credentials are anonymous. Bad credentials are refused all the same.
         remedy: how to open a server that has neither; only the log and developers see it.
     """
 
@@ -101,7 +101,7 @@ class Gate:
                     exchange, found if isinstance(found, Rejection) else _DEACTIVATED
                 )
             if found.source is None:
-                # Whoever made it did not say who can tell later whether it still holds.
+                # Its authenticator does not say how to check later whether it is still valid.
                 found.source = authenticator
             exchange.principal = found
             _forget_credentials(headers)
@@ -128,7 +128,7 @@ class Gate:
             rejection.status,
             rejection.reason,
         )
-        # When nobody can check credentials, that is no fault of whoever presents them.
+        # When credentials cannot be checked, that is not the client's fault.
         waits = await self._failures.count(exchange) if rejection.status < 500 else None
         return waits or unauthorized(
             exchange, rejection.reason, error=rejection.error, status=rejection.status

@@ -24,7 +24,7 @@ Function: TypeAlias = Callable[..., Any]
 """A permission that its author wrote as a function over the user."""
 
 ASK_S: Final = 0.5
-"""How long functions are asked in a round; those that were not, are asked first in the next. Ours."""
+"""How long functions are asked in a round; those that were not, are asked first in the next. Our own limit."""
 
 _FLAGS = ("is_active", "is_staff", "is_superuser")
 
@@ -142,7 +142,7 @@ def _ask(due: Collection[tuple[Any, Function]]) -> dict[tuple[Any, Function], bo
     for pk, function in due:
         try:
             verdicts[pk, function] = pk in users and is_granted_by(function, users[pk])
-        except Exception:  # noqa: BLE001 - it is logged by whoever judges
+        except Exception:  # noqa: BLE001 - the caller logs it
             verdicts[pk, function] = False
         if time.monotonic() > until_s:
             break

@@ -64,7 +64,7 @@ def offer_to(user: Any, requirements: Requirements) -> Offer:
 
 
 def may_change_untold(user: Any) -> bool:
-    """Tell whether what was found for a user may be undone without a signal.
+    """Return whether what was found for a user may be undone without a signal.
 
     So it is inside of a transaction, as in a test case, and with users who were never saved.
     """
@@ -86,7 +86,7 @@ def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
     if inspect.iscoroutine(verdict):
         # True in a condition, whatever it would come to.
         verdict.close()
-        raise TypeError("it waits, which a permission must not")
+        raise TypeError("permission functions must be synchronous")
     return bool(verdict)
 
 

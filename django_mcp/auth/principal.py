@@ -27,7 +27,7 @@ class AuthInfo:
     """What the credentials of a request say. The credentials themselves are not in it.
 
     Attributes:
-        subject: who, in the words of whoever issued the credentials.
+        subject: the principal, as the issuer of the credentials names it.
         client_id: the OAuth client, or the key, that acts for the subject; None: nobody else does.
         scopes: what the credentials are good for.
         has_all_scopes: the credentials are good for all that their user may do: they are no token

@@ -20,7 +20,7 @@ from django_mcp.server.exchange.exchange import ANONYMOUS
 __all__ = ["describe", "revive"]
 
 MAX_CLAIMS_BYTES = 16 * 1024
-"""Claims kept with a task, as JSON; those of larger or stranger tokens stay behind. Ours."""
+"""Claims kept with a task, as JSON; those of larger or stranger tokens stay behind. Our own limit."""
 
 
 def describe(principal: Any) -> JSONObject | None:

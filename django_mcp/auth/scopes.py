@@ -39,7 +39,7 @@ def baseline_scopes(server: MCPServer) -> list[str]:
 
 
 def are_covered(wanted: Iterable[str], held: frozenset[str]) -> bool:
-    """Tell whether scopes stand for all that are wanted, by themselves or by `SCOPE_IMPLIES`."""
+    """Return whether scopes cover all that are wanted, directly or by `SCOPE_IMPLIES`."""
     return held.issuperset(wanted) or expand_scopes(held).issuperset(wanted)
 
 

@@ -14,7 +14,7 @@ __all__ = ["active_filter", "find_users", "find_without_active_user", "is_active
 
 
 def is_active(user: Any) -> bool:
-    """Tell whether a user may use the site; one of a model without the field always may."""
+    """Return whether a user may use the site; one of a model without the field always may."""
     return bool(getattr(user, "is_active", True))
 
 

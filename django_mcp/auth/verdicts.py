@@ -56,7 +56,7 @@ class Verdicts:
             self._bad[key] = (until, verdict)
 
     def knows_any(self, kind: str) -> bool:
-        """Tell whether a good verdict of an authenticator's kind may still be used."""
+        """Return whether a good verdict of an authenticator's kind may still be used."""
         now = time.monotonic()
         return any(
             now < until and principal.auth is not None and principal.auth.authenticator == kind
@@ -86,7 +86,7 @@ def forget_verdicts(names: Collection[str] | None) -> None:
 
 
 def knows_any(kind: str) -> bool:
-    """Tell whether this process remembers any credentials of a kind as good."""
+    """Return whether this process remembers any credentials of a kind as good."""
     return any(each.knows_any(kind) for each in list(_all))
 
 

@@ -20,7 +20,7 @@ logger = logging.getLogger("django_mcp")
 T = TypeVar("T")
 
 PAUSE_S = 1.0
-"""After a failure, how long the next requests are refused without asking. Ours."""
+"""After a failure, how long the next requests are refused without asking. Our own limit."""
 
 DOWN: tuple[type[Exception], ...] = (InterfaceError, OperationalError)
 """What a database raises that does not answer."""
@@ -93,7 +93,7 @@ class Breaker:
         return self._retry_s is not None
 
     def _enter(self) -> bool:
-        """Tell whether the caller may ask; it has to say then how that went."""
+        """Return whether the caller may query; it then has to report the outcome."""
         retry_s = self._retry_s
         if retry_s is None:
             return True

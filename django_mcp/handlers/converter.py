@@ -37,7 +37,7 @@ class DjangoConverter:
     """
 
     def needs_thread(self, value: Any) -> bool:
-        """Tell whether converting `value` may ask the database, which the event loop must not."""
+        """Return whether converting `value` may ask the database, which the event loop must not."""
         if type(value) in _JSON_READY and type(value) is not list:
             return False
         if isinstance(value, list | tuple) and value:

@@ -45,7 +45,7 @@ class DjangoExceptions:
 
 
 def _is_http404(error: Exception) -> bool:
-    # Importing it here would load the models' machinery; whoever raised it has done so.
+    # Importing it here would load the model layer; the code that raised it has done so.
     module = sys.modules.get("django.http.response")
     return module is not None and isinstance(error, module.Http404)
 

@@ -86,7 +86,7 @@ class _DjangoForm:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a value is one that a field of a form can have."""
+    """Return whether a value is one that a field of a form can have."""
     if isinstance(value, list):
         return all(isinstance(each, str) for each in value)
     if isinstance(value, int | float):

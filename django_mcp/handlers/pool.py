@@ -29,15 +29,15 @@ logger = logging.getLogger("django_mcp")
 
 LINGER_S = 0.1
 """How long a thread waits for more work before it goes back to the base class, which alone can end
-it: the end of the process is held up for at most this long. Ours."""
+it: the end of the process is held up for at most this long. Our own limit."""
 
 
 EXHAUSTED_AFTER_S = 5.0
-"""When work has waited for so long while no thread came free, the pool counts as exhausted. Ours."""
+"""When work has waited for so long while no thread came free, the pool counts as exhausted. Our own limit."""
 
 REPORT_EVERY_S = 60.0
 MAX_REPORTED = 20
-"""How often an exhausted pool is logged, and how many of its threads are named. Ours."""
+"""How often an exhausted pool is logged, and how many of its threads are named. Our own limit."""
 
 
 class Work:

@@ -23,7 +23,7 @@ __all__ = ["SiteStates", "prune_states"]
 T = TypeVar("T")
 
 PRUNE_EVERY_S = 10.0
-"""Whoever writes also has what has expired removed, this often in each process."""
+"""A write also removes what has expired, this often in each process."""
 
 PRUNED_AT_ONCE = 1000
 """Rows removed with one write."""

@@ -50,13 +50,13 @@ __all__ = [
 T = TypeVar("T")
 
 OUR_THREADS = 4
-"""Threads for what is no handler. It is quick, and most of it waits for the database. Ours."""
+"""Threads for what is no handler. It is quick, and most of it waits for the database. Our own limit."""
 
 WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
-"""Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Ours."""
+"""Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Our own limit."""
 
 AUTHENTICATION_LIMIT_S = 10.0
-"""How long a query of an asynchronous authenticator may wait and run. Ours."""
+"""How long a query of an asynchronous authenticator may wait and run. Our own limit."""
 
 _INTERNAL = "internal"
 """The `thread_user` of work that is no handler's."""

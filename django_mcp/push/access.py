@@ -1,4 +1,4 @@
-"""Word of changed permissions, to those concerned: every process forgets what it knew, and tells them.
+"""Changed permissions: every process drops what it cached, and notifies the clients concerned.
 
 Several changes of one transaction are one. It is a hint: what nobody told of counts within 2 s.
 """
@@ -72,7 +72,7 @@ def _announce(hub: ServerHub, message: JSONObject) -> None:
 
 
 def join(hub: ServerHub) -> None:
-    """Have a hub hear of changed permissions from other processes."""
+    """Let a hub receive changed permissions from other processes."""
     hub.on(KIND, partial(_take, hub))
 
 

@@ -25,7 +25,7 @@ def choose_bus() -> str:
 
 
 def has_shared_layer() -> bool:
-    """Tell whether there is a channel layer that more than one process can reach."""
+    """Return whether there is a channel layer that more than one process can reach."""
     layers: dict[str, Any] = getattr(site_settings, "CHANNEL_LAYERS", None) or {}
     return bool(layers.get("default", {}).get("BACKEND", IN_MEMORY) != IN_MEMORY)
 

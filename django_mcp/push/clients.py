@@ -44,7 +44,7 @@ class Reaches(MCPServer):
         _wait(self.aclose_stream, stream_id)
 
     def close_session(self, key: str) -> bool:
-        """End a session with all that runs and streams for it; tell whether there was one."""
+        """End a session with all that runs and streams for it; return whether there was one."""
         return _wait(self.aclose_session, key)
 
     def is_subscribed(self, uri: str) -> bool:

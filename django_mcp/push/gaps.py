@@ -14,13 +14,13 @@ from typing import Any
 __all__ = ["Gaps"]
 
 LATE_S = 2.0
-"""How much later than a message with a higher number one may come. Ours."""
+"""How much later than a message with a higher number one may come. Our own limit."""
 
 MAX_SENDERS = 1000
-"""Processes whose numbers are remembered, those that sent last. Ours."""
+"""Processes whose numbers are remembered, those that sent last. Our own limit."""
 
 MAX_AHEAD = 1000
-"""Numbers of one process that are remembered beyond a gap. Ours."""
+"""Numbers of one process that are remembered beyond a gap. Our own limit."""
 
 
 class Gaps:

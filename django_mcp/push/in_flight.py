@@ -22,7 +22,7 @@ MAX_TOLD = 200
 
 MAX_HELD = 5
 HELD_AFTER_S = 5.0
-"""How many threads are told of by what they do, and after how long. Ours."""
+"""How many threads are told of by what they do, and after how long. Our own limit."""
 
 LISTEN = "subscriptions/listen"
 """It is in flight for as long as its stream is open, and counted there."""

@@ -1,4 +1,4 @@
-"""Word of API keys that were revoked, changed or deleted: every process forgets what it knew of them.
+"""Revoked, changed or deleted API keys: every process drops what it cached of them.
 
 It is a hint: of what nobody told, such as `QuerySet.update`, it is known within 2 s.
 """
@@ -75,7 +75,7 @@ def _announce(hub: ServerHub, message: JSONObject) -> None:
 
 
 def join(hub: ServerHub) -> None:
-    """Have a hub hear of keys from other processes."""
+    """Let a hub receive changed keys from other processes."""
     hub.on(KIND, partial(_take, hub))
 
 

@@ -32,10 +32,10 @@ TIMEOUT_S = 3.0
 STOP_S = 0.2
 STOP_TRIES = 5
 MAX_LEFT = 10_000
-"""Messages that were left for the thread; of more the oldest are dropped. Ours."""
+"""Messages that were left for the thread; of more the oldest are dropped. Our own limit."""
 
 READY_S = 1.0
-"""How long the first streams of a process wait until it hears of the others. Ours."""
+"""How long the first streams of a process wait until it receives messages. Our own choice."""
 
 
 class LayerBus:
@@ -121,7 +121,7 @@ class LayerBus:
                 async with asyncio.timeout(READY_S):
                     await self._has_joined.wait()
             except TimeoutError:
-                # A stream that hears of this process only is better than none.
+                # A stream with the changes of this process only is better than none.
                 return
 
     async def stop(self) -> None:

@@ -26,7 +26,7 @@ __all__ = ["SignalObserver", "flush_signals"]
 logger = logging.getLogger("django_mcp")
 
 MAX_WAITING = 10_000
-"""Signals that wait for slow receivers; what is more is dropped, with a line in the log. Ours."""
+"""Signals that wait for slow receivers; what is more is dropped, with a line in the log. Our own limit."""
 
 
 class SignalObserver:

@@ -75,6 +75,6 @@ def _members_changed(
 
 
 def _tell(user_ids: Collection[Any] | None, using: str) -> None:
-    # Now for whoever reads inside of the transaction, and again for what is read before its end.
+    # Now for reads inside of the transaction, and again for what is read before its end.
     permissions_changed(user_ids)
     tell_after_commit(user_ids, using)

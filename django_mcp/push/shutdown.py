@@ -19,7 +19,7 @@ __all__ = ["chain_signals", "close_hub"]
 logger = logging.getLogger("django_mcp")
 
 GRACE_S = 2.0
-"""How long streams may take to say goodbye before the server hears of the signal as well."""
+"""How long streams may take to end before the server gets the signal as well."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -88,7 +88,7 @@ def chain_signals(hub: ServerHub) -> None:
 
 
 async def close_hub(hub: ServerHub) -> None:
-    """Close what is open, for an application that hears of its end."""
+    """Close what is open, for an application that is told of its end."""
     if hub.loop is asyncio.get_running_loop():
         hub.is_closing = True
         await hub.stop()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["has_rows", "is_any_listening", "sign_off", "write_rows"]
 
 _State: TypeAlias = tuple[int, set[str] | None, int, str]
-"""What a row says: how many resources a stream hears of, which (None: its session has them), what was
+"""What a row says: how many resources a stream subscribed to, which (None: its session has them), what was
 queued, and its revision."""
 
 _written: dict[str, _State] = {}
@@ -40,7 +40,7 @@ _told: JSONObject | None = None
 
 
 def has_rows() -> bool:
-    """Tell whether the tables say that anything is open or in flight here."""
+    """Return whether the tables say that anything is open or in flight here."""
     return bool(_written) or _told is not None
 
 
@@ -205,7 +205,7 @@ def _to_row(stream: PushStream, worker: uuid.UUID) -> Any:
 
 
 def is_any_listening(server: str, uri: str) -> bool:
-    """Tell whether a stream without a session hears of a resource, in whichever process."""
+    """Return whether a stream without a session subscribed to a resource, in any process."""
     from django.utils import timezone
 
     from django_mcp.models.sessions import Stream

@@ -127,7 +127,7 @@ def _asked_of_stream(
 ) -> Collection[Function] | None:
     """Return which functions decide about a stream's resources; None: nothing decides about it.
 
-    For the lists alone they are not asked: there may be thousands who hear of nothing else.
+    Not for the lists alone: there may be thousands of streams with nothing else.
     """
     server = hub.servers.get(stream.server_name)
     if server is None or not server.derived.requirements.rules:
@@ -213,7 +213,7 @@ async def _take_away(hub: ServerHub, server: Services, stream: PushStream, lost:
 
 
 def offer_lists(hub: ServerHub, stream: PushStream) -> None:
-    """Have a client read its lists again, where they depend on who asks."""
+    """Notify a client to read its lists again, where they depend on the principal."""
     server = hub.servers.get(stream.server_name)
     if server is None or not server.derived.requirements.rules:
         return

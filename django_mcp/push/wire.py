@@ -12,10 +12,10 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 __all__ = ["MAX_MESSAGE_BYTES", "hand_over", "pack", "unpack"]
 
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Of one text between processes. A message that does not fit is dropped, with a line in the log. Ours."""
+"""Of one text between processes. A message that does not fit is dropped, with a line in the log. Our own limit."""
 
 SLICE = 64
-"""Messages that are taken at once, before other work of the event loop has its turn. Ours."""
+"""Messages that are taken at once, before other work of the event loop has its turn. Our own limit."""
 
 _oversized = Warner()
 

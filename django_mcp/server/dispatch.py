@@ -1,4 +1,4 @@
-"""Answer what an exchange brings: a request, a batch, or what wants no answer."""
+"""Dispatch the message of an exchange: a request, a batch, a notification or a response."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def _answer_timed(server: Services, exchange: Exchange) -> Reply:
     try:
         return await timers.drive(answer(server, exchange))
     finally:
-        # Whoever hands the same exchange over again may do so in another task.
+        # The caller may hand over the same exchange again in another task.
         exchange.timers = None
 
 
@@ -253,7 +253,7 @@ def _find_repeated(ctx: Context[Any], kept: ConnectionState) -> Refusal | None:
 
 
 def _is_early(request: Request, exchange: Exchange, connection: ConnectionState) -> bool:
-    """Tell whether a request of a session comes before its client has said that it is ready.
+    """Return whether a request of a session comes before its client has said that it is ready.
 
     Source: 2025-11-25 basic/lifecycle: only pings come before `initialized`.
     """
@@ -299,7 +299,7 @@ async def _run_strictly(ctx: Context[Any], derived: Derived) -> bytes | Refusal 
 
 
 def _begin(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal | None]:
-    """Return what answers a request, after a look at what there is for who asks."""
+    """Return what answers a request, after finding out what its principal may see."""
     exchange, method = ctx.exchange, METHODS.get(ctx.method)
     offer = ctx.server.access.find_offer(exchange, derived.requirements)
     if offer is not None:
@@ -313,7 +313,7 @@ _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 
 def _is_ours(ctx: Context[Any]) -> bool:
-    """Tell whether a cancellation is of the call alone, whose task lives on."""
+    """Return whether a cancellation concerns the call alone, while its task goes on."""
     return (
         isinstance(ctx.task, TaskTimers)
         and ctx.is_cancelled

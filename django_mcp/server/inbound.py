@@ -1,4 +1,4 @@
-"""Take what wants no answer: a client's notifications, and its answers to our own requests."""
+"""Handle messages that need no response: notifications, and responses to the server's requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from django_mcp.server.services.services import Services
 
 MAX_ANSWER_BYTES = 1024 * 1024
-"""Of the answer to one question of ours, which may have to be stored: sampling may return an image. Ours."""
+"""Of the answer to one question of ours, which may have to be stored: sampling may return an image. Our own limit."""
 
 logger = logging.getLogger("django_mcp")
 
@@ -57,7 +57,7 @@ def _check(server: Services, message: Notification, exchange: Exchange) -> Refus
 async def _take_response(
     server: Services, response: Response, exchange: Exchange
 ) -> Refusal | None:
-    """Hand an answer to whoever waits for it; one that nobody waits for is ignored.
+    """Hand a response to the request that waits for it; a response to no request is ignored.
 
     Where none can be expected, it is refused. Source: 2026-07-28 basic/transports, "the body is
     a single request or notification".
@@ -120,7 +120,7 @@ def to_answer(response: Response) -> JSONObject:
 async def _take_notification(server: Services, message: Notification, exchange: Exchange) -> None:
     connection = exchange.connection
     if connection is None:
-        # It changes nothing that is kept, and whoever observes notifications may want it.
+        # It changes no state, but an observer of notifications may want it.
         pass
     elif message.method == "notifications/initialized":
         if not connection.is_initialized:

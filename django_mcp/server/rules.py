@@ -32,7 +32,7 @@ class Rule:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number; booleans are none."""
+    """Return whether a value is a number; booleans are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -45,7 +45,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
         return _UNKNOWN if found is None and alone is not None else found
 
     def is_mine(self, token: str) -> bool:
-        """Tell whether a token starts as our keys do."""
+        """Return whether a token starts as our keys do."""
         return token.startswith(KEY_START)
 
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:

@@ -160,7 +160,7 @@ def to_principal(
 
 def _add_presented(principal: Principal, presented: Presented | None) -> Principal:
     if principal.handle is not None or principal.source is not None:
-        # Whoever made it knows how to ask again.
+        # Its authenticator knows how to check it again.
         return principal
     # It may be given for many requests, each of which presents its own credentials.
     found = principal.for_request()

@@ -77,7 +77,7 @@ class DRFAuthenticator(Authenticator):
             exceptions.AuthenticationFailed,
             exceptions.NotAuthenticated,
         ):
-            # Whatever else it raises is a fault, and not of whoever asks.
+            # Any other exception is an internal error, not the client's.
             return REFUSED
         if found is None:
             return None

@@ -34,7 +34,7 @@ __all__ = ["IntrospectionAuthenticator"]
 logger = logging.getLogger("django_mcp")
 
 INACTIVE_CACHE_S: Final = 10.0
-"""A token that is not active does not become so, but an issuer's replica may hear of a new one late."""
+"""An inactive token does not become active, but an issuer's replica may learn of a new one late."""
 
 KNOWN_S: Final = 3600.0
 """How long a token that was good is preferred to unknown ones when it has to be asked about again."""

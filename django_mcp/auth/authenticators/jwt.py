@@ -109,7 +109,7 @@ class JWTAuthenticator(BearerAuthenticator):
         self.required_scopes = tuple(required_scopes)
 
     def is_mine(self, token: str) -> bool:
-        """Tell whether a token looks like a JSON Web Token of this issuer, before it is checked."""
+        """Return whether a token looks like a JSON Web Token of this issuer, before it is checked."""
         if not _TOKEN.fullmatch(token):
             return False
         try:

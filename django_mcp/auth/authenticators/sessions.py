@@ -52,7 +52,7 @@ class SessionAuthenticator(Authenticator):
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
         self._verdicts = Verdicts(cache_s)
-        # Whoever has a session's key has the session, so principals do not carry it about.
+        # A session's key gives access to the session, so principals do not hold it.
         self._sessions: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
 
     def find_problems(self) -> list[str]:
@@ -62,7 +62,7 @@ class SessionAuthenticator(Authenticator):
         return [f"SessionAuthenticator needs {_SESSIONS} in INSTALLED_APPS"]
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        """See `Authenticator.authenticate`; a cookie of nobody's session counts as none."""
+        """See `Authenticator.authenticate`; a cookie of an anonymous session counts as none."""
         if exchange.build_request is None or has_authorization(exchange.headers or Headers([])):
             return None
         # A copy, which keeps what is done here from the site's own request behind the view.

@@ -194,9 +194,9 @@ _IN_USE = "The client was asked under this id already and has not answered yet"
 async def withdraw(
     server: Services, connection: ConnectionState, request_id: str, reason: str
 ) -> bool:
-    """Wait for the answer to a request of ours no longer; tell whether it was waited for.
+    """Stop waiting for the response to a server request; return whether one was awaited.
 
-    Whoever waits, in whichever process, tells the client so, and gets `NoAnswer`.
+    The waiting call, in any process, tells the client and gets `NoAnswer`.
     """
     waiting, answer = connection.asked.get(request_id), {_WITHDRAWN: reason}
     if waiting is not None:
@@ -209,7 +209,7 @@ async def withdraw(
 
 
 async def pass_on(server: Services, session: Session, ask_id: str, answer: JSONObject) -> bool:
-    """Leave an answer for another process, should it be one that waits; tell whether one does."""
+    """Leave a response for another process; return whether one waits for it."""
     is_waited_for = await server.answers.put(session, ask_id, answer)
     if is_waited_for:
         server.hub.tell("answered", server=server.name, session=session.key, id=ask_id)

@@ -30,7 +30,7 @@ T = TypeVar("T")
 PING_TIMEOUT_S = 10.0
 
 PINGS_AT_ONCE = 32
-"""Clients that are asked at once whether any of them is there. Ours."""
+"""Clients that are asked at once whether any of them is there. Our own limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +78,7 @@ class StreamHandle:
         session: the key of its session; None: it has none.
         client_info: what the client says it is; of a stream in another process, name and version.
         revision: the protocol revision of its messages.
-        uris: how many resources it hears of.
+        uris: how many resources it is subscribed to.
         queued_events: messages that wait for its reader.
         queued_bytes: how large they are; 0 of a stream in another process.
     """
@@ -175,7 +175,7 @@ class ClientMethods(NotifyMethods):
             await self.hub.send({"kind": "close", "stream": stream_id})
 
     async def aclose_session(self, key: str) -> bool:
-        """End a session with all that runs and streams for it; tell whether there was one."""
+        """End a session with all that runs and streams for it; return whether there was one."""
         return await self._on_hub(self._close_session, key)
 
     async def _close_session(self, key: str) -> bool:
@@ -296,5 +296,5 @@ _KEY = re.compile("[0-9a-f]{32}")
 
 
 def is_key(text: str) -> bool:
-    """Tell whether a text may be the public key of a session."""
+    """Return whether a text may be the public key of a session."""
     return _KEY.fullmatch(text) is not None

@@ -26,7 +26,7 @@ class InputResponses(Call):
         return self.answers.known
 
     def has_input_response(self, key: str) -> bool:
-        """Tell whether the client answered a question of an `InputRequired`."""
+        """Return whether the client answered a question of an `InputRequired`."""
         return key in self.answers.known
 
     def input_response_as(self, cls: type[T], key: str) -> T | None:

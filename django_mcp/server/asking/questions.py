@@ -38,10 +38,10 @@ T = TypeVar("T")
 logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
-"""Answers to one question that do not fit it, before it is asked no more while a request lasts. Ours."""
+"""Answers to one question that do not fit it, before it is asked no more while a request lasts. Our own limit."""
 
 MAX_UNFIT_UNREAD = 2
-"""The same where it is not a person who answers. Ours."""
+"""The same where it is not a person who answers. Our own limit."""
 
 
 class Asking(InputResponses, kw_only=True):
@@ -51,7 +51,7 @@ class Asking(InputResponses, kw_only=True):
     """The server that the request came to."""
 
     def client_supports(self, *path: str) -> bool:
-        """Tell whether the client declared a capability: `client_supports("elicitation", "url")`."""
+        """Return whether the client declared a capability: `client_supports("elicitation", "url")`."""
         wanted: JSONObject = {}
         for name in reversed(path):
             wanted = {name: wanted}
@@ -232,7 +232,7 @@ class Asking(InputResponses, kw_only=True):
         return {key: self._prepare(each)[0] for key, each in asks.items()}
 
     def needs_thread_to_ask(self, asks: Mapping[str, Ask]) -> bool:
-        """Tell whether making one of the forms may ask a database."""
+        """Return whether making one of the forms may ask a database."""
         forms = [each.form for each in asks.values() if each.form is not None]
         return any(self.server.make_form(each).needs_thread for each in forms)
 

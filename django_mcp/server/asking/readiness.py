@@ -11,7 +11,7 @@ from django_mcp.server.exchange.rounds import CannotAsk
 from django_mcp.server.services.ports import SessionStore
 
 WITHIN_S = 3.0
-"""How long `initialized` may take that was sent before the call, or at its side. Ours."""
+"""How long `initialized` may take that was sent before the call, or at its side. Our own limit."""
 
 POLL_S = 0.2
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 MAX_STATE_CHARS = 256 * 1024
-"""A longer one is not looked at. Ours."""
+"""A longer one is not looked at. Our own limit."""
 
 MAX_KEPT_BYTES = 1024 * 1024
-"""What a call may know between two rounds at most: it holds what the client answered. Ours."""
+"""What a call may know between two rounds at most: it holds what the client answered. Our own limit."""
 
 REFUSAL_S = 0.01
-"""A state is refused no sooner, so that the time tells nobody which check it failed. Ours."""
+"""A state is refused no sooner, so that the time tells nobody which check it failed. Our own limit."""
 
 
 class StateTooLarge(Exception):

@@ -76,7 +76,7 @@ def may_receive(
 
 
 def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:
-    """Tell whether whichever of these is the first for somebody asks nothing more of them."""
+    """Return whether the first entry that a principal sees has no further conditions."""
     for entry in entries:
         if _asks_more(requirements, entry):
             return False

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PARAMS_BYTES", "NotifyMethods"]
 
 MAX_PARAMS_BYTES = 32 * 1024
-"""Of the params of one notification, which has to travel between processes. Ours."""
+"""Of the params of one notification, which has to travel between processes. Our own limit."""
 
 WAIT_S = 1.0
-"""How long a thread waits to learn how many were reached. Ours."""
+"""How long a thread waits to learn how many were reached. Our own limit."""
 
 
 class NotifyMethods(Services):
@@ -144,7 +144,7 @@ class NotifyMethods(Services):
         session: str | None = None,
         using: str | None = None,
     ) -> int | None:
-        """Send a log message to one session, or all, that want to hear of its level.
+        """Send a log message to one session, or to all, whose log level admits it.
 
         It counts for the rate of log messages of each, as those of handlers do (`LOG_RATE`).
 
@@ -250,7 +250,7 @@ def announce(hub: ServerHub, change: Change) -> int | None:
         return hub.announce(change)
     found = _announce_there(hub, loop, change)
     if running is not None:
-        # To wait would stop that loop.
+        # Waiting would block that loop.
         return None
     try:
         return found.result(WAIT_S)
@@ -280,7 +280,7 @@ def _announce_there(
     def run() -> None:
         try:
             found.set_result(hub.announce(change))
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             found.set_exception(error)
 
     loop.call_soon_threadsafe(run)

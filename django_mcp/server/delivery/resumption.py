@@ -31,7 +31,7 @@ PRIME_AFTER_S = 0.5
 POLL_S = 2.0
 RETRY_S = 0.5
 GRACE_S = 1.5
-"""How long the end of a stream may take to be recorded after its call has ended. Ours."""
+"""How long the end of a stream may take to be recorded after its call has ended. Our own limit."""
 
 MAX_ID = 300
 _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
@@ -163,7 +163,7 @@ def _is_of(stream_id: str, session: Session) -> bool:
 
 
 def _mark(start: str, session: Session) -> str:
-    # No secret: whoever makes one up is told of a call of their own that there is none.
+    # Not a secret: a client that makes one up learns only that it has no such call.
     return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
 
 

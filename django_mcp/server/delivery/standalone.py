@@ -1,4 +1,4 @@
-"""Standing streams: what a client opens to hear of changes, with a GET or with a request."""
+"""Standalone streams: what a client opens to receive changes, with a GET or with a request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 RETRY_MS = 1000
-"""When a client should come back to a stream that we closed. Ours."""
+"""When a client should come back to a stream that we closed. Our own limit."""
 
 _COME_BACK = (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
 

@@ -74,7 +74,7 @@ def admit(
 
 
 def may_have_session(headers: Headers) -> bool:
-    """Tell whether the headers leave it open that a message belongs to a session: most do not.
+    """Return whether the headers leave it open that a message belongs to a session: most do not.
 
     With a version that nobody knows it does not either: it is refused whatever else it says.
     """
@@ -92,7 +92,7 @@ _MAY_HAVE_SESSION: dict[bytes | None, bool] = {
 
 
 def is_stateless(method: str, header: str | None, version: object) -> bool:
-    """Tell whether a request is to be judged by the rules of the stateless revisions.
+    """Return whether a request is to be judged by the rules of the stateless revisions.
 
     Args:
         method: the request's.
@@ -123,7 +123,7 @@ def _admit_stateless(
     if type(meta) is not dict:
         meta = {}
     if keys.PROTOCOL_VERSION not in meta and header is not None and find_revision(header) is None:
-        # Of whatever era the client is: it speaks what nobody here does.
+        # No enabled revision has this version.
         return _unsupported(header, revisions)
     version, capabilities = meta.get(keys.PROTOCOL_VERSION), meta.get(keys.CLIENT_CAPABILITIES)
     if type(version) is not str:

@@ -34,7 +34,7 @@ def offered_features(registry: Registry, *, can_stream: bool) -> frozenset[str]:
 def to_capabilities(features: Container[str], *, hears: bool) -> JSONObject:
     """Return the server's capability object, in the newest form.
 
-    `hears` tells whether a client can hear of changes on the way it came.
+    `hears` tells whether a client can receive changes on this transport.
     """
     names = ("tools", "resources", "prompts", "completions", "logging")
     found: JSONObject = {name: {} for name in names if name in features}
@@ -48,7 +48,7 @@ def to_capabilities(features: Container[str], *, hears: bool) -> JSONObject:
 
 
 def covers(declared: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Tell whether a client that declared one capability object has all of another.
+    """Return whether a client that declared one capability object has all of another.
 
     `{"elicitation": {}}` stands for form mode (2025-11-25 client/elicitation "Capabilities").
     """

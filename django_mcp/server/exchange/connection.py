@@ -84,7 +84,7 @@ class Session(ConnectionState, weakref=True, kw_only=True):
         quota_key: under which its store counts what is kept of it.
         transport: what carries its messages: `http`, or `sse` for HTTP+SSE.
         was_told_lists: it was told that the lists may have changed, should it have been asked for.
-        is_ended: it is over, whoever still holds this object.
+        is_ended: it is over, even if this object is still in use.
         state: for the store that keeps it.
     """
 

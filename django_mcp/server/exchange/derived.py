@@ -1,4 +1,4 @@
-"""What follows from one state of the registry and the options, worked out once."""
+"""Values derived from the registry and the options, computed once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ResultFields:
 
 
 def _has_lazy_texts(registry: Registry, options: Options) -> bool:
-    """Tell whether anything that is listed or discovered is translated for the caller."""
+    """Return whether anything that is listed or discovered is translated for the caller."""
     texts = [options.title, options.description, options.instructions]
     for entry in _entries(registry):
         texts += (entry.title, entry.description)

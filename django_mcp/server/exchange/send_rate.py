@@ -23,7 +23,7 @@ class SendRate:
         self._checked_s = time.monotonic()
 
     def take(self) -> bool:
-        """Tell whether one more message may be sent now."""
+        """Return whether one more message may be sent now."""
         now = time.monotonic()
         self._allowance += (now - self._checked_s) * self._rate
         self._allowance = min(self._allowance, float(self._rate))
@@ -44,7 +44,7 @@ class LogRate(SendRate):
         self._has_dropped = False
 
     def take(self) -> bool:
-        """Tell whether one more message may be sent now."""
+        """Return whether one more message may be sent now."""
         may_be_sent = super().take()
         if not may_be_sent and not self._has_dropped:
             self._has_dropped = True

@@ -18,7 +18,7 @@ MAX_KEY_LENGTH = 200
 MAX_VALUE_BYTES = 64 * 1024
 MAX_ITEMS = 500
 MAX_DATA_BYTES = 1024 * 1024
-"""Bounds on what a session holds, so that a client cannot fill the store through a tool. Ours."""
+"""Bounds on what a session holds, so that a client cannot fill the store through a tool. Our own limit."""
 
 _MISSING: Any = object()
 
@@ -49,7 +49,7 @@ class SessionData(MutableMapping[str, Any]):
 
     @abstractmethod
     def _remove(self, key: str | None) -> bool:
-        """Remove the item with a key and tell whether it was there; without a key, all items."""
+        """Remove the item with a key and return whether it was there; without a key, all items."""
 
     @abstractmethod
     async def _run(self, function: Callable[[], T]) -> T:
@@ -84,7 +84,7 @@ class SessionData(MutableMapping[str, Any]):
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        """Tell whether there is such a key."""
+        """Return whether there is such a key."""
         self._check_thread()
         return isinstance(key, str) and key in self._read(key)
 
@@ -114,7 +114,7 @@ class SessionData(MutableMapping[str, Any]):
         return self._read(None).items()
 
     def has_key(self, key: str) -> bool:
-        """Tell whether there is such a key."""
+        """Return whether there is such a key."""
         return key in self
 
     def pop(self, key: str, default: Any = _MISSING) -> Any:
@@ -166,7 +166,7 @@ class SessionData(MutableMapping[str, Any]):
         await self._run(lambda: self.update(*args, **kwargs))
 
     async def ahas_key(self, key: str) -> bool:
-        """Tell whether there is such a key."""
+        """Return whether there is such a key."""
         return await self._run(lambda: key in self)
 
     async def akeys(self) -> Any:

@@ -106,7 +106,7 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
         )
     if told is None:
         return outcome
-    logger.error("What answers %s breaks the rules of %s: %s", call.method, call.revision, told)
+    logger.error("Invalid result for %s at %s: %s", call.method, call.revision, told)
     return _BROKEN
 
 
@@ -118,7 +118,7 @@ def check_question(method: str, params: JSONObject | None, revision: Revision) -
 
 
 def is_sound(method: str, params: JSONObject, revision: Revision) -> bool:
-    """Tell whether a notification to the client keeps to the rules; log it when it does not."""
+    """Return whether a notification to the client keeps to the rules; log it when it does not."""
     told = _told(_params_validator(method, revision), params)
     if told is not None:
         logger.error("%s breaks the rules of %s: %s", method, revision.name, told)

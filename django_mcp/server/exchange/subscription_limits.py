@@ -22,7 +22,7 @@ MAX_URIS_BYTES = 256 * 1024
 """Number of URIs, bytes of one URI, and bytes of all of them together. Our own limits."""
 
 URI_LIMITS = Limits(own_count=10_000, own_bytes=2560 * 1024, count=500_000, bytes=128 * 1024 * 1024)
-"""URIs of all sessions that are kept together, and of all listening streams of a process. Ours."""
+"""URIs of all sessions that are kept together, and of all listening streams of a process. Our own limit."""
 
 TOO_MANY_URIS = {
     Scope.OWN: Refusal(

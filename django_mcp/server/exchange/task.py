@@ -20,17 +20,17 @@ from django_mcp.server.exchange.rounds import Answers, AskFailed
 __all__ = ["LEASE_S", "Step", "Task", "TooMuchKnown", "new_id"]
 
 LEASE_S = 15.0
-"""How long a run is believed in that says nothing of itself. Ours."""
+"""How long a run is believed in that says nothing of itself. Our own limit."""
 
 MAX_ASKED = 100
-"""Questions in the life of one task. Ours."""
+"""Questions in the life of one task. Our own limit."""
 
 MAX_KNOWN_BYTES = 1024 * 1024
-"""What a task may know between two rounds: it holds what the client answered. Ours."""
+"""What a task may know between two rounds: it holds what the client answered. Our own limit."""
 
 MAX_MESSAGE = 500
 MAX_RUNS = 3
-"""How often a run is begun again after its worker has gone. Ours."""
+"""How often a run is begun again after its worker has gone. Our own limit."""
 
 Step: TypeAlias = "Callable[[Task, float], Task | None]"
 """Takes a task and the time; returns the task as it is then, None where it stays as it is."""
@@ -53,7 +53,7 @@ class Task:
         id: secret enough to be all that opens it.
         server: the name of the server.
         owner: who may see it; None: nobody is known.
-        session: the key of the session it was made in; it opens the tasks of nobody in particular.
+        session: the key of the session it was made in; it gives access to tasks without an owner.
         quota_key: under which it is counted, see `quotas`.
         revision: the name of the revision of the call.
         tool: what is called.

@@ -50,7 +50,7 @@ class Requirements:
         self.are_none = not self.rules and not self.scopes
 
     def guards(self, guarded: Guarded) -> bool:
-        """Tell whether anything is asked of those who use an entry."""
+        """Return whether anything is asked of those who use an entry."""
         return guarded in self.rules or guarded in self.scopes
 
     def _add(self, guarded: Guarded, access: Access, default: Access) -> None:
@@ -92,7 +92,7 @@ class Offer:
             self.variant = (granted, tools)
 
     def includes(self, guarded: Guarded) -> bool:
-        """Tell whether an entry is there for the principal; else it is unknown to them."""
+        """Return whether an entry is there for the principal; else it is unknown to them."""
         rules = self._rules.get(guarded)
         if rules is not None and not rules <= self.granted:
             return False
@@ -103,7 +103,7 @@ class Offer:
         return self._requirements.scopes.get(guarded, ())
 
     def is_of(self, requirements: Requirements) -> bool:
-        """Tell whether it was made for these requirements, and not for those before a change."""
+        """Return whether it was made for these requirements, and not for those before a change."""
         return self._requirements is requirements
 
     def under(self, requirements: Requirements) -> Offer:
@@ -134,7 +134,7 @@ class _Whole(Offer):
 
 
 class _Nothing(_Whole):
-    """Nothing, until it is known who asks: what nobody looked into is not shown."""
+    """Nothing, until the principal is known: what was not checked is not shown."""
 
     __slots__ = ()
 

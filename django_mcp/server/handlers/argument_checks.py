@@ -32,7 +32,7 @@ __all__ = [
 T = TypeVar("T")
 
 LARGE_BYTES = 32 * 1024
-"""From this size of a message on, other calls get a turn between the steps of a call. Ours."""
+"""From this size of a message on, other calls get a turn between the steps of a call. Our own limit."""
 
 
 class HandlerTimeout(Exception):

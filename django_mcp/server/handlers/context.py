@@ -63,7 +63,7 @@ class Context(Telling, Generic[P], kw_only=True):
                 await charge(card)
                 await write_it_down()
 
-        A client that leaves or cancels meanwhile has its way at the end of the block. The deadline
+        A client that leaves or cancels meanwhile is cancelled when the block exits. The deadline
         of the call still holds, and a synchronous handler is never interrupted.
         """
         if self.exchange.shield is None:
@@ -105,7 +105,7 @@ class Context(Telling, Generic[P], kw_only=True):
     def session_key(self) -> str | None:
         """The public key of the session; None: there is none. It opens nothing.
 
-        Whoever goes on with the work elsewhere, such as a queue's worker, reaches the client by it:
+        Code that continues the work elsewhere, such as a queue's worker, reaches the client by it:
         `MCPServer.notify(..., session=key)`, `ping_client(key)`.
         """
         return self.connection.key if isinstance(self.connection, Session) else None

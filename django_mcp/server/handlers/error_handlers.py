@@ -17,7 +17,7 @@ __all__ = ["ErrorHandler", "ErrorHandlers", "report_error"]
 logger = logging.getLogger("django_mcp")
 
 TIMEOUT_S = 5.0
-"""How long an answer waits for one function that is told of its error. Ours."""
+"""How long an answer waits for one function that is told of its error. Our own limit."""
 
 ErrorHandler: TypeAlias = Callable[[BaseException, Any, str | None], Any]
 """Takes the exception, the context, and the reference in the log; may be asynchronous."""

@@ -81,7 +81,7 @@ class Telling(Asking, kw_only=True):
 
     async def _notify(self, method: str, params: JSONObject) -> None:
         sink = self.exchange.sink
-        # Encoded before the look at the state, so that a bad value fails whoever listens.
+        # Encoded before the look at the state, so that a bad value fails whether or not anybody listens.
         message = encode_notification(method, params)
         if self.options.strict:
             from django_mcp.server.exchange.strict import is_sound
@@ -148,7 +148,7 @@ class Telling(Asking, kw_only=True):
     # -- log messages
 
     async def alog(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
-        """Send a log message to the client, if it wants to hear of that level.
+        """Send a log message to the client, if its log level admits it.
 
         Args:
             level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,

@@ -13,7 +13,7 @@ MAX_EVENTS = 10_000
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 MAX_OWN_EVENTS = MAX_EVENTS // 4
 MAX_OWN_EVENT_BYTES = MAX_EVENT_BYTES // 4
-"""Recorded events, and what one caller has of them. Ours."""
+"""Recorded events, and what one caller has of them. Our own limit."""
 
 MAX_EVENT_AGE_S = 600.0
 

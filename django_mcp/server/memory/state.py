@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 SESSION_LIMITS = Limits(
     own_count=100_000, own_bytes=64 * 1024 * 1024, count=1_000_000, bytes=256 * 1024 * 1024
 )
-"""Bytes of sessions with their data and subscriptions; `Options.max_sessions` bounds their number. Ours."""
+"""Bytes of sessions with their data and subscriptions; `Options.max_sessions` bounds their number. Our own limit."""
 
 QUESTION_LIMITS = Limits(own_count=250, own_bytes=0, count=10_000, bytes=0)
-"""Questions to clients that are not answered yet. Ours."""
+"""Questions to clients that are not answered yet. Our own limit."""
 
 
 def new_token() -> str:
@@ -278,7 +278,7 @@ class _Kept:
 
 
 class MemoryAnswers:
-    """Keep answers nowhere: whoever asked waits in this process, and is told directly.
+    """Keep no answers: the asking call waits in this process and gets its answer directly.
 
     Args:
         anonymous_share: the part of the limit on questions that anonymous callers may use together.

@@ -108,7 +108,7 @@ def _place(task: Task) -> tuple[float, str]:
 
 
 class LoopRunner:
-    """Run tasks on the event loop of whoever starts them."""
+    """Run tasks on the event loop that starts them."""
 
     is_here = True
 

@@ -1,4 +1,4 @@
-"""`logging/setLevel`: the lowest level a client wants to hear of."""
+"""`logging/setLevel`: the lowest level of the log messages that a client receives."""
 
 from __future__ import annotations
 

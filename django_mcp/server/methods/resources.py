@@ -84,7 +84,7 @@ def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
 
 
 def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
-    """Return what a URI leads to for whoever asks, and the variables in it, or why it is refused."""
+    """Return the entry that a URI names for the principal, with its variables, or a refusal."""
     for entry, variables in find_matches(ctx.server.registry, uri):
         if ctx.exchange.offer.includes(entry):
             ctx.entry = entry
@@ -120,7 +120,7 @@ def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
 
 
 def missing(ctx: Context[Any], uri: str) -> Refusal:
-    """Return the refusal of a URI that leads nowhere, or nowhere for whoever asks."""
+    """Return the refusal of a URI that names nothing that the principal may read."""
     return Refusal(
         code=ctx.rules.missing_resource_code,
         message=f"Resource not found: {short(uri)}",

@@ -90,7 +90,7 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send what was asked for until the end.
 
     Of a kind that the server has not, nothing is honoured. A URI is, whether or not there is
-    something for who asks: whoever may not see it, or not yet, hears nothing of it.
+    something that the principal may read: a principal that may not receives no updates.
 
     Source: 2026-07-28 subscriptions/listen.
     """
@@ -173,7 +173,7 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
         client_info=ctx.client_info,
         revision_name=ctx.revision,
     )
-    # Queued before the stream can hear of anything, so that it comes first.
+    # Queued before the stream can receive anything, so that it comes first.
     stream.offer(
         stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
     )

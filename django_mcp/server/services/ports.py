@@ -111,7 +111,7 @@ class ExceptionMapper(Protocol):
         ...
 
     def missing(self) -> Failure:
-        """Return what is told of something that is not there, or not for who asks."""
+        """Return the failure for something that is missing, or that the principal may not see."""
         ...
 
 
@@ -208,7 +208,7 @@ class SessionStore(Protocol):
         ...
 
     async def has_stream(self, session: Session) -> bool:
-        """Tell whether a stream of the session is open, or may have been opened just now, anywhere."""
+        """Return whether a stream of the session is open, or may have been opened just now, anywhere."""
         ...
 
     async def settle(self, session: Session) -> None:
@@ -220,7 +220,7 @@ class SessionStore(Protocol):
         ...
 
     async def end(self, key: str, reason: Closing) -> bool:
-        """End a session and forget what belongs to it; tell whether there was one."""
+        """End a session and forget what belongs to it; return whether there was one."""
         ...
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
@@ -252,7 +252,7 @@ class AnswerBox(Protocol):
         ...
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Keep the first answer to a question of this session; tell whether it was waited for.
+        """Keep the first answer to a question of this session; return whether it was waited for.
 
         Raises:
             QuotaReached: too many bytes of answers wait to be taken.

@@ -74,7 +74,7 @@ async def join_session(
 def join_at_hand(
     server: Services, exchange: Exchange, headers: Headers, message: Message | Batch
 ) -> bool:
-    """Do as `join_session` does, if that takes no question to the store; tell whether it did.
+    """Do as `join_session` does, if that takes no query of the store; return whether it did.
 
     For the commonest message by far, a request on a session that was used a moment ago.
     """
@@ -94,7 +94,7 @@ def join_at_hand(
 
 
 def is_token(token: str) -> bool:
-    """Tell whether a session id is worth looking up."""
+    """Return whether a session id is worth looking up."""
     return len(token) <= MAX_TOKEN and token.isascii()
 
 

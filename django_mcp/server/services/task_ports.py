@@ -57,7 +57,7 @@ class TaskStore(Protocol):
         ...
 
     async def replace(self, task: Task) -> bool:
-        """Keep a task as it is now, if what is kept is the version before; tell whether it was."""
+        """Store a task if the stored one is the version before; return whether it was."""
         ...
 
     async def list_of(
@@ -79,7 +79,7 @@ class TaskRunner(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Whether they run in this process, at once: whoever starts one claims it for the run."""
+        """Whether they run in this process, at once: the starter of a task claims it for the run."""
         ...
 
     async def start(

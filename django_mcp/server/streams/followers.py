@@ -82,7 +82,7 @@ class Followers:
                     del self._here[stream_id]
 
     def has(self, stream_id: str) -> bool:
-        """Tell whether a stream is followed, as far as is known here."""
+        """Return whether a stream has followers, as far as this process knows."""
         return stream_id in self._here or stream_id in self._elsewhere
 
     def wake(self, stream_id: str, *, everywhere: bool) -> None:

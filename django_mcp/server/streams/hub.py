@@ -1,7 +1,7 @@
 """The hub: the one place in a process that knows its open streams and links them to other processes.
 
 Everything here runs on one event loop. A change costs one message on the bus, whatever the number
-of streams, and each stream that hears of it one entry in its queue.
+of streams, and each subscribed stream one entry in its queue.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Hub(Messenger, Generic[ServerT]):
     Attributes:
         streams: what is open here, by id.
         quotas: counts the streams that are open here, by quota key.
-        uris: counts the URIs that listening streams hear of here.
+        uris: counts the URIs that listening streams subscribed to here.
         sessions: those that this process holds objects of, by key.
         servers: those whose clients it knows, by name.
         calls: the calls that are in flight here.
@@ -65,7 +65,7 @@ class Hub(Messenger, Generic[ServerT]):
         on_stop: awaited when the process is about to end.
         is_closing: no further stream is opened, since the process is about to end.
         followers: of streams that were resumed.
-        index: finds the streams that hear of something.
+        index: finds the streams that subscribed to something.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -163,7 +163,7 @@ class Hub(Messenger, Generic[ServerT]):
     # -- streams
 
     def attach(self, stream: PushStream) -> None:
-        """Have a stream hear of changes, in place of an older one of the same session."""
+        """Let a stream receive changes, in place of an older one of the same session."""
         self.start()
         server = self.servers.get(stream.server_name)
         if server is not None and server.options.strict:
@@ -179,7 +179,7 @@ class Hub(Messenger, Generic[ServerT]):
         self.index.add(stream)
 
     def detach(self, stream: PushStream) -> None:
-        """Forget a stream; an older one of its session hears of changes again."""
+        """Remove a stream; an older one of its session receives changes again."""
         if self.streams.pop(stream.id, None) is None:
             return
         self.quotas.discard(stream.quota_key)
@@ -204,7 +204,7 @@ class Hub(Messenger, Generic[ServerT]):
         return list(self._by_session.get(session_key, ()))
 
     def set_subscriptions(self, session: Session, uris: Iterable[str]) -> None:
-        """Have a session's streams hear of these resources, and no others."""
+        """Subscribe a session's streams to these resources, and to no others."""
         active = [each for each in self._by_session.get(session.key, ()) if each.is_active]
         for stream in active:
             self.index.discard(stream)
@@ -219,7 +219,7 @@ class Hub(Messenger, Generic[ServerT]):
             self.index.add(stream)
 
     def set_uris(self, stream: PushStream, uris: Iterable[str]) -> None:
-        """Have a stream without a session hear of these resources, and no others."""
+        """Subscribe a stream without a session to these resources, and to no others."""
         is_active = stream.is_active
         self.index.discard(stream)
         stream.uris = set(uris)
@@ -289,7 +289,7 @@ class Hub(Messenger, Generic[ServerT]):
     # -- single streams and sessions
 
     def close_stream(self, stream_id: str) -> bool:
-        """Close a stream, in whichever process it is; tell whether it was in this one."""
+        """Close a stream, in any process; return whether it was in this one."""
         stream = self.streams.get(stream_id)
         if stream is None:
             self.tell("close", stream=stream_id)
@@ -303,7 +303,7 @@ class Hub(Messenger, Generic[ServerT]):
             stream.end(Ending.CLOSED)
 
     def send_request(self, session_key: str, request_id: str, method: str) -> bool:
-        """Send a request on a session's standing stream; tell whether that is in this process."""
+        """Send a request on a session's standalone stream; return whether that is in this process."""
         stream = self.find_active(session_key)
         if stream is None:
             self.tell("request", session=session_key, id=request_id, method=method)
@@ -320,7 +320,7 @@ class Hub(Messenger, Generic[ServerT]):
             stream.take_pong(message["id"])
 
     def find_active(self, session_key: str) -> PushStream | None:
-        """Return the stream of a session that hears of changes, if it is in this process."""
+        """Return the stream of a session that receives changes, if it is in this process."""
         streams = self._by_session.get(session_key)
         return streams[-1] if streams and streams[-1].is_active else None
 

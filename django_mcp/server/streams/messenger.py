@@ -82,7 +82,7 @@ class Messenger:
         try:
             await self.bus.send(*messages)
         except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
-            # The store is the truth: whoever misses this finds it there within seconds.
+            # The store is the truth: a process that misses this finds it there within seconds.
             logger.debug("Could not reach the other processes: %r", error)
             return False
         return True

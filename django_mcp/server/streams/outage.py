@@ -12,10 +12,10 @@ __all__ = ["OutageLog"]
 logger = logging.getLogger("django_mcp")
 
 EVERY_S = 60.0
-"""How often an outage that goes on is logged. Ours."""
+"""How often an outage that goes on is logged. Our own limit."""
 
 QUIET_S = 5.0
-"""An outage is over when something worked and nothing has failed for this long. Ours."""
+"""An outage is over when something worked and nothing has failed for this long. Our own limit."""
 
 
 class OutageLog:

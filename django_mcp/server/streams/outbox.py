@@ -19,22 +19,22 @@ __all__ = ["Outbox"]
 logger = logging.getLogger("django_mcp")
 
 MAX_NOTICES = 10_000
-"""Changes that wait to go out. When there are more, one message for all resources replaces them. Ours."""
+"""Changes that wait to go out. When there are more, one message for all resources replaces them. Our own limit."""
 
 MAX_OTHERS = 2000
-"""Other messages that wait to go out. More are dropped, with a line in the log. Ours."""
+"""Other messages that wait to go out. More are dropped, with a line in the log. Our own limit."""
 
 BATCH = 500
-"""Messages that are handed to the bus at once. Ours."""
+"""Messages that are handed to the bus at once. Our own limit."""
 
 NOTICE_BATCHES = 4
-"""Batches of change notices that are on their way at once. Ours."""
+"""Batches of change notices that are on their way at once. Our own limit."""
 
 PACE_S = 0.02
-"""Time from one batch to the next. A layer keeps few messages for each process, whatever their size. Ours."""
+"""Time from one batch to the next. A layer keeps few messages for each process, whatever their size. Our own limit."""
 
 RETRY_S = 0.5
-"""How long change notices wait after the bus has failed. Ours."""
+"""How long change notices wait after the bus has failed. Our own limit."""
 
 Send = Callable[..., Awaitable[bool]]
 """Sends messages to the other processes, and returns whether it could."""

@@ -1,4 +1,4 @@
-"""Push: what can change, and the open streams that clients hear of it on."""
+"""The changes that clients are notified of, and the open streams that carry them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("django_mcp")
 MAX_QUEUED_EVENTS = 256
 MAX_QUEUED_BYTES = 256 * 1024
 """What may wait for a slow reader. Change notices beyond it wait as the names of what changed; any other
-message beyond it closes the stream. Ours."""
+message beyond it closes the stream. Our own limit."""
 
 LISTS = ("tools", "prompts", "resources")
 
@@ -45,15 +45,15 @@ Topic: TypeAlias = tuple[str | None, str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """Something that open streams may have to hear of.
+    """A change, or another notification, for open streams.
 
     Attributes:
         server: the name of the server it happened at.
         list: which list is another now: tools, prompts or resources.
         uri: which resource is another now.
         method, params: a notification of the site's own, for sessions only.
-        session: the key of the only session that hears of it; None: all.
-        level: of a log message: only who wants to hear of that level does.
+        session: the key of the only session that receives it; None: all do.
+        level: of a log message; only sessions whose log level admits it receive it.
     """
 
     server: str
@@ -118,12 +118,12 @@ class Ending(Enum):
 
 
 class PushStream:
-    """One open stream that a client hears of changes on.
+    """One open stream on which a client receives changes.
 
     Attributes:
         id: names it in public.
-        lists: the lists whose changes it hears of.
-        uris: the resources whose changes it hears of. A session's stream shares the session's set.
+        lists: the lists whose changes it receives.
+        uris: the resources whose changes it receives. A session's stream shares the session's set.
         subscription_id: of the request that opened it, where messages have to say that.
         tail: how all its messages end where they say that; see `encode_notification_head`.
         queued_bytes: what waits for its reader.
@@ -313,7 +313,7 @@ class PushStream:
             await asyncio.wait((self._flusher, self._ended), return_when=asyncio.FIRST_COMPLETED)
 
     def take_pong(self, ping_id: object) -> bool:
-        """Note that the client answered a ping; tell whether it was the one that is open."""
+        """Note that the client answered a ping; return whether it was the open one."""
         if ping_id != self.ping_id or ping_id is None:
             return False
         self.ping_id = None

@@ -1,4 +1,4 @@
-"""StreamIndex: finds the open streams that hear of a changed list or resource."""
+"""StreamIndex: finds the open streams that subscribed to a list or resource."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StreamIndex"]
 
 
 class StreamIndex:
-    """The active streams of a process, by what they hear of, in the order in which they came."""
+    """The active streams of a process by subscription, in the order in which they opened."""
 
     def __init__(self) -> None:
         self._by_list: dict[tuple[str, str], dict[PushStream, None]] = {}
@@ -39,15 +39,15 @@ class StreamIndex:
             _discard(self._by_uri, (stream.server_name, uri), stream)
 
     def of_list(self, server: str, name: str) -> Collection[PushStream]:
-        """Return the streams that hear of a list of a server."""
+        """Return the streams that subscribed to a list of a server."""
         return self._by_list.get((server, name), {})
 
     def of_uri(self, server: str, uri: str) -> Collection[PushStream]:
-        """Return the streams that hear of a resource of a server."""
+        """Return the streams that subscribed to a resource of a server."""
         return self._by_uri.get((server, uri), {})
 
     def uris(self) -> list[tuple[str, str]]:
-        """Return the resources that any stream hears of: names of servers, and URIs."""
+        """Return the resources with a subscribed stream: names of servers, and URIs."""
         return list(self._by_uri)
 
 

@@ -1,4 +1,4 @@
-"""Look after open streams: which of them want to hear of something, are too old, or no longer alive."""
+"""Maintenance of open streams: missed changes, maximum age, and pings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def watch(hub: Hub[Any]) -> None:
 
 
 def tell_all(hub: Hub[Any], server_name: str | None) -> None:
-    """Have all streams read again what they hear of, since changes of it were lost.
+    """Tell all streams to read again what they subscribed to, since changes were lost.
 
     Args:
         hub: whose streams.
@@ -142,7 +142,7 @@ def ping_stream(hub: Hub[Any], stream: PushStream) -> None:
 
 
 def take_pong(hub: Hub[Any], session_key: str, ping_id: str) -> bool:
-    """Take a client's answer to a ping, wherever its stream is; tell whether it is one."""
+    """Handle a client's response to a ping, wherever its stream is; return whether it is one."""
     if not ping_id.startswith(PING_PREFIX) or len(ping_id) != len(PING_PREFIX) + 32:
         return False
     streams = hub.streams_of(session_key)

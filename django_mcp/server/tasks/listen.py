@@ -28,11 +28,11 @@ __all__ = ["choose_tasks", "watch"]
 logger = logging.getLogger("django_mcp")
 
 MAX_TASKS = 100
-"""Tasks that one stream can ask to hear of. Ours."""
+"""Tasks that one stream can subscribe to. Our own limit."""
 
 
 async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Refusal:
-    """Return those of the tasks in a filter that are there for who asks, or why it is refused."""
+    """Return the tasks in a filter that the principal may see, or why it is refused."""
     if "taskIds" not in wanted:
         return []
     refusal = refuse_undeclared(ctx)
@@ -51,7 +51,7 @@ async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Re
 async def watch(
     ctx: Context[Any], stream: PushStream, tasks: list[Task], run: Coroutine[Any, Any, Ending]
 ) -> Ending:
-    """Run a stream that also hears of tasks, and return why it ended."""
+    """Run a stream that also receives task updates, and return why it ended."""
     watching = asyncio.ensure_future(_watch(ctx, stream, tasks))
     try:
         return await run

@@ -37,7 +37,7 @@ BEAT_S = 2.0
 """How often a run says that it goes on, and looks whether it still should."""
 
 NOTE_S = 1.0
-"""How often what a run says of itself is written down at most. Ours."""
+"""How often what a run says of itself is written down at most. Our own limit."""
 
 HAND_BACK_S = 1.5
 """How long tasks may take to stop when their process is about to end. Our own choice."""
@@ -112,7 +112,7 @@ class TaskRun:
             self.loop.call_soon_threadsafe(self.ctx.cancel)
 
     def join_hub(self) -> None:
-        """Be looked after with the calls of this process, which end with their principal's rights.
+        """Join the calls of this process, which end when their principal loses its rights.
 
         Said again with each beat: the event loop that the hub lived on may have ended.
         """
@@ -290,7 +290,7 @@ def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step:
     if run.is_handed_back and outcome is None:
         return _hand_back(run)
     if outcome is None or ctx is None or (run.is_stopped and not run.is_handed_back):
-        # Whoever stopped it may have ended the task before, or given it to another run.
+        # The task may have ended before, or another run may have it.
         return lambda each, now_s: each.give_up(run.id, now_s)
     if isinstance(outcome, Refusal):
         return lambda each, now_s: each.fail(run.id, outcome, now_s)

@@ -1,4 +1,4 @@
-"""What a task says while it runs, on its way to whoever listens."""
+"""What a task sends while it runs, passed on to the clients that listen."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def find_own(server: Services, call: Call) -> Task | Refusal:
 
 
 async def find_own_all(server: Services, call: Call, task_ids: list[str]) -> list[Task]:
-    """Return those of the tasks that are there for who asks, each once."""
+    """Return those of the tasks that the principal may see, each once."""
     # What cannot be an id is not looked up: PostgreSQL takes no U+0000.
     wanted = [each for each in dict.fromkeys(task_ids) if _ID.fullmatch(each)]
     found = await server.tasks.find(wanted) if wanted else {}
@@ -107,7 +107,7 @@ async def look_after(server: Services, exchange: Exchange | None, task: Task) ->
                 server, task.id, lambda each, now_s: each.take_over(run, now_s), exchange
             )
         except Exception:
-            # Whoever looks next tries again; what it is can be told all the same.
+            # The next look tries again; the task as it is can still be returned.
             logger.exception("Could not begin task %s again", task.id[:8])
             return task
         if again is not None:

@@ -55,7 +55,7 @@ KEPT_S = 60.0
 
 MAX_STREAM_RUNNING = 100
 MAX_STREAM_BYTES = 16 * 1024 * 1024
-"""Requests of one connection that are answered at a time, and what their messages have together. Ours."""
+"""Requests of one connection that are answered at a time, and what their messages have together. Our own limit."""
 
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
 """The same for all connections of one principal or address in a process, and for all in it."""
