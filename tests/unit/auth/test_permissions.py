@@ -239,7 +239,7 @@ async def test_a_broken_permission_grants_nothing_and_is_logged(
     found = await tools_of(server, principal(await make("ann")))
 
     assert not found & {"broken", "exiting", "late"}
-    assert "it waits" in caplog.text
+    assert "must be synchronous" in caplog.text
     assert "LookupError: gone" in caplog.text
 
 
