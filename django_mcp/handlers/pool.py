@@ -10,9 +10,7 @@ Work that finds no free thread waits in a queue that takes turns between princip
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -30,7 +28,6 @@ logger = logging.getLogger("django_mcp")
 LINGER_S = 0.1
 """How long a thread waits for more work before it goes back to the base class, which alone can end
 it: the end of the process is held up for at most this long. Our own limit."""
-
 
 EXHAUSTED_AFTER_S = 5.0
 """When work has waited for so long while no thread came free, the pool counts as exhausted. Our own limit."""
@@ -130,9 +127,8 @@ class LoopPool(ThreadPoolExecutor):
         self._make_work = make_work or AwaitedWork
         self._lock = threading.Lock()
         self._queue: FairQueue[Work] = waiting or FairQueue()
-        self._handed_over: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._thread_count = 0
-        self._idle_count = 0
+        self._idle: list[_Place] = []
         self._running: dict[Work, None] = {}
         self._idlers: dict[Idler, None] = {}
         self._short_since_s: float | None = None
@@ -158,11 +154,13 @@ class LoopPool(ThreadPoolExecutor):
         """
         idler: Idler | None = None
         with self._lock:
-            if self._idle_count:
-                self._idle_count -= 1
+            if self._idle:
+                # The last that came, so that those too many leave.
+                place = self._idle.pop()
                 work.began_s = time.monotonic()
                 self._running[work] = None
-                self._handed_over.put(work)
+                place.work = work
+                place.arrival.release()
                 return True
             if self._has_room():
                 self._thread_count += 1
@@ -285,19 +283,20 @@ class LoopPool(ThreadPoolExecutor):
     def _serve(self, first: Work) -> None:
         work: Work | None = first
         del first
+        place = _Place()
         while work is not None:
             try:
                 work.run()
             except BaseException:
                 # Even an exit: the counts are what the next work relies on.
                 logger.exception("Background work failed")
-            following, stays = self._finish(work)
+            following, stays = self._finish(work, place)
             # What a call holds must not live until the next one comes.
             work = None
-            work = following if following is not None or not stays else self._wait()
+            work = following if following is not None or not stays else self._wait(place)
             del following
 
-    def _finish(self, work: Work) -> tuple[Work | None, bool]:
+    def _finish(self, work: Work, place: _Place) -> tuple[Work | None, bool]:
         """Return the next work, and whether the thread goes on without any."""
         with self._lock:
             del self._running[work]
@@ -307,26 +306,36 @@ class LoopPool(ThreadPoolExecutor):
             if self._queue.count:
                 return self._take(), True
             self._short_since_s = None
-            self._idle_count += 1
+            self._idle.append(place)
             return None, True
 
     def _is_replacement_needed(self) -> bool:
         return self._thread_count <= self.max_threads + self._count_abandoned()
 
-    def _wait(self) -> Work | None:
-        try:
-            return self._handed_over.get(timeout=LINGER_S)
-        except queue.Empty:
-            return self._leave()
+    def _wait(self, place: _Place) -> Work | None:
+        if not place.arrival.acquire(timeout=LINGER_S):
+            with self._lock:
+                if place.work is None:
+                    self._idle.remove(place)
+                    self._thread_count -= 1
+                    return None
+            # It came at this moment.
+            place.arrival.acquire()
+        work, place.work = place.work, None
+        return work
 
-    def _leave(self) -> Work | None:
-        with self._lock:
-            with contextlib.suppress(queue.Empty):
-                # It came at this moment, for one of the threads that wait.
-                return self._handed_over.get_nowait()
-            self._idle_count -= 1
-            self._thread_count -= 1
-            return None
+
+class _Place:
+    """Where one thread waits for work that only it can take.
+
+    In a queue of several threads, `SimpleQueue.get` can miss the end of its timeout: when another
+    thread takes what it was woken for, it may go on with a negative one, and wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self.work: Work | None = None
+        self.arrival = threading.Lock()
+        self.arrival.acquire()
 
 
 class AwaitedWork(Work):

@@ -86,6 +86,46 @@ async def test_work_is_done_whenever_it_comes(monkeypatch: pytest.MonkeyPatch):
             assert await run(pool, lambda n=number: n) == number
 
 
+@pytest.fixture
+def long_turns() -> Iterator[None]:
+    """Let a thread compute until it waits for something."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)
+    yield
+    sys.setswitchinterval(before_s)
+
+
+def test_a_thread_that_wakes_too_late_does_not_hold_up_the_end(
+    long_turns: None, monkeypatch: pytest.MonkeyPatch
+):
+    """Another one comes free between the hand-over and the end of its wait, and might take the work."""
+    monkeypatch.setattr(pools, "LINGER_S", 0.3)
+    pool, meet, is_done = LoopPool(2, "late"), threading.Barrier(2), threading.Event()
+
+    def hand_over() -> None:
+        meet.wait(LIMIT_S)
+        while len(pool.find_state().running) > 1:
+            time.sleep(0.001)
+        pool.leave(is_done.set)
+        # The other thread has been woken, but cannot run before its time is over.
+        end_s = time.monotonic() + pools.LINGER_S
+        while time.monotonic() < end_s:
+            pass
+
+    pool.leave(lambda: meet.wait(LIMIT_S))
+    pool.leave(hand_over)
+    assert is_done.wait(LIMIT_S)
+    ending = threading.Thread(target=pool.shutdown, daemon=True)
+    ending.start()
+    ending.join(LIMIT_S)
+    has_ended = not ending.is_alive()
+    if not has_ended:
+        # Only work still wakes the thread, which would hold up the end of the test run, too.
+        pool.leave(lambda: None)
+
+    assert has_ended
+
+
 async def test_what_was_cancelled_before_it_had_a_thread_is_not_run():
     pool, release = LoopPool(1, "t"), threading.Event()
     run_late: list[int] = []
