@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.transports.http.asgi import ASGIApp, not_found, refuse_websocket
+from django_mcp.transports.http.asgi import ASGIApp, not_found, reject_websocket
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -45,7 +45,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
         if scope["type"] != "http":
             is_lifespan = scope["type"] == "lifespan"
             if scope["type"] == "websocket" and not may_open_websocket(scope):
-                await refuse_websocket(scope, receive, send)
+                await reject_websocket(scope, receive, send)
                 return
             await application(scope, _until_shutdown(receive) if is_lifespan else receive, send)
             return
@@ -116,7 +116,7 @@ def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> 
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket":
-            await refuse_websocket(scope, receive, send)
+            await reject_websocket(scope, receive, send)
             return
         if scope["type"] != "http":
             raise ValueError(f"Only http is served here, not {scope['type']}")

@@ -26,7 +26,7 @@ from django_mcp.admin.closing import close_stream, end_session, note
 from django_mcp.admin.filters import RevisionFilter, ServerFilter
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
 from django_mcp.admin.live_actions import DONE, OF_CALL, act
-from django_mcp.admin.live_rows import Sight
+from django_mcp.admin.live_rows import Visibility
 from django_mcp.admin.pages import without_transaction
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.revoke import may_revoke_any
@@ -189,39 +189,39 @@ class SessionAdmin(ReadOnlyList):
             data_url=self.url_of("live_data"),
             feed_url=self.url_of("live_feed"),
             act_url=self.url_of("live_act"),
-            tables=_tables(_sight(request)),
+            tables=_tables(_visibility(request)),
             is_recording=bool(settings.RECORD_CALLS),
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
         """Return the current data."""
-        found = _sight(request).snapshot()
+        found = _visibility(request).snapshot()
         return JsonResponse(found, headers={"Cache-Control": "no-store"})
 
     def feed_view(self, request: HttpRequest) -> HttpResponseBase:
         """Stream the current data repeatedly; under WSGI the page has to poll instead."""
-        sight = _sight(request)
+        visibility = _visibility(request)
         if not isinstance(request, ASGIRequest):
             # This status makes an EventSource stop.
             return HttpResponse(status=204)
         return StreamingHttpResponse(
-            _feed(sight),
+            _feed(visibility),
             content_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
 
-def _sight(request: HttpRequest) -> Sight:
-    sight = Sight.of(request.user)
-    if not sight.tables:
+def _visibility(request: HttpRequest) -> Visibility:
+    visibility = Visibility.of(request.user)
+    if not visibility.tables:
         raise PermissionDenied
-    return sight
+    return visibility
 
 
-async def _feed(sight: Sight) -> AsyncIterator[bytes]:
+async def _feed(visibility: Visibility) -> AsyncIterator[bytes]:
     last = b""
     for _round in range(int(FEED_FOR_S / FEED_EVERY_S)):
-        found = await run_in_pool(sight.snapshot)
+        found = await run_in_pool(visibility.snapshot)
         told = encode({**found, "at": 0})
         if told == last:
             # Keeps the connection open, and shows the page that it is.
@@ -232,7 +232,7 @@ async def _feed(sight: Sight) -> AsyncIterator[bytes]:
         await asyncio.sleep(FEED_EVERY_S)
 
 
-def _tables(sight: Sight) -> list[dict[str, Any]]:
+def _tables(visibility: Visibility) -> list[dict[str, Any]]:
     """Return the tables of the page: keys of the data, their titles, and the buttons."""
     who = {
         "client": _("Client"),
@@ -248,13 +248,13 @@ def _tables(sight: Sight) -> list[dict[str, Any]]:
             _("Open streams"),
             {**who, "kind": _("Kind"), "worker": worker, "since": since}
             | {"queued": _("Queued"), "resources": _("Resources")},
-            _stream_acts(sight.user),
+            _stream_acts(visibility.user),
         ),
         (
             "sessions",
             _("Sessions"),
             {**who, "transport": _("Transport"), "since": since, "seen": seen, **running},
-            _session_acts(sight.user),
+            _session_acts(visibility.user),
         ),
         (
             "callers",
@@ -278,7 +278,7 @@ def _tables(sight: Sight) -> list[dict[str, Any]]:
             "acts": " ".join(acts),
         }
         for name, title, columns, acts in parts
-        if name in sight.tables
+        if name in visibility.tables
     ]
 
 

@@ -57,7 +57,7 @@ def act(request: HttpRequest) -> HttpResponse:
         case "revoke" | "cut":
             told, refused = _revoke(request, row, name)
         case _:
-            told, refused = _speak(request, row, name)
+            told, refused = _send_to_client(request, row, name)
     if refused is not None:
         return refused
     note(request, row, told)
@@ -106,7 +106,9 @@ def _revoke(
     return str((DONE if outcome is Outcome.DONE else _ALREADY)[name]), None
 
 
-def _speak(request: HttpRequest, stream: Stream, name: str) -> tuple[str, HttpResponse | None]:
+def _send_to_client(
+    request: HttpRequest, stream: Stream, name: str
+) -> tuple[str, HttpResponse | None]:
     """Ping the client of a session's stream or send it a message; return a message for the user."""
     server = find_server(stream.server)
     if server is None or stream.session_id is None:

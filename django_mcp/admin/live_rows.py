@@ -18,7 +18,7 @@ from django_mcp.admin.texts import inert
 from django_mcp.models import CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import JSONObject
 
-__all__ = ["Sight"]
+__all__ = ["Visibility"]
 
 SHOWN = 200
 """Rows of each table; the changelists show the rest."""
@@ -30,7 +30,7 @@ NEWEST_CALLS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sight:
+class Visibility:
     """The parts of the live page that a user may see.
 
     Attributes:
@@ -42,8 +42,8 @@ class Sight:
     tables: frozenset[str]
 
     @classmethod
-    def of(cls, user: Any) -> Sight:
-        """Return the sight of a user, which has no tables if they may see nothing.
+    def of(cls, user: Any) -> Visibility:
+        """Return the visibility of a user, which has no tables if they may see nothing.
 
         Workers and callers are for those who may see all connections.
         """
@@ -232,7 +232,7 @@ def _threads(told: Any) -> str:
 
 def _stream(row: dict[str, Any]) -> JSONObject:
     return {
-        **_who(row),
+        **_caller_columns(row),
         "id": row["id"].hex,
         "kind": str(Stream.Kind(row["kind"]).label) if row["kind"] in Stream.Kind else "?",
         "is_call": row["kind"] == Stream.Kind.CALL,
@@ -246,7 +246,7 @@ def _stream(row: dict[str, Any]) -> JSONObject:
 
 def _session(row: dict[str, Any], in_flight: Counter[str]) -> JSONObject:
     return {
-        **_who(row),
+        **_caller_columns(row),
         "id": row["id"].hex,
         "transport": _text(row["transport"]),
         "since": _seconds(row["created_at"]),
@@ -257,7 +257,7 @@ def _session(row: dict[str, Any], in_flight: Counter[str]) -> JSONObject:
 
 def _caller(key: tuple[str, ...], row: dict[str, Any], running: int, *, is_cut: bool) -> JSONObject:
     return {
-        **_who({**row, "principal_key": row["principal"]}),
+        **_caller_columns({**row, "principal_key": row["principal"]}),
         "id": "|".join(key),
         "calls": f"{row['calls']}+" if is_cut else row["calls"],
         "seen": _seconds(row["seen"]),
@@ -265,7 +265,7 @@ def _caller(key: tuple[str, ...], row: dict[str, Any], running: int, *, is_cut: 
     }
 
 
-def _who(row: dict[str, Any]) -> JSONObject:
+def _caller_columns(row: dict[str, Any]) -> JSONObject:
     return {
         "server": _text(row["server"]),
         "user": _text(row[_USERNAME] or row["principal_key"] or "-"),

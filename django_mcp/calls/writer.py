@@ -75,7 +75,7 @@ class _Writer:
                 self._store([call for call, is_recorded, _ in batch if is_recorded])
                 for call, _, is_told in batch:
                     if is_told:
-                        _tell(call)
+                        _send_signal(call)
 
     def _take(self) -> list[_Item]:
         queue = self._queue
@@ -129,7 +129,7 @@ class _Writer:
         connections.close_all()
 
 
-def _tell(call: RecordedCall) -> None:
+def _send_signal(call: RecordedCall) -> None:
     from django_mcp.handlers.db_connections import run_with_connections
 
     def send() -> None:

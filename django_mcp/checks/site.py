@@ -95,11 +95,11 @@ def check_gates(**_kwargs: Any) -> list[CheckMessage]:
     views = (mount.view for mount in find_mounts())
     servers = {view.server for view in views if isinstance(view, MCPView)}
     return [
-        message for server in all_servers() if server in servers for message in _judge_gate(server)
+        message for server in all_servers() if server in servers for message in _check_gate(server)
     ]
 
 
-def _judge_gate(server: MCPServer) -> Iterator[CheckMessage]:
+def _check_gate(server: MCPServer) -> Iterator[CheckMessage]:
     try:
         gate = server.gate
     except ImproperlyConfigured as error:
@@ -179,11 +179,11 @@ def check_reach(**_kwargs: Any) -> list[CheckMessage]:
         message
         for server in all_servers()
         if server in servers
-        for message in _out_of_reach(server)
+        for message in _find_unreachable(server)
     ]
 
 
-def _out_of_reach(server: MCPServer) -> Iterator[CheckMessage]:
+def _find_unreachable(server: MCPServer) -> Iterator[CheckMessage]:
     try:
         gate = server.gate
     except ImproperlyConfigured:

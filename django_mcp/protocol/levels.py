@@ -17,7 +17,7 @@ LOG_LEVELS: dict[str, int] = {name: severity for severity, name in enumerate(get
 _ALIASES = {"warn": "warning", "fatal": "critical"}
 
 
-def find_wished_level(capabilities: Mapping[str, Any]) -> str | None:
+def find_requested_level(capabilities: Mapping[str, Any]) -> str | None:
     """Return the lowest log level that a client's capabilities request, if any.
 
     It is `experimental.logLevel`: a name in any case, or an object with it as `level`, since the

@@ -52,7 +52,7 @@ def is_json(content_type: str | None) -> bool:
     if content_type is None:
         return False
     if len(content_type) > _LONGEST_CACHED_CHARS:
-        return _judge_content_type(content_type)
+        return _check_content_type(content_type)
     return _cached_content_type(content_type)
 
 
@@ -60,17 +60,17 @@ def _admitted(accept: str | None) -> tuple[bool, bool]:
     if accept is None:
         return True, True
     if len(accept) > _LONGEST_CACHED_CHARS:
-        return _judge_accept(accept)
+        return _check_accept(accept)
     return _cached_accept(accept)
 
 
-def _judge_accept(accept: str) -> tuple[bool, bool]:
+def _check_accept(accept: str) -> tuple[bool, bool]:
     ranges = [_media_range(element) for element in _split(accept, ",")]
     ranges = [found for found in ranges if found[0]]
     return _is_admitted(_JSON, ranges), _is_admitted(_EVENT_STREAM, ranges)
 
 
-def _judge_content_type(content_type: str) -> bool:
+def _check_content_type(content_type: str) -> bool:
     media_type, *parameters = _split(content_type, ";")
     if media_type.strip(" \t").lower() != "application/json":
         return False
@@ -81,8 +81,8 @@ def _judge_content_type(content_type: str) -> bool:
     )
 
 
-_cached_accept = lru_cache(maxsize=256)(_judge_accept)
-_cached_content_type = lru_cache(maxsize=256)(_judge_content_type)
+_cached_accept = lru_cache(maxsize=256)(_check_accept)
+_cached_content_type = lru_cache(maxsize=256)(_check_content_type)
 
 
 def _is_admitted(media_type: tuple[str, str], ranges: list[tuple[str, str, bool]]) -> bool:

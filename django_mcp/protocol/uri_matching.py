@@ -197,10 +197,10 @@ def _to_steps(parts: Sequence[str | Expression]) -> list[_Step]:
                 steps.append(step)
     first = steps[0] if steps else ""
     is_file = isinstance(first, str) and first.lower().startswith("file:")
-    return _bounded(_refuse_outside(steps, is_file=is_file))
+    return _bounded(_confine(steps, is_file=is_file))
 
 
-def _refuse_outside(steps: Sequence[_Step], *, is_file: bool) -> list[_Step]:
+def _confine(steps: Sequence[_Step], *, is_file: bool) -> list[_Step]:
     """Make each value reject what would lead out of the directory it is joined to."""
     found: list[_Step] = []
     for step in steps:

@@ -75,7 +75,7 @@ def adapt_arguments(parameters: Sequence[Parameter], source: str) -> TypeAdapter
     try:
         return adapt(arguments)
     except TypeError as error:
-        raise _blame(parameters, source, error) from error
+        raise _type_error(parameters, source, error) from error
 
 
 def adapt_strings(
@@ -120,7 +120,9 @@ def _check_size(text: Any) -> Any:
     return text
 
 
-def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
+def _type_error(
+    parameters: Sequence[Parameter], source: str, error: TypeError
+) -> RegistrationError:
     """Return the error that names the parameter with the unsupported type."""
     for each in parameters:
         try:
@@ -150,7 +152,7 @@ def input_schema(
             try:
                 schema_of(adapt(each.annotation))
             except TypeError as reason:
-                raise _blame_schema(each.name, source, reason) from error
+                raise _schema_error(each.name, source, reason) from error
         raise RegistrationError(f"{source}: {error}") from error
     schema: JSONObject = {"type": "object", "properties": generated["properties"]}
     for each in parameters:
@@ -163,7 +165,7 @@ def input_schema(
     return schema
 
 
-def _blame_schema(name: str, source: str, reason: TypeError) -> RegistrationError:
+def _schema_error(name: str, source: str, reason: TypeError) -> RegistrationError:
     return RegistrationError(
         f"{source}: the type of the parameter `{name}` cannot be described in JSON Schema: "
         f"{reason} Use plain types, a dataclass, a TypedDict or a pydantic model."

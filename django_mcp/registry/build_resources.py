@@ -15,10 +15,10 @@ from django_mcp.registry.build_completers import choice_completers
 from django_mcp.registry.building import (
     Surroundings,
     common_fields,
-    complain,
     listed,
     make_handler,
     name_of,
+    registration_errors,
     string_reader,
 )
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
@@ -51,7 +51,7 @@ def build_resource(
             f"{source}: the URI {uri!r} has no variables, so nothing gives {given}. "
             f"Put {{{signature.parameters[0].name}}} into the URI, or drop the parameter."
         )
-    with complain(source):
+    with registration_errors(source):
         check_uri(uri)
         if not uri.isascii():
             raise ValueError(f"{uri!r} is not a URI: percent-encode what is not ASCII")
@@ -81,7 +81,7 @@ def build_template(
     """Return a resource template, whose variables are the function's parameters."""
     signature = surroundings.read(function)
     source = signature.source
-    with complain(source):
+    with registration_errors(source):
         template = UriTemplate(uri_template)
         if template.matching_fault is not None:
             raise ValueError(f"no URI can be read by {uri_template!r}: {template.matching_fault}")
@@ -107,7 +107,7 @@ def _readable(
     common: dict[str, Any],
 ) -> dict[str, Any]:
     fields = common_fields(signature, **common)
-    with complain(signature.source):
+    with registration_errors(signature.source):
         check_optional_mime_type(mime_type)
     converter = surroundings.converter
     output = find_output(signature.returns, signature.source, converter)

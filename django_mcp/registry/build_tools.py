@@ -19,10 +19,10 @@ from django_mcp.registry.atomic import Atomic, find_aliases
 from django_mcp.registry.building import (
     Surroundings,
     common_fields,
-    complain,
     listed,
     make_handler,
     name_of,
+    registration_errors,
     whole_reader,
 )
 from django_mcp.registry.entries import ToolEntry
@@ -78,13 +78,13 @@ def build_tool(
             f"{source}: task= is {task!r}. Choose one of {', '.join(map(repr, SUPPORT))}."
         )
     fields = common_fields(signature, **common)
-    with complain(source):
+    with registration_errors(source):
         rate = None if throttle is None else read_rate(throttle)
     read, published = _input(signature, input_schema)
     output, published_output = _output(signature, surroundings, output_schema)
     is_data = published_output is not None
     convert = tool_converter(surroundings.converter, output, is_data=is_data)
-    with complain(source):
+    with registration_errors(source):
         headers = header_params(published)
     input_validator = compile_schema(
         published, source, is_input=True, nullable=_nullable(headers, published)

@@ -32,7 +32,7 @@ from django_mcp.registry.signatures import Signature, read_signature
 __all__ = [
     "Surroundings",
     "common_fields",
-    "complain",
+    "registration_errors",
     "listed",
     "make_handler",
     "name_of",
@@ -55,7 +55,7 @@ class Surroundings:
 
 
 @contextmanager
-def complain(source: str) -> Iterator[None]:
+def registration_errors(source: str) -> Iterator[None]:
     """Turn an error of the protocol layer into one that names the function."""
     try:
         yield
@@ -92,7 +92,7 @@ def common_fields(
         description = signature.description
     for text in (title, description, *(each.description for each in signature.parameters)):
         _check_text(text, source)
-    with complain(source):
+    with registration_errors(source):
         check_meta(meta)
         shown = tuple(icon if isinstance(icon, Icon) else Icon(icon) for icon in icons)
     for key in meta or ():

@@ -90,7 +90,7 @@ class Registry:
                 )
             is_changed = self._show(attribute, {**registered, key: entry})
         if is_changed:
-            self._tell(_KINDS[attribute])
+            self._notify(_KINDS[attribute])
 
     def add_completer(
         self, entry: PromptEntry | TemplateEntry, argument: str, handler: Handler
@@ -141,7 +141,7 @@ class Registry:
                 self._drop_completers(entry)
             others = {each: found for each, found in registered.items() if each != key}
             is_changed = self._show(attribute, others)
-        return self._tell(_KINDS[attribute]) if is_changed else True
+        return self._notify(_KINDS[attribute]) if is_changed else True
 
     def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
         """Update the mapping of visible entries, and return whether it changed."""
@@ -176,7 +176,7 @@ class Registry:
                 if self._show(attribute, dict(self._registered[attribute]))
             ]
         for kind in dict.fromkeys(changed):
-            self._tell(kind)
+            self._notify(kind)
 
     def registered(self, attribute: str) -> Mapping[str, Entry]:
         """Return all entries of one of the mappings, including disabled ones."""
@@ -229,7 +229,7 @@ class Registry:
         with self._lock:
             self._callbacks = (*self._callbacks, callback)
 
-    def _tell(self, kind: Kind) -> bool:
+    def _notify(self, kind: Kind) -> bool:
         for callback in self._callbacks:
             callback(kind)
         return True

@@ -113,15 +113,13 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
                 f"{source}: the parameter `{written}` cannot be named by a client. "
                 f"Write out each argument as an ordinary parameter."
             )
-    _refuse_unbound_method(function, found, source)
+    _check_bound(function, found, source)
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [each for each in found if each.name not in fixed]
 
 
-def _refuse_unbound_method(
-    function: Callable[..., Any], found: list[inspect.Parameter], source: str
-) -> None:
+def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], source: str) -> None:
     qualified = getattr(function, "__qualname__", "")
     is_in_class = "." in qualified and not qualified.rpartition(".")[0].endswith("<locals>")
     if is_in_class and not inspect.ismethod(function) and found:

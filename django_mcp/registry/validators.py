@@ -196,7 +196,7 @@ def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
         compiled = rust.validator_for(
             checked.schema,
             validate_formats=False,
-            retriever=_refuse_retrieval,
+            retriever=_reject_retrieval,
             pattern_options=rust.RegexOptions(),
         )
     except ValueError:  # the other engine must do
@@ -205,5 +205,5 @@ def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
     return is_valid
 
 
-def _refuse_retrieval(uri: str) -> Any:
+def _reject_retrieval(uri: str) -> Any:
     raise ValueError(f"{uri} is not inside of the schema, and nothing is fetched")

@@ -152,7 +152,7 @@ _Key = UUID | tuple[str, ...]
 """Whose events are bounded: a session's, those of a server and a caller, or all: `()`."""
 
 
-class _Grown:
+class _Growth:
     """How much was recorded for whom since that was looked at."""
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ class _Grown:
         )
 
 
-_grown = _Grown()
+_grown = _Growth()
 
 
 def _bound(key: _Key) -> None:

@@ -20,7 +20,7 @@ from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 
-__all__ = ["Closed", "close_sessions", "tell_closed"]
+__all__ = ["Closed", "close_sessions", "notify_closed"]
 
 Closed = Callable[[Session, Closing], object]
 """Is called with a deleted session, in the thread that deleted it, after the commit."""
@@ -29,7 +29,7 @@ _deleted: ContextVar[list[Session] | None] = ContextVar("django_mcp_deleted", de
 """Collects the sessions that are being deleted in this context; None: none are."""
 
 
-def tell_closed(session: Session, reason: Closing) -> None:
+def notify_closed(session: Session, reason: Closing) -> None:
     """Notify the session's server, if this process has one of its name."""
     server = find_known(session.server_name)
     if server is not None:
@@ -39,7 +39,7 @@ def tell_closed(session: Session, reason: Closing) -> None:
 def close_sessions(
     keys: Collection[UUID | str],
     reason: Closing,
-    closed: Closed = tell_closed,
+    closed: Closed = notify_closed,
     *,
     is_waiting: bool = True,
 ) -> list[UUID]:
@@ -86,7 +86,7 @@ def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
     if gathered is not None:
         gathered.append(session)
     else:
-        told = partial(tell_closed, session, Closing.DELETED)
+        told = partial(notify_closed, session, Closing.DELETED)
         transaction.on_commit(told, using=using, robust=True)
 
 

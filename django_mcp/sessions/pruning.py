@@ -11,7 +11,7 @@ from django_mcp.models.sessions import Session, Stream
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.sessions.answers import prune_answers
 from django_mcp.sessions.batches import prune_events
-from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
+from django_mcp.sessions.closing import Closed, close_sessions, notify_closed
 from django_mcp.sessions.rows import moment
 
 __all__ = ["AT_ONCE", "expired_sessions", "lost_sessions", "prune_all", "prune_sessions"]
@@ -60,14 +60,14 @@ def lost_sessions(now_s: float, *, server: str | None = None) -> QuerySet[Sessio
 
 
 def prune_sessions(
-    rows: QuerySet[Session], closed: Closed = tell_closed, reason: Closing = Closing.EXPIRED
+    rows: QuerySet[Session], closed: Closed = notify_closed, reason: Closing = Closing.EXPIRED
 ) -> int:
     """Delete up to `AT_ONCE` of these sessions; return how many."""
     keys = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
     return len(close_sessions(keys, reason, closed)) if keys else 0
 
 
-def prune_all(server: str, now_s: float, idle_s: float, closed: Closed = tell_closed) -> None:
+def prune_all(server: str, now_s: float, idle_s: float, closed: Closed = notify_closed) -> None:
     """Delete everything that has expired, in batches. Every process that keeps sessions calls this."""
     until_s = time.monotonic() + MAX_S
     expired, lost = (

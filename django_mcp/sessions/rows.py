@@ -40,7 +40,7 @@ __all__ = [
     "read_alive",
     "read_uris",
     "remove_subscription",
-    "write_settled",
+    "write_handshake",
 ]
 
 YOUNG_S = 10.0
@@ -112,7 +112,7 @@ def new_row(
         user_id=user_id,
         quota_key=digest_of_quota(quota_key),
         transport=session.transport,
-        **_settled(session),
+        **_handshake_columns(session),
         is_initialized=session.is_initialized,
         log_level=session.log_level or "",
         created_at=moment(opened_s),
@@ -121,13 +121,13 @@ def new_row(
     )
 
 
-def write_settled(session: CoreSession) -> None:
+def write_handshake(session: CoreSession) -> None:
     """Write what a handshake negotiated to the row of its session."""
-    values = {**_settled(session), "log_level": session.log_level or ""}
+    values = {**_handshake_columns(session), "log_level": session.log_level or ""}
     Session.objects.filter(pk=UUID(session.key)).update(**values)
 
 
-def _settled(session: CoreSession) -> dict[str, Any]:
+def _handshake_columns(session: CoreSession) -> dict[str, Any]:
     client_name, client_version = name_and_version(session.client_info)
     return {
         "revision": session.revision.name if session.revision is not None else "",
@@ -215,7 +215,7 @@ def insert_session(
     if tally.making_room.acquire(blocking=False):
         try:
             tally.count(row.server)
-            doomed, anonymous, has_room = _find_surplus(row, tally, limits)
+            doomed, anonymous, has_room = _find_evicted(row, tally, limits)
             if not has_room:
                 return SESSIONS_FULL
             if doomed:
@@ -229,12 +229,12 @@ def insert_session(
     return [key.hex for key in ended]
 
 
-def _find_surplus(
+def _find_evicted(
     row: Session, tally: Tally, limits: SessionLimits
 ) -> tuple[list[UUID], int, bool]:
     """Return the sessions to evict, how many are anonymous, and whether they suffice."""
     is_anonymous = not row.principal_key
-    doomed = _find_own_surplus(row, limits.each)
+    doomed = _find_own_evicted(row, limits.each)
     anonymous = len(doomed) if is_anonymous else 0
     oldest = Session.objects.filter(server=row.server).order_by("last_seen_at", "pk")
     surplus = tally.total - len(doomed) - limits.total + 1
@@ -253,7 +253,7 @@ def _find_surplus(
     return doomed, anonymous, surplus <= 0
 
 
-def _find_own_surplus(row: Session, max_each: int) -> list[UUID]:
+def _find_own_evicted(row: Session, max_each: int) -> list[UUID]:
     """Return the sessions of a quota to evict: none, or a few at a time.
 
     Deleting one takes ten statements, and so does deleting ten.

@@ -24,7 +24,7 @@ from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.session_lookup import memory_size
 from django_mcp.server.streams.upkeep import while_there
-from django_mcp.sessions.closing import Closed, close_sessions, tell_closed
+from django_mcp.sessions.closing import Closed, close_sessions, notify_closed
 from django_mcp.sessions.data import EngineData, RowData
 from django_mcp.sessions.database import ask_database
 from django_mcp.sessions.known_row import Known
@@ -41,7 +41,7 @@ from django_mcp.sessions.rows import (
     read_alive,
     read_uris,
     remove_subscription,
-    write_settled,
+    write_handshake,
 )
 from django_mcp.sessions.single_flight import Sharing
 from django_mcp.sessions.writer import write_if_alone
@@ -84,7 +84,7 @@ class DatabaseSessions:
         hub: Callable[[], ServerHub],
         options: Callable[[], Options],
         clock: Callable[[], float] = time.time,
-        closed: Closed = tell_closed,
+        closed: Closed = notify_closed,
     ) -> None:
         self._server = server
         self._hub = hub
@@ -261,7 +261,7 @@ class DatabaseSessions:
 
     async def settle(self, session: Session) -> None:
         """See `SessionStore.settle`."""
-        await ask_database(lambda: write_settled(session))
+        await ask_database(lambda: write_handshake(session))
 
     async def save(self, session: Session) -> None:
         """See `SessionStore.save`."""

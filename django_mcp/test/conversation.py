@@ -187,7 +187,7 @@ class Conversation:
         return await self._exchange("POST", mirrors, encode(message), on_message, presence)
 
     async def _post(self, message: JSONObject, mirrors: Mapping[str, str]) -> Response:
-        response = await self._exchange("POST", mirrors, encode(message), self._hear)
+        response = await self._exchange("POST", mirrors, encode(message), self._receive)
         if "method" in message:
             self.response = response
         return response
@@ -214,7 +214,7 @@ class Conversation:
             presence=presence,
         )
 
-    async def _hear(self, message: JSONObject) -> None:
+    async def _receive(self, message: JSONObject) -> None:
         method, params = message.get("method"), message.get("params", {})
         if method is None:
             return

@@ -27,7 +27,7 @@ async def assert_hidden(conversation: Conversation, names: Iterable[str]) -> Non
     """Assert that each name is registered, in no list of the user, and unknown when used."""
     listed = await _listed(conversation)
     for name in names:
-        ways = _ways(conversation, name)
+        ways = _methods_of(conversation, name)
         _require(ways, f"Nothing is registered as {name!r}: there is nothing to hide.")
         found = [method for method, seen in listed.items() if name in seen]
         _require(not found, f"{name!r} is in {' and '.join(found)}.")
@@ -65,7 +65,7 @@ async def _listed(conversation: Conversation) -> dict[str, set[str]]:
     return found
 
 
-def _ways(conversation: Conversation, name: str) -> list[tuple[str, str]]:
+def _methods_of(conversation: Conversation, name: str) -> list[tuple[str, str]]:
     """Return the methods that use an entry of this name, and the param that holds its name."""
     registry = conversation.endpoint.server.registry
     found = []

@@ -59,7 +59,7 @@ class _Client(Visit):
         self.metadata_url = ""
 
     def go(self, person: Person | None, examine: Examination | None) -> Iterator[Finding]:
-        yield from self.be_refused()
+        yield from self.check_challenge()
         yield from self.read_resource()
         yield from self.read_server()
         yield from self.register()
@@ -72,7 +72,7 @@ class _Client(Visit):
 
     # -- metadata and registration
 
-    def be_refused(self) -> Iterator[Finding]:
+    def check_challenge(self) -> Iterator[Finding]:
         answer = ask("POST", self.url, PING, PING_HEADERS)
         challenge = answer.headers.get("www-authenticate", "")
         if answer.status not in (401, 403) and answer.status < 500:

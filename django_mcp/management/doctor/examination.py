@@ -37,14 +37,14 @@ def examine(url: str, publish: Callable[[], object] | None, token: str = "") -> 
     headers = {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
     discovered = _discover(url, headers)
     if discovered.status == 401:
-        yield from _refused(discovered, has_token=bool(token))
+        yield from _check_rejection(discovered, has_token=bool(token))
         return
-    yield from _speaks(discovered)
+    yield from _check_endpoint(discovered)
     if discovered.status != 200:
         return
     yield from _slashes(url, headers)
-    yield from _junk(url, headers)
-    yield from _strangers(url, headers)
+    yield from _check_errors(url, headers)
+    yield from _check_origins(url, headers)
     yield from _handshake(url, headers)
     yield from _stream(url, headers, publish)
 
@@ -60,7 +60,7 @@ def _discover(url: str, headers: Mapping[str, str]) -> Answer:
     return ask("POST", url, body, {**headers, **own})
 
 
-def _refused(answer: Answer, *, has_token: bool) -> Iterator[Finding]:
+def _check_rejection(answer: Answer, *, has_token: bool) -> Iterator[Finding]:
     challenge = answer.headers.get("www-authenticate", "")
     if challenge and has_token:
         yield bad(
@@ -82,7 +82,7 @@ def _refused(answer: Answer, *, has_token: bool) -> Iterator[Finding]:
         )
 
 
-def _speaks(answer: Answer) -> Iterator[Finding]:
+def _check_endpoint(answer: Answer) -> Iterator[Finding]:
     if answer.status == 200 and "result" in answer.json():
         yield good("The endpoint answers")
     elif answer.status in (301, 302, 307, 308):
@@ -115,7 +115,7 @@ def _slashes(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _junk(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
+def _check_errors(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     answer = ask("POST", url, b"{", headers)
     if answer.status == 400 and _is_json(answer):
         yield good("Errors are JSON")
@@ -126,7 +126,7 @@ def _junk(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _strangers(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
+def _check_origins(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     body, own = _modern("server/discover")
     origin = ask("POST", url, body, {**headers, **own, "Origin": _STRANGER}).status
     host = ask("POST", url, body, {**headers, **own, "Host": "stranger.invalid"}).status
@@ -201,16 +201,16 @@ def _stream(
                 )
                 return
             if stream.next_message() is None:
-                yield _held_back()
+                yield _buffered()
                 return
             yield good("Events arrive as they are sent")
             if publish is not None:
-                yield _hear(stream.next_message, publish)
+                yield _check_notification(stream.next_message, publish)
     except Unreachable:
-        yield _held_back()
+        yield _buffered()
 
 
-def _held_back() -> Finding:
+def _buffered() -> Finding:
     return bad(
         "Events do not arrive as they are sent",
         "Switch buffering off in the proxy (nginx: proxy_buffering off), and keep middleware "
@@ -218,7 +218,9 @@ def _held_back() -> Finding:
     )
 
 
-def _hear(next_message: Callable[[], JSONObject | None], publish: Callable[[], object]) -> Finding:
+def _check_notification(
+    next_message: Callable[[], JSONObject | None], publish: Callable[[], object]
+) -> Finding:
     publish()
     message = next_message()
     if message is not None and "list_changed" in str(message.get("method")):

@@ -38,12 +38,12 @@ class Answer:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None
 
 
-_opener = urllib.request.build_opener(_Stay)
+_opener = urllib.request.build_opener(_NoRedirects)
 
 
 def ask(

@@ -42,7 +42,7 @@ def asks_of(revision: Revision) -> Mapping[str, JSONObject]:
         "sampling/createMessage": shape(
             "messages",
             "maxTokens",
-            messages=many(shape("role", "content", role=ROLE, content=_said(revision))),
+            messages=many(shape("role", "content", role=ROLE, content=_sampling_message(revision))),
             maxTokens=INTEGER,
             systemPrompt=TEXT,
             includeContext={"enum": ["none", "thisServer", "allServers"]},
@@ -76,7 +76,7 @@ def answers_of(revision: Revision) -> Mapping[str, JSONObject]:
             "content",
             "model",
             role=ROLE,
-            content=_said(revision),
+            content=_sampling_message(revision),
             model=TEXT,
             stopReason=TEXT,
         ),
@@ -112,7 +112,7 @@ def input_responses(revision: Revision) -> JSONObject:
     return keyed({"anyOf": list(answers_of(revision).values())})
 
 
-def _said(revision: Revision) -> JSONObject:
+def _sampling_message(revision: Revision) -> JSONObject:
     """Return the schema of one message of a conversation with a model."""
     types = {"text", "image", "audio"} & revision.block_types
     if "sampling.tools" not in revision.asks:

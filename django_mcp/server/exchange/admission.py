@@ -20,7 +20,7 @@ from django_mcp.protocol.errors import (
     Refusal,
 )
 from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
-from django_mcp.protocol.levels import LOG_LEVELS, find_wished_level
+from django_mcp.protocol.levels import LOG_LEVELS, find_requested_level
 from django_mcp.protocol.media import admits_event_stream
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import (
@@ -215,7 +215,7 @@ def _admit_handshake(
         revisions.negotiate(requested),
         client_info=details[0],
         client_capabilities=details[1],
-        log_level=find_wished_level(details[1]),
+        log_level=find_requested_level(details[1]),
     )
 
 

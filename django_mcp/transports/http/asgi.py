@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-__all__ = ["ASGIApp", "not_found", "refuse_websocket"]
+__all__ = ["ASGIApp", "not_found", "reject_websocket"]
 
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """Takes the scope, receive and send."""
@@ -19,7 +19,7 @@ async def not_found(_scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def refuse_websocket(_scope: Any, receive: Any, send: Any) -> None:
+async def reject_websocket(_scope: Any, receive: Any, send: Any) -> None:
     """Reject a WebSocket before it opens; the client gets HTTP 403."""
     await receive()
     await send({"type": "websocket.close", "code": 1008})

@@ -22,14 +22,14 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
-from django_mcp.transports.http.asgi import refuse_websocket
+from django_mcp.transports.http.asgi import reject_websocket
 from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.replies import (
+    error_reply,
     internal_error,
     json_headers,
     log_error_reply,
-    refuse,
     too_large,
 )
 from django_mcp.transports.http.sink import Receive, Send, StreamSink
@@ -70,7 +70,7 @@ class MCPConsumer(AsyncHttpConsumer):
     def __call__(self, scope: Any, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Respond to the request; returns when all is sent or the client has disconnected."""
         if scope["type"] == "websocket":
-            return refuse_websocket(scope, receive, send)
+            return reject_websocket(scope, receive, send)
         if scope["type"] != "http":
             raise ValueError(f"MCP is served over http, not over {scope['type']}")
         self.scope = scope
@@ -255,7 +255,7 @@ async def read_body(
         if not deadline.is_ours():
             raise
         # The rest may still come, so the connection cannot be used again (RFC 9110, 15.5.9).
-        return refuse(
+        return error_reply(
             408, f"The body was not complete after {timeout_s:g} s", ((b"connection", b"close"),)
         )
     finally:

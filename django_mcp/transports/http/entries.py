@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.guard import Clearance
-from django_mcp.transports.http.replies import refuse
+from django_mcp.transports.http.replies import error_reply
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -41,7 +41,7 @@ def check_head(
     reply = clearance.reply
     if reply is None:
         if method == "GET" and server.keeps_sessions and not clearance.may_stream:
-            return refuse(406, "Accept must admit text/event-stream")
+            return error_reply(406, "Accept must admit text/event-stream")
         return None
     is_about_verbs = reply.status == 405 or any(name == b"allow" for name, _ in reply.headers)
     if is_about_verbs:

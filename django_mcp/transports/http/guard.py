@@ -19,7 +19,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.cors import VARY, cors_headers, preflight
-from django_mcp.transports.http.replies import RawHeaders, refuse, too_large
+from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
 from django_mcp.transports.http.sites import SETTINGS_READ, SiteRules, read_rules
 
 __all__ = ["Clearance", "Guard", "current_guard"]
@@ -111,13 +111,13 @@ class Guard:
         key = (method, scheme, *map(values.get, self._names))
         found = self._known.get(key)
         if found is None:
-            found = _judge(self._read_facts(method, scheme, headers), self._rules)
+            found = _check(self._read_facts(method, scheme, headers), self._rules)
             self._remember(key, found)
         if found.reply is None and method == "POST":
             length = values.get(b"content-length")
             is_short = length is None or (len(length) <= MAX_LENGTH_DIGITS and length.isdigit())
             if not is_short or int(length or 0) > max_body_bytes:
-                refusal = _refuse_length(length or b"", max_body_bytes)
+                refusal = _reject_length(length or b"", max_body_bytes)
                 return Clearance(reply=refusal, headers=found.headers)
         elif found.reply is None and method == "OPTIONS":
             asked = values.get(b"access-control-request-headers", b"").decode("latin-1")
@@ -146,17 +146,17 @@ class Guard:
         self._known[key] = found
 
 
-def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
-    refusal = _refuse_host(facts.host, rules)
+def _check(facts: _Facts, rules: SiteRules) -> Clearance:
+    refusal = _check_host(facts.host, rules)
     if refusal is not None:
         return Clearance(reply=refusal)
     headers: RawHeaders = ()
     if facts.origin is not None:
         # There is a host, or the request would have been rejected already.
         if not rules.is_origin(facts.origin, facts.host or "", facts.scheme):
-            return Clearance(reply=_refuse_origin(facts.origin), headers=VARY)
+            return Clearance(reply=_reject_origin(facts.origin), headers=VARY)
         headers = cors_headers(facts.origin, with_credentials=rules.may_send_cookies(facts.origin))
-    refusal = _refuse_kind(facts)
+    refusal = _check_kind(facts)
     if refusal is not None:
         return Clearance(reply=refusal, headers=headers)
     may_stream = admits_event_stream(facts.accept)
@@ -167,17 +167,17 @@ def _judge(facts: _Facts, rules: SiteRules) -> Clearance:
     )
 
 
-def _refuse_host(host: str | None, rules: SiteRules) -> Reply | None:
+def _check_host(host: str | None, rules: SiteRules) -> Reply | None:
     # Two Host headers arrive joined by a comma, which a host may not contain.
     domain = split_domain_port(host)[0] if host is not None else ""
     if not domain:
-        return refuse(400, "One well-formed Host header is needed")
+        return error_reply(400, "One well-formed Host header is needed")
     if not rules.is_host(domain):
         return _forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS")
     return None
 
 
-def _refuse_origin(origin: str) -> Reply:
+def _reject_origin(origin: str) -> Reply:
     message = f"Pages of the origin {origin[:200]} may not call this server"
     return _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
 
@@ -185,34 +185,34 @@ def _refuse_origin(origin: str) -> Reply:
 def _forbid(message: str, setting: str) -> Reply:
     # Strangers do not need to know how the site is configured.
     logger.info("Refused a request: %r. See the setting %s.", message, setting)
-    return refuse(403, f"{message}: see {setting}" if site_settings.DEBUG else message)
+    return error_reply(403, f"{message}: see {setting}" if site_settings.DEBUG else message)
 
 
-def _refuse_kind(facts: _Facts) -> Reply | None:
+def _check_kind(facts: _Facts) -> Reply | None:
     if facts.method in ("GET", "DELETE", "OPTIONS"):
         return None
     if facts.method != "POST":
-        return refuse(405, f"{facts.method[:20]} is not a verb of this endpoint")
+        return error_reply(405, f"{facts.method[:20]} is not a verb of this endpoint")
     if not is_json(facts.content_type):
-        return refuse(415, "Content-Type must be application/json, in UTF-8")
+        return error_reply(415, "Content-Type must be application/json, in UTF-8")
     if facts.encoding is not None and facts.encoding.lower() != "identity":
         # A few bytes can decompress to any size, so compressed bodies are not read.
-        return refuse(
+        return error_reply(
             415, "Content-Encoding must be left out", ((b"accept-encoding", b"identity"),)
         )
     if not (admits_json(facts.accept) or admits_event_stream(facts.accept)):
-        return refuse(406, "Accept must admit application/json or text/event-stream")
+        return error_reply(406, "Accept must admit application/json or text/event-stream")
     return None
 
 
-def _refuse_length(length: bytes, max_body_bytes: int) -> Reply:
+def _reject_length(length: bytes, max_body_bytes: int) -> Reply:
     if not length.isdigit():
-        return refuse(400, "Content-Length must be one whole number")
+        return error_reply(400, "Content-Length must be one whole number")
     return too_large(max_body_bytes)
 
 
 _TOO_MANY_HEADERS = Clearance(
-    reply=refuse(
+    reply=error_reply(
         431, f"At most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES} bytes together, are read"
     )
 )

@@ -14,7 +14,7 @@ __all__ = [
     "internal_error",
     "json_headers",
     "log_error_reply",
-    "refuse",
+    "error_reply",
     "too_large",
 ]
 
@@ -36,7 +36,7 @@ _NO_STORE = (b"cache-control", b"no-store")
 _EMPTY = (b"content-length", b"0")
 
 
-def refuse(status: int, message: str, headers: RawHeaders = ()) -> Reply:
+def error_reply(status: int, message: str, headers: RawHeaders = ()) -> Reply:
     """Return an error reply to a request whose message was not read: no id, code -32600."""
     refusal = Refusal(code=INVALID_REQUEST, message=message)
     return Reply(status, encode_error(None, refusal), headers)
@@ -44,7 +44,7 @@ def refuse(status: int, message: str, headers: RawHeaders = ()) -> Reply:
 
 def too_large(limit_bytes: int) -> Reply:
     """Return the reply to a body over the limit (RFC 9110, 15.5.14)."""
-    return refuse(413, f"The body may have at most {limit_bytes} bytes")
+    return error_reply(413, f"The body may have at most {limit_bytes} bytes")
 
 
 def log_error_reply(reply: Reply) -> Reply:

@@ -29,10 +29,10 @@ from django_mcp.transports.http.queue_sink import QueueSink
 from django_mcp.transports.http.replies import (
     STREAM_HEADERS,
     RawHeaders,
+    error_reply,
     internal_error,
     json_headers,
     log_error_reply,
-    refuse,
     too_large,
 )
 
@@ -250,7 +250,7 @@ def _read_body(request: HttpRequest, limit_bytes: int) -> bytes | Reply:
             # `request.body` would apply another limit, and trust the declared length for it.
             body = request.read(limit_bytes + 1)
         except UnreadablePostError:
-            return refuse(400, "The body could not be read")
+            return error_reply(400, "The body could not be read")
         # A handler that uses the request finds the body in its usual place.
         request._body = body
     return body if len(body) <= limit_bytes else too_large(limit_bytes)

@@ -195,7 +195,7 @@ class Pipe:
         timers = TaskTimers()
         try:
             if not isinstance(line, bytes):
-                await self._writer.write(self._refuse_length())
+                await self._writer.write(self._reject_length())
                 return
             # A client that does not read its responses gets no more work done.
             await self._writer.wait_for_room()
@@ -219,7 +219,7 @@ class Pipe:
         finally:
             self._done()
 
-    def _refuse_length(self) -> bytes:
+    def _reject_length(self) -> bytes:
         limit = self._server.options.max_body_bytes
         message = f"The line is too long: at most {limit} bytes are read"
         return encode_error(None, Refusal(code=INVALID_REQUEST, message=message))

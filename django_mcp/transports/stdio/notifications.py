@@ -108,9 +108,9 @@ class ChangeNotifier:
                 return
             await self._wait_for_room()
             stream = self._open(self._subscriptions())
-            self._tell_all(stream)
+            self._notify_all(stream)
 
-    def _tell_all(self, stream: PushStream) -> None:
+    def _notify_all(self, stream: PushStream) -> None:
         features, name = self._server.features(self._exchange), self._server.name
         changes = [Change(server=name, list=each) for each in LISTS if each in features]
         changes += [Change(server=name, uri=uri) for uri in sorted(stream.uris)]

@@ -91,7 +91,7 @@ def test_what_the_faster_engine_cannot_read_is_left_to_the_other(monkeypatch: py
 
 def test_the_faster_engine_fetches_nothing_either():
     with pytest.raises(ValueError, match="nothing is fetched"):
-        validators._refuse_retrieval("http://example.com")
+        validators._reject_retrieval("http://example.com")
 
 
 def test_without_the_faster_engine_there_is_none(monkeypatch: pytest.MonkeyPatch):

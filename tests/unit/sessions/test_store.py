@@ -202,7 +202,7 @@ async def test_a_session_whose_row_goes_with_something_else_is_told_of(
     """After the commit, and not when that does not come."""
     told: list[tuple[str, Closing]] = []
     monkeypatch.setattr(
-        "django_mcp.sessions.closing.tell_closed",
+        "django_mcp.sessions.closing.notify_closed",
         lambda session, reason: told.append((session.key, reason)),
     )
     here = site("database", clock)
