@@ -6,6 +6,7 @@ Source: 2025-11-25 basic/utilities/tasks; the extension `io.modelcontextprotocol
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
 from django_mcp.server.tasks.run import stop_run
-from django_mcp.server.tasks.start import find_own, hand_over
+from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
 from django_mcp.server.tasks.transitions import (
     POLL_S,
     UNKNOWN_TASK,
@@ -39,6 +40,8 @@ from django_mcp.server.tasks.transitions import (
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
+
+logger = logging.getLogger("django_mcp")
 
 __all__ = ["cancel", "get", "list_tasks", "result", "update"]
 
@@ -112,6 +115,9 @@ async def update(ctx: Context[Any]) -> bytes | Refusal:
         await _answer(ctx, task, asked, {})
     except TooMuchKnown as error:
         return Refusal(code=INVALID_PARAMS, message=str(error))
+    except NotStarted:
+        logger.exception("Could not go on with task %s", task.id[:8])
+        return NOT_STARTED
     return ctx.server.encode_result({}, ctx.rules)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
-    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -23,7 +22,7 @@ from django_mcp.server.exchange.quotas import quota_key_of, share_of
 from django_mcp.server.exchange.task import LEASE_S, Task, new_id
 from django_mcp.server.services.task_ports import TaskLimits
 from django_mcp.server.tasks.run import TaskRun, see_through
-from django_mcp.server.tasks.start import start_run
+from django_mcp.server.tasks.start import NOT_STARTED, start_run
 from django_mcp.server.tasks.transitions import advance, refuse_undeclared, to_wire
 
 if TYPE_CHECKING:
@@ -40,9 +39,6 @@ _KEPT_APART = frozenset({keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES})
 
 _TOO_MANY = Refusal(
     code=INVALID_REQUEST, message="Too many tasks are running: wait for one to end, or cancel it"
-)
-_NOT_STARTED = Refusal(
-    code=INTERNAL_ERROR, message="The task could not be started now: try again later"
 )
 
 
@@ -119,13 +115,13 @@ async def _make(
             server,
             task.id,
             lambda each, now_s: (
-                each.fail(None, _NOT_STARTED, now_s) if each.version == task.version else None
+                each.fail(None, NOT_STARTED, now_s) if each.version == task.version else None
             ),
         )
         if not isinstance(error, Exception):
             raise
         logger.exception("Could not start a task of tool %s", entry.name)
-        return _NOT_STARTED
+        return NOT_STARTED
     ctx.is_task = True
     return _encode(ctx, task, rules)
 

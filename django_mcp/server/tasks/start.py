@@ -7,7 +7,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
 from django_mcp.protocol.tasks import WORKING
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.task import Step, Task, new_id
@@ -19,18 +19,45 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.services.services import Services
 
-__all__ = ["find_own", "find_own_all", "hand_over", "look_after", "start_run"]
+__all__ = [
+    "NOT_STARTED",
+    "NotStarted",
+    "find_own",
+    "find_own_all",
+    "hand_over",
+    "look_after",
+    "start_run",
+]
 
 logger = logging.getLogger("django_mcp")
+
+NOT_STARTED = Refusal(
+    code=INTERNAL_ERROR,
+    message="The task could not be started now: try again later",
+    status=503,
+    headers=((b"retry-after", b"2"),),
+)
+
+
+class NotStarted(Exception):
+    """The runner of a server took no run of a task, as when its queue is away."""
+
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What may be an id of ours; see `new_id`."""
 
 
 async def start_run(server: Services, task: Task, exchange: Exchange | None) -> None:
-    """Have the runner of a server run a task; raises what the runner raises."""
+    """Have the runner of a server run a task.
+
+    Raises:
+        NotStarted: the runner does not.
+    """
     run = partial(execute, server, task.id, exchange, task.run)
-    await server.runner.start(task, exchange, run)
+    try:
+        await server.runner.start(task, exchange, run)
+    except Exception as error:
+        raise NotStarted from error
 
 
 async def hand_over(
@@ -42,7 +69,7 @@ async def hand_over(
         The task after the step; None when it could not take it.
 
     Raises:
-        Exception: what the runner raised. The task is as it was before, to be tried again.
+        NotStarted: the runner does not run it. The task is as it was before, to be tried again.
     """
     before: Task | None = None
 

@@ -115,10 +115,13 @@ def client(server: Server) -> Modern:
     return Modern(server)
 
 
-async def test_a_task_that_cannot_be_started_blocks_nobody(server: Server, client: Modern):
+async def test_a_task_that_cannot_be_started_is_refused_with_503_and_blocks_nobody(
+    server: Server, client: Modern
+):
     server.given.is_away = True
     for _ in range(3):
-        _, error = await client.error("tools/call", {"name": "confirm"})
+        status, error = await client.error("tools/call", {"name": "confirm"})
+        assert status == 503
         assert error == {
             "code": -32603,
             "message": "The task could not be started now: try again later",
@@ -133,8 +136,8 @@ async def test_answers_for_which_there_is_no_run_can_be_given_again(server: Serv
     await client.until(task_id, "input_required")
     answers = {"taskId": task_id, "inputResponses": {"question-1": ACCEPTED}}
     server.given.is_away = True
-    _, error = await client.error("tasks/update", answers, mcp_name=task_id)
-    assert error["code"] == -32603
+    status, error = await client.error("tasks/update", answers, mcp_name=task_id)
+    assert (status, error["code"]) == (503, -32603)
     assert list((await client.get(task_id))["inputRequests"]) == ["question-1"]
 
     server.given.is_away = False
