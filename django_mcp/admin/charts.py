@@ -100,10 +100,10 @@ def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str,
         names[tuple(whose)].add(outcome, step, count)
         if not name or name == whose[-1]:
             points[slot].add(outcome, step, count)
-    told = [points[slot].to_json() for slot in slots]
+    values = [points[slot].to_json() for slot in slots]
     return {
         "times": [slot * 60 for slot in slots],
-        **{key: [point[key] for point in told] for key in ("calls", "errors", "p50", "p95")},
+        **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
         "names": _rows(names),
     }
 

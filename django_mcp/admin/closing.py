@@ -41,14 +41,14 @@ def close_stream(stream: Stream) -> bool:
     return True
 
 
-def note(request: HttpRequest, row: Any, told: str) -> None:
+def note(request: HttpRequest, row: Any, message: str) -> None:
     """Record in the history what was done to a session or a stream, and to whom it belonged."""
-    whose = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
+    owner = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
         "user": inert(_username(row.user_id), 150) or "-",
         "client": inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-",
         "principal": inert(row.principal_key, 128) or "-",
     }
-    note_action(request, type(row), str(row), f"{told} {whose}", row.pk)
+    note_action(request, type(row), str(row), f"{message} {owner}", row.pk)
 
 
 def _username(pk: Any) -> str:

@@ -158,7 +158,7 @@ class APIKeyAdmin(VisibleList):
         fields = super().get_readonly_fields(request, obj)
         return fields if obj is None and request.user.is_superuser else (*fields, "user")
 
-    # -- told once
+    # -- showing the secret
 
     @sensitive_variables("text")
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)

@@ -222,19 +222,19 @@ async def _feed(visibility: Visibility) -> AsyncIterator[bytes]:
     last = b""
     for _round in range(int(FEED_FOR_S / FEED_EVERY_S)):
         found = await run_in_pool(visibility.snapshot)
-        told = encode({**found, "at": 0})
-        if told == last:
+        encoded = encode({**found, "at": 0})
+        if encoded == last:
             # Keeps the connection open, and shows the page that it is.
             yield b"event: same\ndata: " + encode(found["at"]) + b"\n\n"
         else:
             yield b"data: " + encode(found) + b"\n\n"
-        last = told
+        last = encoded
         await asyncio.sleep(FEED_EVERY_S)
 
 
 def _tables(visibility: Visibility) -> list[dict[str, Any]]:
     """Return the tables of the page: keys of the data, their titles, and the buttons."""
-    who = {
+    caller = {
         "client": _("Client"),
         "user": _("User"),
         "server": _("Server"),
@@ -246,20 +246,20 @@ def _tables(visibility: Visibility) -> list[dict[str, Any]]:
         (
             "streams",
             _("Open streams"),
-            {**who, "kind": _("Kind"), "worker": worker, "since": since}
+            {**caller, "kind": _("Kind"), "worker": worker, "since": since}
             | {"queued": _("Queued"), "resources": _("Resources")},
             _stream_acts(visibility.user),
         ),
         (
             "sessions",
             _("Sessions"),
-            {**who, "transport": _("Transport"), "since": since, "seen": seen, **running},
+            {**caller, "transport": _("Transport"), "since": since, "seen": seen, **running},
             _session_acts(visibility.user),
         ),
         (
             "callers",
             _("Callers of the last 15 minutes"),
-            {**who, "calls": _("Calls"), "seen": seen, **running},
+            {**caller, "calls": _("Calls"), "seen": seen, **running},
             [],
         ),
         (

@@ -48,20 +48,20 @@ def act(request: HttpRequest) -> HttpResponse:
     row = _find(request, Session if name in ("end", "revoke") else Stream, pk)
     if row is None:
         return JsonResponse({"done": _t("It is gone already.")})
-    told, refused = str(DONE[name]), None
+    message, refused = str(DONE[name]), None
     match name:
         case "end":
             end_session(row)
         case "close":
             refused = None if close_stream(row) else _refuse(str(OF_CALL))
         case "revoke" | "cut":
-            told, refused = _revoke(request, row, name)
+            message, refused = _revoke(request, row, name)
         case _:
-            told, refused = _send_to_client(request, row, name)
+            message, refused = _send_to_client(request, row, name)
     if refused is not None:
         return refused
-    note(request, row, told)
-    return JsonResponse({"done": told})
+    note(request, row, message)
+    return JsonResponse({"done": message})
 
 
 def _to_uuid(text: str) -> uuid.UUID | None:

@@ -116,10 +116,10 @@ class _Load:
     def of(cls, workers: Iterable[dict[str, Any]]) -> _Load:
         load = cls(sessions=Counter(), callers=Counter())
         for row in workers:
-            told = row["in_flight"] or {}
-            load.sessions.update(told.get("sessions", {}))
-            for *who, count in told.get("callers", ()):
-                load.callers[tuple(who)] += count
+            state = row["in_flight"] or {}
+            load.sessions.update(state.get("sessions", {}))
+            for *caller, count in state.get("callers", ()):
+                load.callers[tuple(caller)] += count
         return load
 
 
@@ -221,11 +221,11 @@ def _worker(row: dict[str, Any], now: datetime) -> JSONObject:
     }
 
 
-def _threads(told: Any) -> str:
+def _threads(state: Any) -> str:
     """Return how many threads are busy, and how many calls wait for one."""
-    if not told or not told[0]:
+    if not state or not state[0]:
         return ""
-    busy, limit, waiting = told
+    busy, limit, waiting = state
     text = f"{busy}/{limit}"
     return f"{text}, {_('%d waiting') % waiting}" if waiting else text
 

@@ -1,4 +1,4 @@
-"""RecordedCall: what is kept of one call, short enough for a queue of thousands of them."""
+"""RecordedCall: the compact record of one call, as it is queued."""
 
 from __future__ import annotations
 

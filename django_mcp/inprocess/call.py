@@ -198,12 +198,12 @@ class _Listener:
     async def send(self, message: bytes, event_id: str | None = None) -> None:
         """See `Sink.send`."""
         parsed = decode(message)
-        params, heard = parsed.get("params", {}), None
+        params, result = parsed.get("params", {}), None
         match parsed.get("method"):
             case "notifications/progress" if self._on_progress is not None:
-                told = params.get("total"), params.get("message")
-                heard = self._on_progress(params["progress"], *told)
+                values = params.get("total"), params.get("message")
+                result = self._on_progress(params["progress"], *values)
             case "notifications/message" if self._on_log is not None:
-                heard = self._on_log(params["level"], params["data"], params.get("logger"))
-        if inspect.isawaitable(heard):
-            await heard
+                result = self._on_log(params["level"], params["data"], params.get("logger"))
+        if inspect.isawaitable(result):
+            await result

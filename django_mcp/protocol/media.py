@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-__all__ = ["admits_event_stream", "admits_json", "admits_post", "is_json"]
+__all__ = ["admits_event_stream", "admits_json", "is_json"]
 
 _JSON = ("application", "json")
 _EVENT_STREAM = ("text", "event-stream")
@@ -32,11 +32,6 @@ def admits_json(accept: str | None) -> bool:
 def admits_event_stream(accept: str | None) -> bool:
     """Return whether an `Accept` value allows `text/event-stream`; see `admits_json`."""
     return _admitted(accept)[1]
-
-
-def admits_post(accept: str | None) -> bool:
-    """Return whether an `Accept` value allows at least one of the two responses to a POST."""
-    return any(_admitted(accept))
 
 
 def is_json(content_type: str | None) -> bool:

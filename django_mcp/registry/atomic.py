@@ -19,7 +19,7 @@ def read_aliases(atomic: Any) -> tuple[str, ...]:
     """Return the aliases that a value of `atomic` means, each once.
 
     Raises:
-        TypeError: it is no such value.
+        TypeError: the value has another type.
     """
     if isinstance(atomic, bool):
         return (_DEFAULT,) if atomic else ()

@@ -39,8 +39,9 @@ MAX_OWN_EVENTS = 10_000
 MAX_OWN_BYTES = 128 * 1024 * 1024
 MAX_EVENTS = 250_000
 MAX_BYTES = 1024 * 1024 * 1024
-"""Bounds on what is recorded of one session, of one caller's sessions at a server, and of all sessions. The
-streams that were quiet for longest go first."""
+"""Limits on the recorded events of one session, of a caller's sessions at a server, and of all.
+
+The streams that are idle longest are deleted first."""
 
 CHUNK = 500
 """Streams whose events are deleted with one statement."""
@@ -50,7 +51,7 @@ LOOK_AFTER_BYTES = 4 * 1024 * 1024
 """How much a process writes for a session before it checks the session's limits."""
 
 LOOK_AFTER_MORE = 5
-"""How many times as much it writes before it looks at the caller's sessions, or at all."""
+"""How many times as much it writes before it checks the limits of the caller, and of all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,18 +150,18 @@ def _write_seen(seen: dict[str, float]) -> None:
 
 
 _Key = UUID | tuple[str, ...]
-"""Whose events are bounded: a session's, those of a server and a caller, or all: `()`."""
+"""The key of a limit: a session's, a server's and a caller's, or that of all: `()`."""
 
 
 class _Growth:
-    """How much was recorded for whom since that was looked at."""
+    """How much was recorded for each key since its last check."""
 
     def __init__(self) -> None:
         self._events: Counter[_Key] = Counter()
         self._bytes: Counter[_Key] = Counter()
 
     def note(self, events: Collection[NewEvent]) -> list[_Key]:
-        """Take note of new events, and return whose to look at."""
+        """Count new events, and return the keys to check."""
         keys: dict[_Key, None] = {}
         for event in events:
             whose: tuple[_Key, ...] = (event.session, (event.server, event.quota_key), ())
@@ -192,7 +193,7 @@ _grown = _Growth()
 
 
 def _bound(key: _Key) -> None:
-    """Delete streams until what is recorded for a session, a caller or everybody is within bounds."""
+    """Delete streams until a session, a caller or all are within the limits."""
     rows = StreamEvent.objects.order_by()
     if isinstance(key, UUID):
         _delete_quiet(rows.filter(session_id=key), MAX_SESSION_EVENTS, MAX_SESSION_BYTES)
@@ -208,7 +209,7 @@ def _bound(key: _Key) -> None:
 
 
 def _delete_quiet(rows: QuerySet[StreamEvent], max_events: int, max_bytes: int) -> None:
-    """Delete the streams that were quiet for longest, until the others are within bounds."""
+    """Delete the streams that are idle longest, until the others are within the limits."""
     totals = rows.aggregate(count=Count("pk"), bytes=Sum("size"))
     if totals["count"] <= max_events and (totals["bytes"] or 0) <= max_bytes:
         return

@@ -86,8 +86,8 @@ def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
     if gathered is not None:
         gathered.append(session)
     else:
-        told = partial(notify_closed, session, Closing.DELETED)
-        transaction.on_commit(told, using=using, robust=True)
+        callback = partial(notify_closed, session, Closing.DELETED)
+        transaction.on_commit(callback, using=using, robust=True)
 
 
 def _to_session(row: Row) -> Session:

@@ -1,4 +1,4 @@
-"""What callers have in a table that belongs to sessions: its rows and bytes, by caller and in all."""
+"""Count the rows and bytes that callers have in a table of sessions' data."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from django_mcp.server.exchange.quotas import Limits, Scope
 __all__ = ["Usage"]
 
 RECOUNT_S = 2.0
-"""How old the counts may be that a process goes by. Ours."""
+"""How long a process uses its counts. Our own limit."""
 
 MAX_CALLERS = 1000
-"""Callers whose counts a process remembers. Ours."""
+"""Callers whose counts a process caches. Our own limit."""
 
 
 class Usage:
-    """Counts the rows of a table near enough: in the database now and then, and here meanwhile.
+    """Counts the rows of a table approximately: in the database periodically, and here in between.
 
     Each method runs in a thread with connections.
 
@@ -45,7 +45,7 @@ class Usage:
         setting_changed.connect(self._forget)
 
     def take(self, session: Session, size: int, *, count: int = 1) -> Scope | None:
-        """Count more rows of a session; return whose limit does not allow that."""
+        """Count more rows of a session; return the scope of the limit that does not allow them."""
         limits, share = self.limits, server_settings.anonymous_share
         bounds: list[tuple[tuple[str, ...], float, float]] = [
             ((session.server_name, session.quota_key), limits.own_count, limits.own_bytes),
@@ -65,7 +65,7 @@ class Usage:
         return None
 
     def give_back(self, session: Session, size: int, *, count: int = 1) -> None:
-        """Count rows of a session no longer."""
+        """Stop counting rows of a session."""
         keys: list[tuple[str, ...]] = [(session.server_name, session.quota_key), ()]
         if session.quota_key.startswith(ANONYMOUS):
             keys.append((ANONYMOUS,))
@@ -76,7 +76,7 @@ class Usage:
                 used[1] -= size
 
     def _find(self, key: tuple[str, ...]) -> list[float]:
-        """Return rows, bytes, and until when they are good."""
+        """Return rows, bytes, and when these counts expire."""
         now_s = time.monotonic()
         with self._lock:
             used = self._counts.get(key)

@@ -141,9 +141,9 @@ class Conversation:
             "clientInfo": CLIENT_INFO,
         }
         self.greeting = await self._send("initialize", params)
-        told = self.greeting["protocolVersion"]
-        if told != self.revision.name:
-            raise MCPError(f"The server does not speak {self.revision.name}, but {told}.")
+        version = self.greeting["protocolVersion"]
+        if version != self.revision.name:
+            raise MCPError(f"The server does not speak {self.revision.name}, but {version}.")
         self._is_settled = True
         if self.response is not None:
             self._session_id = self.response.headers.get(names.SESSION_ID)
@@ -223,9 +223,9 @@ class Conversation:
             return
         self.notifications.append(message)
         if method == "notifications/progress":
-            told = params.get("total"), params.get("message")
+            values = params.get("total"), params.get("message")
             self.progress.append(
-                Progress(progress=params["progress"], total=told[0], message=told[1])
+                Progress(progress=params["progress"], total=values[0], message=values[1])
             )
         elif method == "notifications/message":
             self.logs.append(

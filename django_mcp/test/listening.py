@@ -16,7 +16,7 @@ from django_mcp.test.portal import Portal, close_portal, open_portal
 __all__ = ["AsyncListening", "Listening"]
 
 LIMIT_S = 5.0
-"""Seconds a test waits for what has to come."""
+"""Seconds a test waits for a notification or the stream."""
 
 LISTS = ("tools", "prompts", "resources")
 

@@ -32,11 +32,11 @@ async def assert_hidden(conversation: Conversation, names: Iterable[str]) -> Non
         found = [method for method, seen in listed.items() if name in seen]
         _require(not found, f"{name!r} is in {' and '.join(found)}.")
         for method, key in ways:
-            told = await _refusal(conversation, method, {key: name})
+            error = await _refusal(conversation, method, {key: name})
             expected = await _refusal(conversation, method, {key: name + _MADE_UP})
             unknown = None if expected is None else expected.replace(_MADE_UP, "")
-            _require(told, f"{name!r} is in no list, but {method} works.")
-            _require(told == unknown, f"{method} of {name!r} says {told}, not {unknown}.")
+            _require(error, f"{name!r} is in no list, but {method} works.")
+            _require(error == unknown, f"{method} of {name!r} says {error}, not {unknown}.")
 
 
 def _require(condition: object, text: str) -> None:

@@ -49,7 +49,7 @@ class ClientAuthentication(OAuth2Validator):
         2.3: one method in each request).
 
         Raises:
-            TooManyWrongSecrets: there were too many wrong secrets. The secret was not looked at.
+            TooManyWrongSecrets: there were too many wrong secrets. The secret was not checked.
         """
         authorization = self._extract_basic_auth(request)
         client_id = _client_of(authorization) if authorization else request.client_id

@@ -121,7 +121,9 @@ class _Client(Visit):
             )
             raise _Stop
         if not self.resource.get("authorization_servers"):
-            yield bad("The metadata names no authorization server.", "Name one, or use ours.")
+            yield bad(
+                "The metadata names no authorization server.", "Name one, or use this site's."
+            )
             raise _Stop
         yield good(f"The resource metadata is about {named}.")
 

@@ -40,8 +40,8 @@ class _OfOneIssuer:
 
 
 def _is_known(path: str, request: HttpRequest) -> bool:
-    asked = f"{origin_of(request)}/{path}".rstrip("/")
-    return asked == issuer_of(request) or find_server_of(asked, request) is not None
+    url = f"{origin_of(request)}/{path}".rstrip("/")
+    return url == issuer_of(request) or find_server_of(url, request) is not None
 
 
 class ServerMetadata(_OfOneIssuer, OAuthServerMetadataView):

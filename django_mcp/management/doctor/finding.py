@@ -15,7 +15,7 @@ class Finding:
 
     Attributes:
         ok: a client gets past it.
-        text: what was found.
+        text: the result.
         fix: what to do when it is not ok.
     """
 
@@ -35,7 +35,7 @@ def bad(text: str, fix: str) -> Finding:
 
 
 Person: TypeAlias = Callable[[str], str]
-"""Takes an authorization URL, lets somebody allow it, and returns the URL the browser was sent to."""
+"""Takes an authorization URL, allows the access there, and returns the URL of the redirect."""
 
 Examination: TypeAlias = Callable[[str], Iterator[Finding]]
 """Takes an access token, and yields what a client that has it finds."""
@@ -55,6 +55,6 @@ class OAuthExaminer(Protocol):
 
         Args:
             url: of the endpoint.
-            person: who allows the client what it asks for; None: nobody, so no token is asked for.
+            person: gives the consent; None: no token is requested.
             examine: what else is tried while the client has a token.
         """

@@ -28,11 +28,11 @@ def examine_threads() -> Iterator[Finding]:
         # The endpoint's responses show what is wrong with the database.
         return
     for worker in workers:
-        told = worker.in_flight or {}
-        busy, limit, waiting = told.get("threads") or (0, 0, 0)
+        state = worker.in_flight or {}
+        busy, limit, waiting = state.get("threads") or (0, 0, 0)
         if not busy:
             continue
-        held = _describe(told)
+        held = _describe(state)
         if waiting:
             yield bad(
                 f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
@@ -44,6 +44,6 @@ def examine_threads() -> Iterator[Finding]:
             yield good(f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}")
 
 
-def _describe(told: JSONObject) -> str:
-    held = [f"{what} for {time.time() - since:.0f} s" for what, since in told.get("held", ())]
+def _describe(state: JSONObject) -> str:
+    held = [f"{what} for {time.time() - since:.0f} s" for what, since in state.get("held", ())]
     return f". The longest are {'; '.join(held)}" if held else ""

@@ -128,8 +128,8 @@ def _elicitation(revision: Revision) -> JSONObject:
         field["properties"]["type"] = {"enum": [*types, "array"]}
         field["if"] = {"properties": {"type": {"const": "array"}}}
         field["then"] = shape("items", items=OBJECT)
-    asked = shape("type", "properties", type={"const": "object"}, properties=keyed(field))
-    form = shape("message", "requestedSchema", message=TEXT, requestedSchema=asked)
+    requested = shape("type", "properties", type={"const": "object"}, properties=keyed(field))
+    form = shape("message", "requestedSchema", message=TEXT, requestedSchema=requested)
     if "url" not in revision.asks:
         return {**form, "not": {"required": ["mode"]}}
     required = (

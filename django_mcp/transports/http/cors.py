@@ -42,15 +42,15 @@ def cors_headers(origin: str, *, with_credentials: bool) -> RawHeaders:
     return headers
 
 
-def preflight(asked: str, trusted: RawHeaders) -> Reply:
+def preflight(requested: str, trusted: RawHeaders) -> Reply:
     """Return the response to an OPTIONS request of a trusted origin, without its `cors_headers`.
 
-    `asked` is the value of `Access-Control-Request-Headers`. Tools define the names of the
+    `requested` is the value of `Access-Control-Request-Headers`. Tools define the names of the
     `Mcp-Param-*` headers, so all that are requested are allowed.
     """
     if not trusted:
         return Reply(204, None, ((b"allow", _METHODS),))
-    names = (name.strip(" \t") for name in asked.split(",", 1000)[:1000])
+    names = (name.strip(" \t") for name in requested.split(",", 1000)[:1000])
     params = [name for name in names if _PARAM_HEADER.fullmatch(name)][:MAX_PARAM_HEADERS]
     granted = ", ".join([_REQUEST_HEADERS, *params])
     return Reply(

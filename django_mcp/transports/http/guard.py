@@ -120,17 +120,17 @@ class Guard:
                 refusal = _reject_length(length or b"", max_body_bytes)
                 return Clearance(reply=refusal, headers=found.headers)
         elif found.reply is None and method == "OPTIONS":
-            asked = values.get(b"access-control-request-headers", b"").decode("latin-1")
-            return Clearance(reply=preflight(asked, found.headers), headers=found.headers)
+            requested = values.get(b"access-control-request-headers", b"").decode("latin-1")
+            return Clearance(reply=preflight(requested, found.headers), headers=found.headers)
         return found
 
     def _read_facts(self, method: str, scheme: str, headers: Headers) -> _Facts:
         rules, get = self._rules, headers.get
         host = get(rules.host_header) if rules.host_header is not None else None
-        told = get(rules.scheme_header) if rules.scheme_header is not None else None
+        sent = get(rules.scheme_header) if rules.scheme_header is not None else None
         return _Facts(
             method=method,
-            scheme=scheme if told is None else rules.read_scheme(told),
+            scheme=scheme if sent is None else rules.read_scheme(sent),
             host=get("host") if host is None else host,
             origin=get("origin"),
             content_type=get("content-type"),

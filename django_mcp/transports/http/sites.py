@@ -83,9 +83,9 @@ class SiteRules:
             and own_scheme in (scheme, "https")
         )
 
-    def read_scheme(self, told: str) -> str:
+    def read_scheme(self, sent: str) -> str:
         """Return the scheme that a proxy sent."""
-        return "https" if told.split(",", 1)[0].strip() == self.secure_value else "http"
+        return "https" if sent.split(",", 1)[0].strip() == self.secure_value else "http"
 
     def may_send_cookies(self, origin: str) -> bool:
         """Return whether pages of an origin may send cookies; only listed origins ever may."""

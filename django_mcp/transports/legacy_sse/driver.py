@@ -55,7 +55,7 @@ KEPT_S = 60.0
 
 MAX_STREAM_RUNNING = 100
 MAX_STREAM_BYTES = 16 * 1024 * 1024
-"""Requests of one connection that are answered at a time, and what their messages have together. Our own limit."""
+"""Number and size of one connection's requests that are served at a time. Our own limit."""
 
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
 """The same for all connections of one principal or address in a process, and for all in it."""
@@ -94,7 +94,7 @@ class _StreamContext(NamedTuple):
 
     Attributes:
         exchange: that of the GET that opened the stream.
-        running: bytes of each message that is being answered.
+        running: the size of each message that is being served.
     """
 
     server: MCPServer
@@ -110,7 +110,7 @@ _stream_contexts: WeakKeyDictionary[Session, _StreamContext] = WeakKeyDictionary
 _reading: set[asyncio.Task[None]] = set()
 
 _meter = QuotaMeter(LIMITS)
-"""Counts what is being answered in this process."""
+"""Counts the messages being served in this process."""
 
 
 async def keep_stream(
@@ -236,7 +236,7 @@ async def _serve_stored(session: Session, context: _StreamContext, reference: st
 
 
 def _serve_forwarded(session: Session, context: _StreamContext, body: bytes) -> None:
-    """Serve a message that another process took; what refuses it is told on the stream."""
+    """Serve a message that another process received; an error is sent on the stream."""
     message = decode_message(body, context.server.options.max_body_values)
     refusal = _serve(session, message, body, context.exchange)
     if refusal is not None:
@@ -245,19 +245,19 @@ def _serve_forwarded(session: Session, context: _StreamContext, body: bytes) -> 
 
 
 def _serve(
-    session: Session, message: Message | Batch, body: bytes, asked: Exchange
+    session: Session, message: Message | Batch, body: bytes, source: Exchange
 ) -> Refusal | None:
-    """Begin to answer a message; return why not, where too much is being answered."""
+    """Start to serve a message; return an error if too many are being served."""
     context = _stream_contexts.get(session)
     if context is None:
         return UNKNOWN_SESSION
-    # What is no request is taken at once, and may be what a request waits for.
+    # Other messages are served at once, since a request may wait for them.
     count, size = int(isinstance(message, Request | Batch)), len(body)
     if count:
         scope = _take_room(context, size)
         if scope is not None:
             return _TOO_MANY[scope]
-    task = asyncio.get_running_loop().create_task(_answer(session, body, asked))
+    task = asyncio.get_running_loop().create_task(_answer(session, body, source))
     context.running[task] = size * count
 
     def end(task: asyncio.Task[None]) -> None:
@@ -270,7 +270,7 @@ def _serve(
 
 
 def _take_room(context: _StreamContext, size: int) -> Scope | None:
-    """Count a message among those that are answered; return whose limit does not allow that."""
+    """Count a message as being served; return the scope of the limit that does not allow it."""
     sizes = [each for each in context.running.values() if each]
     if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
         return Scope.OWN
@@ -279,7 +279,7 @@ def _take_room(context: _StreamContext, size: int) -> Scope | None:
     )
 
 
-async def _answer(session: Session, body: bytes, asked: Exchange) -> None:
+async def _answer(session: Session, body: bytes, source: Exchange) -> None:
     """Respond to a message on its stream, as part of an HTTP request.
 
     That is the request that brought it or, if another process received it, the stream's own.
@@ -289,16 +289,16 @@ async def _answer(session: Session, body: bytes, asked: Exchange) -> None:
         return
     exchange = Exchange(
         body=body,
-        headers=_without_rules(asked.headers),
+        headers=_without_rules(source.headers),
         principal=context.exchange.principal,
-        address=asked.address,
+        address=source.address,
         can_stream=True,
-        build_request=asked.build_request,
+        build_request=source.build_request,
         sink=context.sink,
-        url_kwargs=asked.url_kwargs,
+        url_kwargs=source.url_kwargs,
         connection=session,
     )
-    exchange.gate = asked.gate
+    exchange.gate = source.gate
     try:
         reply = await context.server.answer(exchange)
         if reply.body is not None and not reply.is_dispensable:
