@@ -46,7 +46,6 @@ class CallRecorder:
         self._server = server
 
     def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
-        """See `Observer.answered`."""
         rate = settings.RECORD_CALLS
         is_recorded = rate >= 1 or (rate > 0 and random.random() < rate)  # noqa: S311
         is_told = bool(tool_called.receivers) and call.method == "tools/call"

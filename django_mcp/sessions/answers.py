@@ -21,7 +21,7 @@ __all__ = ["DatabaseAnswers", "prune_answers"]
 MAX_ID = 64
 
 SMALL_BYTES = 1024
-"""Up to this size an answer is not counted: the number of questions bounds it. Ours."""
+"""Smaller answers are not counted, since the number of questions is limited. Our own limit."""
 
 _usage = Usage(
     PendingAnswer,
@@ -34,7 +34,6 @@ class DatabaseAnswers:
     """Store pending questions and their first answers in the site's database. See `AnswerBox`."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """See `AnswerBox.expect`."""
         now = timezone.now()
         row = PendingAnswer(
             session_id=UUID(session.key),
@@ -60,7 +59,6 @@ class DatabaseAnswers:
         return True
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """See `AnswerBox.put`."""
         if len(ask_id) > MAX_ID or "\0" in ask_id:
             return False
         now = timezone.now()

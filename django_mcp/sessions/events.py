@@ -48,7 +48,6 @@ class DatabaseEvents:
         self._running: dict[str, _Running] = {}
 
     def open(self, stream_id: str, session: Session) -> None:
-        """See `EventLog.open`."""
         self._running[stream_id] = _Running(session.key)
         client_name, client_version = name_and_version(session.client_info)
         put_stream(
@@ -65,7 +64,6 @@ class DatabaseEvents:
         )
 
     def append(self, stream_id: str, session: Session, event: Event) -> None:
-        """See `EventLog.append`."""
         running = self._running.get(stream_id)
         if running is None:
             return
@@ -90,12 +88,10 @@ class DatabaseEvents:
             self.close(stream_id, session)
 
     def close(self, stream_id: str, session: Session) -> None:
-        """See `EventLog.close`."""
         if self._running.pop(stream_id, None) is not None:
             end_stream(UUID(stream_id))
 
     async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
-        """See `EventLog.read`."""
         running = self._running.get(stream_id)
         if running is not None and running.session_key != session.key:
             return None

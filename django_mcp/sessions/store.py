@@ -104,7 +104,6 @@ class DatabaseSessions:
     # -- opening and ending
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
-        """See `SessionStore.open`."""
         options, now_s = self._options(), self._clock()
         token = new_token()
         user_id = getattr(getattr(exchange.principal, "user", None), "pk", None)
@@ -145,8 +144,6 @@ class DatabaseSessions:
         return token
 
     async def end(self, key: str, reason: Closing) -> bool:
-        """See `SessionStore.end`."""
-
         def write() -> bool:
             if settings.SESSION_DATA == "session_engine":
                 self._engine_data(key).clear()
@@ -173,7 +170,6 @@ class DatabaseSessions:
     # -- finding
 
     def peek(self, token: str) -> Session | None:
-        """See `SessionStore.peek`."""
         session = self._cache.get(digest_of(token))
         if session is None or session.is_ended:
             return None
@@ -184,7 +180,6 @@ class DatabaseSessions:
         return session
 
     async def find(self, token: str) -> Session | None:
-        """See `SessionStore.find`."""
         if _TOKEN.fullmatch(token) is None:
             return None
         digest = digest_of(token)
@@ -199,7 +194,6 @@ class DatabaseSessions:
         return session
 
     async def get(self, key: str) -> Session | None:
-        """See `SessionStore.get`."""
         return await self._read(_unless_ended(self._hub().sessions.get(key)), pk=UUID(key))
 
     async def _read(self, known_as: Session | None, **lookup: Any) -> Session | None:
@@ -254,24 +248,20 @@ class DatabaseSessions:
             self._cached_bytes -= session.state.cached_bytes
 
     async def has_stream(self, session: Session) -> bool:
-        """See `SessionStore.has_stream`."""
         return await ask_database(lambda: has_live_stream(session.key, self._clock()))
 
     # -- changes
 
     async def settle(self, session: Session) -> None:
-        """See `SessionStore.settle`."""
         await ask_database(lambda: write_handshake(session))
 
     async def save(self, session: Session) -> None:
-        """See `SessionStore.save`."""
         values = {"is_initialized": session.is_initialized, "log_level": session.log_level or ""}
         await ask_database(
             lambda: models.Session.objects.filter(pk=UUID(session.key)).update(**values)
         )
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
-        """See `SessionStore.subscribe`."""
         if "\0" in uri:
             return _BAD_URI
         try:
@@ -285,19 +275,16 @@ class DatabaseSessions:
         return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
-        """See `SessionStore.unsubscribe`."""
         await ask_database(lambda: remove_subscription(session.key, uri))
         if session.subscriptions is not None:
             self._hub().set_subscriptions(session, session.subscriptions - {uri})
 
     async def read_subscriptions(self, session: Session) -> set[str]:
-        """See `SessionStore.read_subscriptions`."""
         found = await ask_database(lambda: read_uris(session.key))
         self._hub().set_subscriptions(session, found.get(session.key, set()))
         return session.subscriptions if session.subscriptions is not None else set()
 
     def data(self, session: Session, call: Call) -> SessionData:
-        """See `SessionStore.data`."""
         if settings.SESSION_DATA == "session_engine":
             return self._engine_data(session.key)
         return RowData(session)

@@ -49,13 +49,12 @@ _CHANGING = (
 
 
 class DatabaseTasks:
-    """Store tasks in rows; a change only applies to the version it was made from."""
+    """Tasks in rows; a change only applies to the version it was made from. See `TaskStore`."""
 
     def __init__(self) -> None:
         self._next_pruning_s = 0.0
 
     async def insert(self, task: Task, limits: TaskLimits) -> bool:
-        """See `TaskStore.insert`."""
         now_s = time.monotonic()
         is_due = now_s >= self._next_pruning_s
         if is_due:
@@ -79,8 +78,6 @@ class DatabaseTasks:
         return await self._ask(write)
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
-        """See `TaskStore.find_lapsed`."""
-
         def read() -> list[Task]:
             from django_mcp.models.tasks import Task as Row
 
@@ -107,8 +104,6 @@ class DatabaseTasks:
         )
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
-        """See `TaskStore.find`."""
-
         def read() -> dict[str, Task]:
             from django_mcp.models.tasks import Task as Row
 
@@ -118,8 +113,6 @@ class DatabaseTasks:
         return await self._ask(read)
 
     async def replace(self, task: Task) -> bool:
-        """See `TaskStore.replace`."""
-
         def write() -> bool:
             from django_mcp.models.tasks import Task as Row
 
@@ -134,8 +127,6 @@ class DatabaseTasks:
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
     ) -> list[Task]:
-        """See `TaskStore.list_of`."""
-
         def read() -> list[Task]:
             from django.db.models import Q
 

@@ -202,8 +202,8 @@ class Conversation:
     ) -> Response:
         given = {name.lower() for name in self.headers}
         base = base_headers(self.revision, session_id=self._session_id, is_settled=self._is_settled)
-        ours = {**base, **mirrors}
-        headers = {k: v for k, v in ours.items() if k.lower() not in given} | self.headers
+        own = {**base, **mirrors}
+        headers = {k: v for k, v in own.items() if k.lower() not in given} | self.headers
         return await exchange(
             self.endpoint,
             verb,

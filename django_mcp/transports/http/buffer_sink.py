@@ -19,7 +19,7 @@ MAX_KEPT_BYTES = 1024 * 1024
 
 
 class BufferSink:
-    """Collect the messages of one exchange up to a limit, and drop the rest.
+    """A `Sink` that collects the messages of one exchange up to a limit, and drops the rest.
 
     The first messages are kept, not the last: progress is worth little once the work is done, and
     a log is read from its beginning.
@@ -39,7 +39,6 @@ class BufferSink:
         """See `Sink.hang_up`: the client has to wait."""
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """See `Sink.send`."""
         self._size_bytes += len(message)
         if len(self._messages) >= MAX_MESSAGES or self._size_bytes > MAX_KEPT_BYTES:
             self._dropped += 1

@@ -15,7 +15,7 @@ MAX_QUEUED = 16
 
 
 class QueueSink:
-    """Pass the messages of one exchange, and its reply as the last, to the response.
+    """A `Sink` that passes the messages of one exchange, and its reply last, to the response.
 
     One side sends, the other takes. What is sent after `close` is dropped without an error.
     """
@@ -28,15 +28,12 @@ class QueueSink:
         self._is_closed = False
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """See `Sink.send`."""
         await self._put(sse.event(message, id=event_id))
 
     async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`."""
         await self._put(sse.comment() if event_id is None else sse.priming(event_id))
 
     async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`."""
         await self._put(sse.retry(retry_ms))
         self.finish(Reply(200))
         self._is_closed = True

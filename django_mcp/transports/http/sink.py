@@ -23,7 +23,7 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 
 
 class StreamSink(Record):
-    """Write events to an ASGI `send`.
+    """A `Sink` that writes events to an ASGI `send`.
 
     The response starts with the first message, so until then it may become plain JSON with another
     status. What is sent after `finish`, or after the client has disconnected, is dropped without an
@@ -40,15 +40,12 @@ class StreamSink(Record):
     """When something was last sent, by the loop's clock."""
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """See `Sink.send`."""
         await self._write(sse.event(message, id=event_id))
 
     async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`."""
         await self._write(sse.comment() if event_id is None else sse.priming(event_id))
 
     async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`."""
         await self._write(sse.retry(retry_ms), is_last=True)
 
     async def keep_alive(self) -> None:

@@ -85,7 +85,6 @@ class QueueSink:
         """See `Sink.prime`; the stream is open already."""
 
     async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`."""
         self._stream.end(Ending.CLOSED)
 
 
