@@ -218,7 +218,7 @@ def check_shadowing(**_kwargs: Any) -> list[CheckMessage]:
         return []
     return [
         checks.Warning(
-            f"{spec.origin} stands in the way of the package `mcp` of PyPI, and is in no app, so "
+            f"{spec.origin} shadows the package `mcp` of PyPI, and is in no app, so "
             "its tools are not found.",
             hint="Move it into an app of INSTALLED_APPS, where it is that app's `mcp` module.",
             id="django_mcp.W001",

@@ -26,7 +26,7 @@ def check_layer(**_kwargs: Any) -> list[CheckMessage]:
     return [
         checks.Warning(
             "DJANGO_MCP['PUSH_BUS'] is 'layer', but the channel layer is in memory, where no other "
-            "process hears it.",
+            "process receives it.",
             hint="Set CHANNEL_LAYERS to channels_redis.pubsub.RedisPubSubChannelLayer, or PUSH_BUS "
             "to 'auto'.",
             id="django_mcp.W009",

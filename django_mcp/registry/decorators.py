@@ -320,7 +320,7 @@ class Registration:
             entries = [each for each in entries if each.handler.origin == target]
             wanted = describe_source(target)
         if len(entries) != 1:
-            problem = "is no prompt and no resource template of this server"
+            problem = "is neither a prompt nor a resource template of this server"
             if entries:
                 problem = "is several of them; say which by its name or URI template"
             raise RegistrationError(

@@ -335,7 +335,7 @@ def _discriminated(union: _Node, group: _Group) -> _Node:
         "choices": {index: _form(choices[index]) for index in group},
         "discriminator": _picker(group),
         "custom_error_type": "form_not_found",
-        "custom_error_message": f"should be one of the forms that {_quoted(names)} tells apart",
+        "custom_error_message": f"should be one of the forms that {_quoted(names)} distinguishes",
     }
     others = [choice for index, choice in enumerate(choices) if index not in group]
     if not others:

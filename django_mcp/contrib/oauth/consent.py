@@ -242,6 +242,6 @@ def _find_error(
         return InvalidRequestError(description=text, state=state)
     issuer = issuer_of(request)
     if not all(takes_tokens_of(issuer, resource, request) for resource in resources):
-        text = "The resource is no endpoint that takes tokens of this authorization server"
+        text = "The resource is not an endpoint that takes tokens of this authorization server"
         return CustomOAuth2Error(error="invalid_target", description=text, state=state)
     return None

@@ -198,7 +198,7 @@ def test_a_value_of_no_form_is_refused_in_words(site: Site, op: Any):
 
     (problem,) = found.value.problems
     assert problem.pointer == "/where"
-    assert problem.message == "should be one of the forms that `op` tells apart"
+    assert problem.message == "should be one of the forms that `op` distinguishes"
 
 
 class Grow(BaseModel):
