@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.utils.module_loading import import_string
 
 from django_mcp.handlers.threads import lease_for_task
-from django_mcp.known_servers import find_known
+from django_mcp.known_servers import find_in_site
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.shutdown import close_hub
 from django_mcp.server.memory.tasks import LoopRunner
@@ -104,7 +104,7 @@ def run_task(server_name: str, task_id: str) -> None:
         server_name: the name of the task's server.
         task_id: its id.
     """
-    server = find_known(server_name)
+    server = find_in_site(server_name)
     if server is None:
         raise LookupError(f"There is no MCP server called {server_name!r} in this process.")
     asyncio.run(_with_lease(_execute(server, task_id), None))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -63,3 +64,22 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
     assert shell("demo", "--prepare").returncode == 0
     return shell
+
+
+URLCONF = """
+from django_mcp import MCPServer
+
+server = MCPServer("{name}", public=True)
+server.register_tool(lambda: "found", name="found", read_only=True)
+urlpatterns = []
+"""
+
+
+@pytest.fixture
+def server_in_urlconf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> str:
+    """Return the name of a server that is made in the site's URLconf, which nothing has loaded yet."""
+    name = f"urlconf_{uuid4().hex}"
+    (tmp_path / f"{name}.py").write_text(URLCONF.format(name=name))
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.ROOT_URLCONF = name
+    return name

@@ -12,12 +12,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.conf import settings
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
+from django_mcp.known_servers import find_in_site
 from django_mcp.management.shell.asking import Interrupted, Terminal
 from django_mcp.management.shell.progress import ProgressBar
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.servers import MCPServer, all_servers
-from django_mcp.servers import find_server as find_named
 
 __all__ = [
     "WRONG_USE",
@@ -146,8 +146,8 @@ def find_server(name: str | None) -> MCPServer:
     Raises:
         CommandError: there is no such server; the text lists those that exist.
     """
-    found = all_servers()[0] if name is None else find_named(name)
-    if found is None:
+    found = all_servers()[0] if name is None else find_in_site(name)
+    if not isinstance(found, MCPServer):
         names = sorted({server.public_name for server in all_servers()})
         raise CommandError(
             f"No MCP server is called {name!r}. Servers: {', '.join(names)}.", returncode=WRONG_USE

@@ -1,5 +1,5 @@
 """Run commands of the example shop in this process."""
 
-from tests.support.commands import run, shop
+from tests.support.commands import run, server_in_urlconf, shop
 
-__all__ = ["run", "shop"]
+__all__ = ["run", "server_in_urlconf", "shop"]

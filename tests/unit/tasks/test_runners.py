@@ -139,3 +139,8 @@ async def test_a_principal_comes_along(server: MCPServer, django_user_model: Any
     await user.asave()
     task = await client.until(await client.create("who"), "failed")
     assert task["error"]["code"] == -32602
+
+
+def test_a_worker_of_a_queue_finds_a_server_that_is_made_in_the_urlconf(server_in_urlconf: str):
+    # There is no such task any more, which is no error.
+    run_task(server_in_urlconf, "forged")

@@ -343,3 +343,7 @@ def test_every_command_helps(run: Run, command: str, capsys: pytest.CaptureFixtu
 
     assert raised.value.code == 0
     assert "usage:" in capsys.readouterr().out
+
+
+def test_a_server_that_is_made_in_the_urlconf_is_found(run: Run, server_in_urlconf: str):
+    assert "found" in run("mcp_list", "--server", server_in_urlconf)[0]
