@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Coroutine
 from functools import partial
@@ -118,13 +119,16 @@ class Telling(Asking, kw_only=True):
         token = self.meta.get(keys.PROGRESS_TOKEN)
         if token is None or not self._may_send or type(token) not in (str, int):
             return
+        # JSON has no form for NaN and infinity.
+        if not math.isfinite(progress):
+            return
         if self._last_progress is not None and progress <= self._last_progress:
             return
         if progress != total and not self._is_within_progress_rate():
             return
         self._last_progress = progress
         params: JSONObject = {"progressToken": token, "progress": progress}
-        if total is not None:
+        if total is not None and math.isfinite(total):
             params["total"] = total
         if message is not None and self.rules.has_progress_messages:
             params["message"] = str(message)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from typing import Annotated, Any
@@ -325,6 +326,19 @@ async def test_progress_goes_only_up_and_only_to_who_asked(
         )
         assert all(("message" in p) is (client.revision is not R1) for p in sent)
         client.sink.messages.clear()
+
+
+async def test_progress_that_json_cannot_write_is_not_sent(server: MCPServer, client: WireClient):
+    @server.tool
+    async def work(ctx: Context) -> str:
+        for done in (math.nan, math.inf, -math.inf, 1):
+            await ctx.aprogress(done, math.inf)
+        return "done"
+
+    await client.call("work", _meta={"progressToken": 1})
+
+    sent = [message["params"] for message in client.sink.messages]
+    assert sent == [{"progressToken": 1, "progress": 1}]
 
 
 @pytest.mark.parametrize("revision", [R1, R5], ids=lambda revision: revision.name)
