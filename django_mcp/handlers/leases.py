@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 
 from django_mcp.handlers.fair_queue import QueueFull
-from django_mcp.handlers.pool import LINGER_S, AwaitedWork, LoopPool, Work
+from django_mcp.handlers.pool import AwaitedWork, LoopPool, Work
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.quotas import quota_key_of
@@ -44,6 +44,10 @@ def principal_key(exchange: Exchange | None) -> str:
     if exchange is None:
         return ""
     return quota_key_of(getattr(exchange.principal, "key", None), exchange.address)
+
+
+LINGER_S = 0.1
+"""How long a call keeps its thread after a query, should another follow. Our own limit."""
 
 
 class ThreadLease(Record):

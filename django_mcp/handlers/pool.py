@@ -10,27 +10,23 @@ Work that finds no free thread waits in a queue that takes turns between princip
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from django_mcp.handlers.fair_queue import FairQueue
+from django_mcp.handlers.pool_state import PoolState
 
-__all__ = ["AwaitedWork", "Idler", "LoopPool", "PoolState", "Work"]
+__all__ = ["AwaitedWork", "Idler", "LoopPool", "Work"]
 
 logger = logging.getLogger("django_mcp")
-
-LINGER_S = 0.1
-"""How long a thread waits for more work before it goes back to the base class, which alone can end
-it: the end of the process is held up for at most this long. Our own limit."""
-
-EXHAUSTED_AFTER_S = 5.0
-"""When work has waited for so long while no thread came free, the pool counts as exhausted. Our own limit."""
 
 REPORT_EVERY_S = 60.0
 MAX_REPORTED = 20
@@ -75,26 +71,17 @@ class Idler(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PoolState:
-    """What the threads of a pool do now.
+_pools: WeakSet[LoopPool] = WeakSet()
 
-    Attributes:
-        max_threads: how many there may be.
-        waiting: pieces of work without a thread.
-        short_s: for how long work has waited while no thread came free; None: it does not.
-        running: what the threads do and for how many seconds, the longest first.
-    """
 
-    max_threads: int
-    waiting: int
-    short_s: float | None
-    running: list[tuple[str, float]]
+def _close_pools() -> None:
+    for pool in list(_pools):
+        pool.close()
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the threads are held by work that does not end."""
-        return self.short_s is not None and self.short_s >= EXHAUSTED_AFTER_S
+
+# Functions of `atexit` are called after the base class has waited for the threads. It has them end with
+# this function itself, and there is no public one.
+getattr(threading, "_register_atexit", atexit.register)(_close_pools)
 
 
 class LoopPool(ThreadPoolExecutor):
@@ -128,10 +115,14 @@ class LoopPool(ThreadPoolExecutor):
         self._lock = threading.Lock()
         self._queue: FairQueue[Work] = waiting or FairQueue()
         self._thread_count = 0
-        self._idle: list[_Place] = []
+        self._idle_count = 0
+        self._is_closed = False
+        # Without timeouts: in a queue of several threads, `get` can go on with a negative one.
+        self._handed_over: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._running: dict[Work, None] = {}
         self._idlers: dict[Idler, None] = {}
         self._short_since_s: float | None = None
+        _pools.add(self)
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Have `function` run in a thread; return a future of the running event loop."""
@@ -141,6 +132,20 @@ class LoopPool(ThreadPoolExecutor):
             # What is cancelled while it waits must not stay in the queue, with all that it holds.
             work.done.add_done_callback(lambda _done: self.withdraw(work))
         return work.done
+
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+        """See `ThreadPoolExecutor.shutdown`."""
+        self.close()
+        super().shutdown(*args, **kwargs)
+
+    def close(self) -> None:
+        """Have idle threads, and others when they come free, go back to the base class to end."""
+        with self._lock:
+            self._is_closed = True
+            count, self._idle_count = self._idle_count, 0
+            self._thread_count -= count
+        for _ in range(count):
+            self._handed_over.put(None)
 
     def leave(self, function: Callable[[], object]) -> None:
         """Have `function` run when a thread is free; nobody waits, and what it raises is logged."""
@@ -154,13 +159,11 @@ class LoopPool(ThreadPoolExecutor):
         """
         idler: Idler | None = None
         with self._lock:
-            if self._idle:
-                # The last that came, so that those too many leave.
-                place = self._idle.pop()
+            if self._idle_count:
+                self._idle_count -= 1
                 work.began_s = time.monotonic()
                 self._running[work] = None
-                place.work = work
-                place.arrival.release()
+                self._handed_over.put(work)
                 return True
             if self._has_room():
                 self._thread_count += 1
@@ -272,7 +275,8 @@ class LoopPool(ThreadPoolExecutor):
 
     def _start(self, work: Work) -> None:
         try:
-            super().submit(self._serve, work)
+            # The base class holds the arguments for as long as the thread serves.
+            super().submit(self._serve, [work])
         except RuntimeError:
             # The pool is closed, or the process ends.
             with self._lock:
@@ -280,62 +284,38 @@ class LoopPool(ThreadPoolExecutor):
                 self._running.pop(work, None)
             raise
 
-    def _serve(self, first: Work) -> None:
-        work: Work | None = first
-        del first
-        place = _Place()
+    def _serve(self, first: list[Work]) -> None:
+        work: Work | None = first.pop()
         while work is not None:
             try:
                 work.run()
             except BaseException:
                 # Even an exit: the counts are what the next work relies on.
                 logger.exception("Background work failed")
-            following, stays = self._finish(work, place)
+            following, stays = self._finish(work)
             # What a call holds must not live until the next one comes.
             work = None
-            work = following if following is not None or not stays else self._wait(place)
+            work = following if following is not None or not stays else self._handed_over.get()
             del following
 
-    def _finish(self, work: Work, place: _Place) -> tuple[Work | None, bool]:
+    def _finish(self, work: Work) -> tuple[Work | None, bool]:
         """Return the next work, and whether the thread goes on without any."""
         with self._lock:
             del self._running[work]
+            if self._is_closed and not self._queue.count:
+                self._thread_count -= 1
+                return None, False
             if self._thread_count > self.max_threads and not self._is_replacement_needed():
                 self._thread_count -= 1
                 return None, False
             if self._queue.count:
                 return self._take(), True
             self._short_since_s = None
-            self._idle.append(place)
+            self._idle_count += 1
             return None, True
 
     def _is_replacement_needed(self) -> bool:
         return self._thread_count <= self.max_threads + self._count_abandoned()
-
-    def _wait(self, place: _Place) -> Work | None:
-        if not place.arrival.acquire(timeout=LINGER_S):
-            with self._lock:
-                if place.work is None:
-                    self._idle.remove(place)
-                    self._thread_count -= 1
-                    return None
-            # It came at this moment.
-            place.arrival.acquire()
-        work, place.work = place.work, None
-        return work
-
-
-class _Place:
-    """Where one thread waits for work that only it can take.
-
-    In a queue of several threads, `SimpleQueue.get` can miss the end of its timeout: when another
-    thread takes what it was woken for, it may go on with a negative one, and wait for ever.
-    """
-
-    def __init__(self) -> None:
-        self.work: Work | None = None
-        self.arrival = threading.Lock()
-        self.arrival.acquire()
 
 
 class AwaitedWork(Work):

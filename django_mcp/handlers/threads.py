@@ -25,7 +25,8 @@ from django_mcp.handlers.leases import (
     principal_key,
     thread_user,
 )
-from django_mcp.handlers.pool import AwaitedWork, LoopPool, PoolState
+from django_mcp.handlers.pool import AwaitedWork, LoopPool
+from django_mcp.handlers.pool_state import PoolState
 from django_mcp.registry.atomic import Atomic
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.turns import NoThread

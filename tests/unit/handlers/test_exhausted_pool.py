@@ -16,7 +16,6 @@ from django.db import connection
 from django.test import override_settings
 
 from django_mcp.endpoints import health
-from django_mcp.handlers import pool as pools
 from django_mcp.handlers.threads import find_pool_states, in_calling_thread, run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
@@ -37,7 +36,7 @@ def two_threads() -> Iterator[None]:
 
 @pytest.fixture
 def exhausted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "EXHAUSTED_AFTER_S", 0.0)
+    monkeypatch.setattr("django_mcp.handlers.pool_state.EXHAUSTED_AFTER_S", 0.0)
 
 
 @pytest.fixture

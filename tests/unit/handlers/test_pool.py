@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from django_mcp.handlers import pool as pools
 from django_mcp.handlers.pool import LoopPool
 
 LIMIT_S = 10.0
@@ -75,9 +74,7 @@ async def test_threads_that_compute_hold_nobody_up_for_ever(brief_turns: None):
     await asyncio.gather(*computing)
 
 
-async def test_work_is_done_whenever_it_comes(monkeypatch: pytest.MonkeyPatch):
-    """Just when a thread gives up waiting, too."""
-    monkeypatch.setattr(pools, "LINGER_S", 0.001)
+async def test_work_is_done_whenever_it_comes():
     pool = LoopPool(2, "t")
 
     async with asyncio.timeout(LIMIT_S):
@@ -95,11 +92,8 @@ def long_turns() -> Iterator[None]:
     sys.setswitchinterval(before_s)
 
 
-def test_a_thread_that_wakes_too_late_does_not_hold_up_the_end(
-    long_turns: None, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_thread_that_wakes_too_late_does_not_hold_up_the_end(long_turns: None):
     """Another one comes free between the hand-over and the end of its wait, and might take the work."""
-    monkeypatch.setattr(pools, "LINGER_S", 0.3)
     pool, meet, is_done = LoopPool(2, "late"), threading.Barrier(2), threading.Event()
 
     def hand_over() -> None:
@@ -108,7 +102,7 @@ def test_a_thread_that_wakes_too_late_does_not_hold_up_the_end(
             time.sleep(0.001)
         pool.leave(is_done.set)
         # The other thread has been woken, but cannot run before its time is over.
-        end_s = time.monotonic() + pools.LINGER_S
+        end_s = time.monotonic() + 0.3
         while time.monotonic() < end_s:
             pass
 

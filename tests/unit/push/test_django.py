@@ -285,4 +285,5 @@ async def test_an_outage_is_logged_when_it_begins_and_when_it_ends(
 
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    """Return what was logged of the outage; on a slow machine, a tick of the hub logs something else."""
+    return [each.getMessage() for each in caplog.records if each.module == "outage"]
