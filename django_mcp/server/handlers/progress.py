@@ -119,8 +119,7 @@ class Telling(Asking, kw_only=True):
         token = self.meta.get(keys.PROGRESS_TOKEN)
         if token is None or not self._may_send or type(token) not in (str, int):
             return
-        # JSON has no form for NaN and infinity.
-        if not math.isfinite(progress):
+        if _is_infinite(progress):
             return
         if self._last_progress is not None and progress <= self._last_progress:
             return
@@ -128,7 +127,7 @@ class Telling(Asking, kw_only=True):
             return
         self._last_progress = progress
         params: JSONObject = {"progressToken": token, "progress": progress}
-        if total is not None and math.isfinite(total):
+        if total is not None and not _is_infinite(total):
             params["total"] = total
         if message is not None and self.rules.has_progress_messages:
             params["message"] = str(message)
@@ -202,3 +201,8 @@ class Telling(Asking, kw_only=True):
                 return False
             threshold = self.options.log_level
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
+
+
+def _is_infinite(value: Any) -> bool:
+    """Return whether a number is infinite or not a number, for which JSON has no form."""
+    return isinstance(value, float) and not math.isfinite(value)
