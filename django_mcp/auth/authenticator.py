@@ -94,8 +94,8 @@ class Authenticator:
     async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
         """Return those of its principals whose credentials no longer hold.
 
-        Asked every few seconds for open streams and running calls: one query for all of them. Here
-        it is about what `find_withdrawn` is about; a subclass that can ask for more says so with this.
+        Called every few seconds for open streams and running calls, so it takes one query for all. The
+        default is `find_withdrawn`. Override it if credentials can end earlier than their user.
         """
         return await self.find_withdrawn(principals)
 
@@ -103,8 +103,8 @@ class Authenticator:
         """Return those of its principals who may not act any more, with whichever credentials.
 
         Asked every few seconds for running tasks, which outlive the tokens they were begun with,
-        perhaps in a process that knows a principal by its key and `auth` alone. Here it is about
-        the users; a subclass whose credentials are taken back says so with this.
+        perhaps in a process that knows a principal by its key and `auth` alone. The default looks
+        for deactivated users. Override it if credentials can be revoked.
         """
         from django_mcp.auth.users import find_without_active_user
 

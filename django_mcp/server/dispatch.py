@@ -198,7 +198,7 @@ async def _answer_admitted(ctx: Context[Any], derived: Derived) -> Reply:
     if may_be_ended:
         _note_running(ctx)
     else:
-        _count(ctx)
+        _note_anonymous(ctx)
     outcome: bytes | Refusal | None = None
     try:
         is_strict = derived.options.strict
@@ -262,7 +262,7 @@ def _is_early(request: Request, exchange: Exchange, connection: ConnectionState)
 
 
 def _note_running(ctx: Context[Any]) -> None:
-    """Write a call down where it is found to be cancelled."""
+    """Register a call so that it can be cancelled."""
     exchange, kept = ctx.exchange, ctx.exchange.connection
     if kept is not None:
         if ctx.method == "initialize":
@@ -276,8 +276,8 @@ def _note_running(ctx: Context[Any]) -> None:
         _ = timers.task
 
 
-def _count(ctx: Context[Any]) -> None:
-    """Write a call down that is nobody's, for those who look at what is in flight; cheaply."""
+def _note_anonymous(ctx: Context[Any]) -> None:
+    """Register an anonymous call without a connection, for the list of calls in flight."""
     exchange, server = ctx.exchange, ctx.server
     if exchange.headers is not None and not exchange.is_buffered:
         hub = server.hub if server.hub.loop is not None else server.join_hub()

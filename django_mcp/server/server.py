@@ -155,7 +155,7 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
         return self.load_answer()(exchange)
 
     def load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
-        """Return what `answer` does, without a step in between, for who keeps it."""
+        """Return the function behind `answer`, for callers that store it."""
         return partial(_load_answer(), self)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:

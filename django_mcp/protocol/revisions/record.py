@@ -1,4 +1,4 @@
-"""The Revision record, which holds all differences between protocol revisions."""
+"""The Revision record: a field for each difference between protocol revisions."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ MayRead: TypeAlias = "Callable[[Call, str], Awaitable[bool]]"
 """Tells whether a principal could read a resource, with all checks but without its handler."""
 
 _due: set[tuple[PushStream, str]] = set()
-"""Changes whose judgement has not begun: it is one for all that come until then."""
+"""Pairs of stream and URI that wait for a read check; changes that come until then share one check."""
 
 _judging: dict[tuple[PushStream, str], asyncio.Task[None]] = {}
 
 
 def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mapping[str, Any]]]:
-    """Yield what a URI may lead to, in the order it is looked for, and the variables in it."""
+    """Yield the entries that match a URI, in the order of the look-up, with its variables."""
     resource = registry.resources.get(uri)
     if resource is not None:
         yield resource, {}
@@ -50,10 +50,10 @@ def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mappi
 def may_receive(
     server: Services, change: Change, may_read: MayRead
 ) -> Callable[[PushStream], bool] | None:
-    """Return what tells whether a stream's principal could read the changed resource now.
+    """Return a function that tells whether a stream's principal could read the changed resource now.
 
-    None: everybody could. Where it takes more than a look at what is known, the stream is sent the
-    change after that, if it may be, and is not counted.
+    None means that everybody could. Where a query or a check is needed, the function returns False;
+    the stream is notified after the check, and is not counted.
     """
     requirements, uri = server.derived.requirements, change.uri or ""
     entries = [entry for entry, _variables in find_matches(server.registry, uri)]

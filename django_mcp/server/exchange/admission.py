@@ -1,8 +1,8 @@
-"""Admission: the rungs a request climbs before anything is looked up or run.
+"""Admission: the checks of a request before anything is looked up or run.
 
-Pure over the message, its headers and what the server offers. The first rung that fails gives the
-answer. Which era a request belongs to is decided here, message by message; the order of the rungs
-is the specification's where it has one (2026-07-28 basic/transports, basic/versioning).
+They depend on the message, its headers and what the server offers only. The first check that fails
+gives the response. Whether a request is stateless is decided here, for each message; the order of the
+checks is the specification's where it has one (2026-07-28 basic/transports, basic/versioning).
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
 
 
 def _miss_capabilities(ctx: Context[Any], entry: ToolEntry) -> bytes | Refusal:
-    """Tell a client what it did not declare, in the words that its revision has for it."""
+    """Return the error for missing client capabilities, in the form of the revision."""
     names = ", ".join(entry.required_client_capabilities)
     message = f"Tool {entry.name} needs a client that declares: {names}"
     if not ctx.rules.is_stateless:

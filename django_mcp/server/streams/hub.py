@@ -137,7 +137,7 @@ class Hub(Messenger, Generic[ServerT]):
         self.loop = None
 
     async def prepare_to_stop(self) -> None:
-        """Have those who asked for it finish what must be written before the process ends."""
+        """Run the `on_stop` functions, which write what must be written before the process ends."""
         for function in self.on_stop:
             try:
                 await function(self)
@@ -196,7 +196,7 @@ class Hub(Messenger, Generic[ServerT]):
             self.tell("session", key=stream.session.key, event="stream-gone")
 
     def _claim(self, session_key: str, stream: PushStream) -> None:
-        """Say that a session is heard of on this stream; a newer one elsewhere has its way."""
+        """Tell other processes that this stream gets the session's messages, unless theirs is newer."""
         self.tell("session", key=session_key, event="stream", at=stream.opened_at)
 
     def streams_of(self, session_key: str) -> list[PushStream]:

@@ -82,7 +82,7 @@ class TaskRun:
         return self.task is not None
 
     def attach(self, task: Task, ctx: Context[Any]) -> None:
-        """Be the run of a task from now on."""
+        """Attach this run to a task."""
         self.task = task
         self.ctx = ctx
         ctx.run = self

@@ -33,7 +33,7 @@ class TaskSweep:
         self._running: asyncio.Task[Any] | None = None
 
     def join(self, hub: ServerHub) -> None:
-        """Be called with each tick of a hub."""
+        """Register the sweep on the tick of a hub."""
         if self not in hub.on_tick:
             hub.on_tick.append(self)
 
