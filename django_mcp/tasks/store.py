@@ -199,10 +199,12 @@ def _trim_tasks() -> int:
 
     from django_mcp.models.tasks import Task as Row
 
+    finished = Row.objects.filter(status__in=FINAL).order_by("updated_at")
+    # Read before the sum: what another process deletes in between must not count as still there.
+    oldest = list(finished.values_list("pk", "size")[:PRUNED_AT_ONCE])
     surplus = (Row.objects.aggregate(bytes=Sum("size"))["bytes"] or 0) - MAX_KEPT_BYTES
     doomed = []
-    finished = Row.objects.filter(status__in=FINAL).order_by("updated_at")
-    for pk, size in finished.values_list("pk", "size")[:PRUNED_AT_ONCE]:
+    for pk, size in oldest:
         if surplus <= 0:
             break
         surplus -= size

@@ -293,7 +293,8 @@ async def test_a_body_is_not_waited_for_past_its_deadline(uvicorn: Running, stal
         refused = reading.result()
 
         assert refused.status == 408
-        assert took_s >= 0.3
+        # An event loop may call a timer early by the resolution of its clock.
+        assert took_s >= 0.29
         assert await client.is_closed()
 
 
