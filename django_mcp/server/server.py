@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.decorators import Registration
-from django_mcp.registry.forms import FormMaker, make_form
+from django_mcp.registry.forms import make_form
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import PlainConverter
@@ -53,23 +53,8 @@ from django_mcp.server.tasks.sweeping import TaskSweep
 
 if TYPE_CHECKING:
     from django_mcp.protocol.headers import Headers
-    from django_mcp.registry.returns import ResultConverter
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.connection import Closing, Session
-    from django_mcp.server.services.ports import (
-        AccessPolicy,
-        AnswerBox,
-        ConnectionObserver,
-        EventLog,
-        ExceptionMapper,
-        HandlerScope,
-        Language,
-        Observer,
-        RateCounter,
-        Sealer,
-        SessionStore,
-        StateStore,
-    )
     from django_mcp.server.services.services import ServerHub
     from django_mcp.server.services.task_ports import TaskRunner, TaskStore
     from django_mcp.server.streams.stream import Change, PushStream
@@ -92,27 +77,25 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
         check_options(options, OPTIONS)
         super().__init__()
         self.registry = Registry()
-        self.scope: HandlerScope = ThreadScope()
-        self.access: AccessPolicy = OpenAccess()
-        self.counter: RateCounter = ProcessCounter()
-        self.exceptions: ExceptionMapper = NoKnownExceptions()
-        self.clock: Callable[[], float] = time.time
-        self.sealer: Sealer = ProcessSealer()
-        self.states: StateStore = ProcessStates()
-        self.language: Language = OneLanguage()
-        self.converter: ResultConverter = PlainConverter()
-        self.observer: Observer | None = None
-        self.connection_observer: ConnectionObserver = NoObserver()
-        self.make_form: FormMaker = make_form
+        self.scope = ThreadScope()
+        self.access = OpenAccess()
+        self.counter = ProcessCounter()
+        self.exceptions = NoKnownExceptions()
+        self.clock = time.time
+        self.sealer = ProcessSealer()
+        self.states = ProcessStates()
+        self.language = OneLanguage()
+        self.converter = PlainConverter()
+        self.observer = None
+        self.connection_observer = NoObserver()
+        self.make_form = make_form
         self.turns = Turns()
         self.hub = self.make_hub()
         self._changed_lists: set[str] = set()
         self.registry.on_change(self._registry_changed)
-        self.sessions: SessionStore = MemorySessions(
-            self.hub, lambda: self.options, closed=self.session_closed
-        )
-        self.answers: AnswerBox = MemoryAnswers(lambda: self.options.anonymous_share)
-        self.events: EventLog = MemoryEvents()
+        self.sessions = MemorySessions(self.hub, lambda: self.options, closed=self.session_closed)
+        self.answers = MemoryAnswers(lambda: self.options.anonymous_share)
+        self.events = MemoryEvents()
         self._tasks: TaskStore | None = None
         self._runner: TaskRunner | None = None
         self._task_sweep = TaskSweep(self)
