@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from django_mcp.server.server import MCPServer
 
-__all__ = ["DjangoMCPConfig"]
-
 
 class DjangoMCPConfig(AppConfig):
     """Configure `django_mcp`."""
@@ -39,22 +37,12 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""
         # Models are loaded now. Most of these are imported for what they register.
-        from django_mcp import workers  # noqa: F401  (the time of the process's start)
-        from django_mcp.checks import (  # noqa: F401
-            entries,
-            sessions,
-            site,
-            tasks,
-            tokens,
-            versions,
-        )
-        from django_mcp.checks import workers as workers_checks  # noqa: F401
+        from django_mcp import checks, workers  # noqa: F401  (workers: the time of the process's start)
         from django_mcp.endpoints import disabled_entries  # noqa: F401
-        from django_mcp.push import keys, permission_signals
+        from django_mcp.push.access import connect
         from django_mcp.sessions import closing  # noqa: F401
 
-        permission_signals.connect()
-        keys.connect()
+        connect()
         discover()
 
     def patterns_of(self, server: MCPServer) -> list[URLPattern]:
@@ -67,10 +55,13 @@ class DjangoMCPConfig(AppConfig):
         """See `ServingApp.prepare`."""
         from django_mcp.endpoints.disabled_entries import watch
         from django_mcp.endpoints.mounts import announce
+        from django_mcp.registry.plain_types import make_conversions
 
+        # First: without it, entries that are disabled in the admin could be used.
         watch()
         if is_http:
             announce()
+        make_conversions()
 
 
 def discover() -> None:
@@ -80,10 +71,10 @@ def discover() -> None:
         ImproperlyConfigured: something in it cannot be registered; the text says where and why.
         Exception: any other error of the import, with its traceback.
     """
-    from django_mcp.conf import settings
+    from django_mcp.conf import read_on_import
     from django_mcp.registry.problems import RegistrationError
 
-    module = settings.AUTODISCOVER_MODULE
+    module = read_on_import("AUTODISCOVER_MODULE")
     if module is None:
         return
     for config in apps.get_app_configs():

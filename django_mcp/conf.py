@@ -14,31 +14,25 @@ from urllib.parse import urlsplit
 
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.signals import setting_changed
 
+from django_mcp.process import reset_on
 from django_mcp.registry.atomic import Atomic, read_aliases
 from django_mcp.registry.problems import suggest
 from django_mcp.server.options import OPTIONS, Options
-from django_mcp.server.rules import (
+from django_mcp.server.setting import (
     BOOL,
     Rule,
+    Scope,
+    Setting,
     choice,
     is_scopes,
     list_of,
+    setting,
+    settings_of,
+    shown,
+    site_setting,
     whole,
 )
-from django_mcp.server.setting import Scope, Setting, setting, settings_of, shown, site_setting
-
-__all__ = [
-    "KEYWORDS",
-    "SETTINGS",
-    "Problem",
-    "Settings",
-    "find_aliases",
-    "find_problems",
-    "server_settings",
-    "settings",
-]
 
 
 def _is_origin(value: object) -> bool:
@@ -247,16 +241,14 @@ class Settings:
     )
     CALL_RETENTION_DAYS: int | None = site_setting(
         30,
-        whole("days").or_none("to keep them for ever"),
+        whole("days", most=36_500).or_none("to keep them forever"),
         "The age from which recorded calls may be deleted.",
     )
 
 
 _ALL = {**OPTIONS, **settings_of(Settings)}
 
-SETTINGS: Mapping[str, Setting] = {
-    name.upper(): each for name, each in _ALL.items() if each.scope is not Scope.SERVER
-}
+SETTINGS: Mapping[str, Setting] = {name.upper(): each for name, each in _ALL.items()}
 """Every key of `DJANGO_MCP`."""
 
 KEYWORDS: Mapping[str, Setting] = {
@@ -293,15 +285,11 @@ def find_problems(raw: object) -> Iterator[Problem]:
                 hint=suggest(key, SETTINGS),
             )
         elif not SETTINGS[key].rule.accepts(value):
-            yield _wrong_value(key, value)
-
-
-def _wrong_value(key: str, value: object) -> Problem:
-    return Problem(
-        key=key,
-        message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
-        hint=f"It must be {SETTINGS[key].rule.wanted}.",
-    )
+            yield Problem(
+                key=key,
+                message=f"DJANGO_MCP[{key!r}] cannot be {shown(value)}.",
+                hint=f"It must be {SETTINGS[key].rule.wanted}.",
+            )
 
 
 def find_aliases(atomic: Atomic) -> tuple[str, ...]:
@@ -325,15 +313,22 @@ class _Live:
 
 def _read(key: str) -> Any:
     raw = getattr(site_settings, "DJANGO_MCP", {})
-    if not isinstance(raw, Mapping):
-        raise ImproperlyConfigured(f"DJANGO_MCP is {type(raw).__name__}, not a dict.")
-    if key not in raw:
-        return SETTINGS[key].default
-    value = raw[key]
-    if not SETTINGS[key].rule.accepts(value):
-        problem = _wrong_value(key, value)
+    if isinstance(raw, Mapping):
+        raw = {name: value for name, value in raw.items() if name == key}
+    for problem in find_problems(raw):
         raise ImproperlyConfigured(f"{problem.message} {problem.hint}")
-    return value
+    return raw.get(key, SETTINGS[key].default)
+
+
+def read_on_import(key: str) -> Any:
+    """Return a setting that modules read while they are imported: the default if its value is wrong.
+
+    An exception there would end `manage.py check` before it reports the value.
+    """
+    try:
+        return _read(key)
+    except ImproperlyConfigured:
+        return SETTINGS[key].default
 
 
 _live = _Live()
@@ -345,9 +340,4 @@ server_settings = cast(Options, _live)
 """The settings of servers in `DJANGO_MCP`, by the names of the keywords."""
 
 
-def _forget(*, setting: str, **_kwargs: Any) -> None:
-    if setting == "DJANGO_MCP":
-        vars(_live).clear()
-
-
-setting_changed.connect(_forget, dispatch_uid="django_mcp.conf")
+reset_on(vars(_live).clear, settings=("DJANGO_MCP",))

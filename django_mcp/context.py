@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from django_mcp.auth.principal import AuthInfo
 
-__all__ = ["Context"]
-
 
 class Context(PageAsking):
     """The context of the request that a handler serves.

@@ -10,13 +10,11 @@ from django.conf import settings
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["find_in_site", "find_known", "known_servers", "remember"]
-
 _servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 
 
 def remember(server: MCPServer) -> None:
-    """Make a server known for as long as it is in use."""
+    """Register a server of the site, until it is garbage."""
     _servers[server] = None
 
 
@@ -26,18 +24,12 @@ def known_servers() -> list[MCPServer]:
 
 
 def find_known(name: object) -> MCPServer | None:
-    """Return the server of a name, or None.
-
-    If there are several, it is the newest: the others may be about to be collected, after a test.
-    """
+    """Return the server of a name, or None; the newest if tests have left several."""
     return next((each for each in reversed(known_servers()) if each.options.name == name), None)
 
 
 def find_in_site(name: object) -> MCPServer | None:
-    """Return the server of a name, or None, with the site's URLconf loaded if need be.
-
-    Servers may be made there, and neither the workers of a queue nor most commands load it.
-    """
+    """Return the server of a name, or None; import the site's URLconf if it may create the server."""
     found = find_known(name)
     if found is None and getattr(settings, "ROOT_URLCONF", None):
         # Loads the machinery of databases, which importing a server must not.

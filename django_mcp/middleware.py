@@ -1,11 +1,12 @@
 """Middleware around the server's response to an exchange, for all transports.
 
 `DJANGO_MCP["MIDDLEWARE"]` lists factories by dotted path, outermost first. A factory takes the next
-step (an async callable from exchange to reply) and returns one of the same kind:
+step (an async callable from exchange to reply) and returns one of the same kind::
 
     def middleware(get_reply):
         async def answer(exchange):
             return await get_reply(exchange)
+
         return answer
 
 The site's own `MIDDLEWARE` runs around the plain view only.
@@ -24,23 +25,14 @@ from typing import Any, TypeAlias
 
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.signals import setting_changed
 from django.utils import translation
 from django.utils.module_loading import import_string
 from django.utils.translation.trans_real import parse_accept_lang_header
 
+from django_mcp.process import reset_on
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange.exchange import Exchange, Reply
-
-__all__ = [
-    "GetReply",
-    "LocaleMiddleware",
-    "RequestIDFilter",
-    "RequestIDMiddleware",
-    "TenantMiddleware",
-    "load_middleware",
-]
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
 """One step in the processing of an exchange."""
@@ -104,12 +96,7 @@ def find_language(header: str) -> str | None:
     return None
 
 
-def _forget_languages(*, setting: str, **_kwargs: Any) -> None:
-    if setting in ("LANGUAGES", "LANGUAGE_CODE", "USE_I18N"):
-        find_language.cache_clear()
-
-
-setting_changed.connect(_forget_languages, dispatch_uid="django_mcp.middleware")
+reset_on(find_language.cache_clear, settings=("LANGUAGES", "LANGUAGE_CODE", "USE_I18N"))
 
 
 _request_id: ContextVar[str] = ContextVar("django_mcp_request_id", default="-")

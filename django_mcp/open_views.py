@@ -10,8 +10,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-__all__ = ["View", "open_to_pages", "refusal"]
-
 View: TypeAlias = Callable[..., HttpResponseBase]
 
 _REQUEST_HEADERS = "Authorization, Content-Type, MCP-Protocol-Version"

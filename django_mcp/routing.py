@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 from django.urls import re_path
 
 from django_mcp.endpoints.health import serve_health
-from django_mcp.endpoints.mounts import consumer_of
 from django_mcp.servers import default_server
+from django_mcp.transports.http.view import MCPView
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
-
-__all__ = ["mcp_routes"]
 
 
 def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
@@ -33,5 +31,5 @@ def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:
     start = re.escape(prefix)
     # Channels routes to ASGI applications as Django routes to views.
     health: Any = serve_health
-    endpoint: Any = consumer_of(server or default_server)
+    endpoint: Any = MCPView(server or default_server).serve
     return [re_path(f"^{start}mcp/?$", endpoint), re_path(f"^{start}mcp/health/?$", health)]

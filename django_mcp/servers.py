@@ -6,10 +6,10 @@ Only this module joins the two. Importing it loads no models.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from django.core.exceptions import ImproperlyConfigured
-from django.core.signals import setting_changed
+from django.conf import settings as site_settings
+from django.utils.translation import get_language
 
 from django_mcp.auth.access import DjangoAccess
 from django_mcp.auth.gate import Gate, load_authenticators
@@ -17,66 +17,45 @@ from django_mcp.auth.throttles import CacheCounter
 from django_mcp.calls.recorder import CallRecorder
 from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
 from django_mcp.context import Context
-from django_mcp.handlers.converter import DjangoConverter
-from django_mcp.handlers.exceptions import DjangoExceptions
-from django_mcp.handlers.forms import make_django_form
-from django_mcp.handlers.languages import ActiveLanguage
-from django_mcp.handlers.sealing import SiteSealer
-from django_mcp.handlers.states import SiteStates
-from django_mcp.handlers.threads import ThreadScope, answer_leasing
+from django_mcp.execution.forms import make_django_form
+from django_mcp.execution.results import DjangoConverter, DjangoExceptions
+from django_mcp.execution.states import SiteSealer, SiteStates
+from django_mcp.execution.threads import ThreadScope, answer_leasing
 from django_mcp.injectables import find_django_provider
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.known_servers import find_known, known_servers, remember
 from django_mcp.middleware import GetReply, load_middleware
+from django_mcp.process import reset_on
 from django_mcp.protocol.results import CacheHint
-from django_mcp.push.clients import Reaches
-from django_mcp.push.notify import Publishes
+from django_mcp.push.clients import SiteClientMethods
 from django_mcp.push.observer import SignalObserver
 from django_mcp.push.process_hub import process_hub
-from django_mcp.push.upkeep import look_after
+from django_mcp.push.upkeep import check_all
 from django_mcp.registry.injection import Provider
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
-from django_mcp.server.rules import LIST_METHODS
-from django_mcp.server.setting import Scope, check_options
+from django_mcp.server.server import STORES
+from django_mcp.server.setting import LIST_METHODS, Scope, check_options
 from django_mcp.serving import find_serving_app
 from django_mcp.sessions.session_stores import KeepsSessions
 from django_mcp.signals import tool_called
-from django_mcp.tasks.task_stores import KeepsTasks
+from django_mcp.tasks.runners import load_runner
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
     from django_mcp.auth.authenticator import Authenticator
-    from django_mcp.server.services.ports import Observer
+    from django_mcp.server.services.ports import Observer, TaskRunner, TaskStore
     from django_mcp.server.services.services import ServerHub
 
-__all__ = [
-    "MCPServer",
-    "all_servers",
-    "anotify",
-    "anotify_prompts_list_changed",
-    "anotify_resource_updated",
-    "anotify_resources_list_changed",
-    "anotify_tools_list_changed",
-    "completion",
-    "default_server",
-    "find_server",
-    "notify",
-    "notify_prompts_list_changed",
-    "notify_resource_updated",
-    "notify_resources_list_changed",
-    "notify_tools_list_changed",
-    "prompt",
-    "resource",
-    "tool",
-]
+_MAX_STEP_S = 0.1
+"""As asyncio's debug mode has it for callbacks."""
 
 _OF_GATE = ("public", "authenticators")
-"""Keywords for access to a server, which the core's server does not have."""
+"""Keywords for access to a server, which are no options of the core's server."""
 
 
-class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
+class MCPServer(InProcess, SiteClientMethods, KeepsSessions):
     """A server of this site, with its own tools, resources and prompts.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -100,25 +79,23 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
 
     def __init__(self, name: str | None = None, **options: Any) -> None:
         _check(options if name is None else {"name": name, **options})
-        # The effective options are created on first use.
-        given = {key: value for key, value in options.items() if key not in _OF_GATE}
-        super().__init__(name or "", **given)
+        given_of_gate = {key: options.pop(key) for key in _OF_GATE if key in options}
+        super().__init__(name or "", **options)
         self._given_name = name
-        self._given = given
-        self._given_of_gate = {key: options[key] for key in _OF_GATE if key in options}
-        self._hints: dict[str, CacheHint] = dict(options.get("list_cache", {}))
+        self._given = options
+        self._given_of_gate = given_of_gate
+        # Created on first use, and again when settings change.
         self._current: Options | None = None
         self._get_reply: GetReply | None = None
         self._gate: Gate | None = None
         self._needs_gate = True
-        self._authenticate: Callable[[Exchange], Awaitable[Reply | None]] | None = None
         self.scope = ThreadScope()
         self.access = DjangoAccess(authenticators=self._find_authenticators)
         self.counter = CacheCounter()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
         self.states = SiteStates()
-        self.language = ActiveLanguage()
+        self.find_language = get_language
         self.converter = DjangoConverter()
         self.make_form = make_django_form
         self.observer: Observer | None = CallRecorder(self)
@@ -138,11 +115,6 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         return self._given_name is None
 
     @property
-    def public_name(self) -> str:
-        """The name for clients and on the command line."""
-        return self._given_name or server_settings.name
-
-    @property
     def options(self) -> Options:
         """The current options: those given to the server, else from `DJANGO_MCP`."""
         current = self._current
@@ -151,34 +123,39 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         return current
 
     def _read_options(self) -> Options:
+        self.max_step_s = _MAX_STEP_S if site_settings.DEBUG else None
         scopes = {Scope.BOTH, Scope.OWN} if self.is_default else {Scope.BOTH}
         found = {
             option: getattr(server_settings, option)
             for option, setting in OPTIONS.items()
             if setting.scope in scopes
         }
-        found.update(self._given, name=self.public_name)
-        found["list_cache"] = {**_list_hints(settings.LIST_TTL_MS), **self._hints}
+        found.update(self._given, name=self._given_name or server_settings.name)
+        ttl_ms = settings.LIST_TTL_MS
+        of_site = dict.fromkeys(LIST_METHODS, CacheHint(ttl_ms=ttl_ms)) if ttl_ms else {}
+        found["list_cache"] = {**of_site, **self._list_hints}
         return Options(**found)
 
-    def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
-        """Set how long clients may cache one of the lists, if the revision supports it.
+    def _make_tasks(self) -> TaskStore:
+        if settings.TASK_STORE == "memory":
+            return super()._make_tasks()
+        # Loads models, which importing a server must not.
+        from django_mcp.tasks.store import DatabaseTasks
 
-        Raises:
-            ValueError: `method` is none of the four list methods or `server/discover`.
-        """
-        super().set_list_cache_hint(method, hint)
-        self._hints[method] = hint
+        return DatabaseTasks()
+
+    def _make_runner(self) -> TaskRunner:
+        return load_runner(settings.TASK_RUNNER)
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Return the reply to one POST, or one line, inside of `DJANGO_MCP["MIDDLEWARE"]`."""
         get_reply = self._get_reply
         if get_reply is None:
-            get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, self.load_answer())
             app = find_serving_app()
             if app is not None:
                 # With the view alone, this package runs nothing before the first request.
                 app.prepare(is_http=exchange.headers is not None)
+            get_reply = self._get_reply = load_middleware(settings.MIDDLEWARE, self._load_answer())
         return answer_leasing(get_reply, exchange)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
@@ -197,7 +174,8 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
             ImproperlyConfigured: an authenticator cannot be loaded.
         """
         if self._needs_gate:
-            self._set_up_gate()
+            self._gate = self._make_gate()
+            self._needs_gate = False
         return self._gate
 
     def _find_authenticators(self) -> Sequence[Authenticator]:
@@ -206,20 +184,14 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
         """Authenticates a request before its body is read; None: all requests are anonymous."""
-        if self._needs_gate:
-            self._set_up_gate()
-        return self._authenticate
+        gate = self.gate if self._needs_gate else self._gate
+        return None if gate is None else gate.authenticate
 
     @property
     def is_public(self) -> bool:
         """Whether all callers are served alike, so that responses may be shared."""
         gate = self.gate
         return gate is None or gate.is_public
-
-    def _set_up_gate(self) -> None:
-        gate = self._gate = self._make_gate()
-        self._authenticate = None if gate is None else gate.authenticate
-        self._needs_gate = False
 
     def _make_gate(self) -> Gate | None:
         found: dict[str, Any] = {"public": False, "authenticators": ()}
@@ -229,44 +201,41 @@ class MCPServer(InProcess, Publishes, Reaches, KeepsSessions, KeepsTasks):
         authenticators = load_authenticators(found["authenticators"])
         if found["public"] and not authenticators:
             return None
-        return Gate(self, authenticators, is_public=found["public"], remedy=self.how_to_open)
-
-    @property
-    def how_to_open(self) -> str:
-        """How to configure access to a server without any."""
-        if self.is_default:
-            return (
-                "Set DJANGO_MCP['AUTHENTICATORS'] to say who may call it, or DJANGO_MCP['PUBLIC'] "
-                "to True if everybody may."
-            )
-        return (
-            f"Give MCPServer({self._given_name!r}) authenticators=[...] to say who may call it, or "
-            "public=True if everybody may."
+        remedy = (
+            "Set DJANGO_MCP['AUTHENTICATORS'] to say who may call it, or DJANGO_MCP['PUBLIC'] "
+            "to True if everybody may."
+            if self.is_default
+            else f"Give MCPServer({self._given_name!r}) authenticators=[...] to say who may call it, "
+            "or public=True if everybody may."
         )
+        return Gate(self, authenticators, is_public=found["public"], remedy=remedy)
 
-    def provide_user(self, ctx: Any) -> Any:
-        """Return the Django user of a request."""
+    def _provide_user(self, ctx: Any) -> Any:
         return ctx.user
 
-    def injectables(self, annotation: Any) -> Provider | None:
-        """Return the provider of a parameter: the context, the HTTP request, the user."""
-        return super().injectables(annotation) or find_django_provider(annotation)
+    def _injectables(self, annotation: Any) -> Provider | None:
+        return super()._injectables(annotation) or find_django_provider(annotation)
 
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
         """The URLs for `path()`, as of an admin site: `mcp` and `mcp/health` below its prefix."""
         app = find_serving_app()
         if app is None:
-            raise ImproperlyConfigured("Add 'django_mcp' to INSTALLED_APPS to serve MCP.")
-        return app.patterns_of(self), "django_mcp", self._given_name or "django_mcp"
+            # Loads the machinery of databases, which importing a server must not.
+            from django_mcp.uninstalled import UninstalledPattern
 
-    def forget_settings(self) -> None:
+            patterns: list[URLPattern] = [UninstalledPattern()]
+        else:
+            patterns = app.patterns_of(self)
+        return patterns, "django_mcp", self._given_name or "django_mcp"
+
+    def _forget_settings(self) -> None:
         """Read the settings again on their next use; registrations stay."""
         self._current = None
         self._get_reply = None
         self._needs_gate = True
-        self.forget_stores()
-        self.forget_task_store()
+        for store in STORES:
+            vars(self).pop(store, None)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -280,41 +249,34 @@ def _check(options: dict[str, Any]) -> None:
     check_options(options, KEYWORDS)
 
 
-def _list_hints(ttl_ms: int) -> dict[str, CacheHint]:
-    return {method: CacheHint(ttl_ms=ttl_ms) for method in LIST_METHODS} if ttl_ms else {}
-
-
 def all_servers() -> list[MCPServer]:
     """Return the servers of this process, the default one first, the others by name."""
-    found = [each for each in known_servers() if isinstance(each, MCPServer)]
+    found = cast("list[MCPServer]", known_servers())
     return sorted(found, key=lambda server: server._given_name or "")
 
 
-def _forget_settings(*, setting: str, **_kwargs: Any) -> None:
-    if setting == "DJANGO_MCP":
-        for server in all_servers():
-            server.forget_settings()
+def _forget_settings() -> None:
+    for server in all_servers():
+        server._forget_settings()
 
 
-setting_changed.connect(_forget_settings, dispatch_uid="django_mcp.servers")
+reset_on(_forget_settings, settings=("DJANGO_MCP", "DEBUG"))
 
 
 def find_server(name: object) -> MCPServer | None:
-    """Return the server of a name, the newest if there are several, or None."""
-    found = find_known(name)
-    return found if isinstance(found, MCPServer) else None
+    """Return the server of a name; see `find_known`."""
+    return cast("MCPServer | None", find_known(name))
 
 
 def _receive_changes(hub: ServerHub) -> None:
     # Loads models, which importing a server must not.
-    from django_mcp.push import access, keys
+    from django_mcp.push.access import join
 
-    access.join(hub)
-    keys.join(hub)
+    join(hub)
 
 
 process_hub().on_start.append(_receive_changes)
-process_hub().on_tick.append(look_after)
+process_hub().on_tick.append(check_all)
 
 default_server = MCPServer()
 """The server that `include("django_mcp.urls")` serves at `/mcp`."""
@@ -326,11 +288,7 @@ completion = default_server.completion
 
 notify = default_server.notify
 anotify = default_server.anotify
-notify_tools_list_changed = default_server.notify_tools_list_changed
-anotify_tools_list_changed = default_server.anotify_tools_list_changed
-notify_prompts_list_changed = default_server.notify_prompts_list_changed
-anotify_prompts_list_changed = default_server.anotify_prompts_list_changed
-notify_resources_list_changed = default_server.notify_resources_list_changed
-anotify_resources_list_changed = default_server.anotify_resources_list_changed
+notify_list_changed = default_server.notify_list_changed
+anotify_list_changed = default_server.anotify_list_changed
 notify_resource_updated = default_server.notify_resource_updated
 anotify_resource_updated = default_server.anotify_resource_updated

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from django_mcp.server.server import MCPServer
 
-__all__ = ["ServingApp", "find_serving_app"]
-
 
 @runtime_checkable
 class ServingApp(Protocol):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from django_mcp.endpoints.urlconf import patterns_of
 from django_mcp.endpoints.well_known import patterns
 from django_mcp.servers import default_server
 
 urlpatterns = [
-    path("", include((patterns_of(default_server), "django_mcp"))),
+    path("", include((default_server.urls[0], "django_mcp"))),
     *patterns(),
 ]

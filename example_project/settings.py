@@ -1,6 +1,8 @@
 """A small shop on SQLite and the in-memory channel layer, for a developer's own machine."""
 
 import os
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,11 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "channels",
+    "rest_framework",
     "django_mcp",
     "example_project.shop",
     "example_project.backoffice",
+    "example_project.storefront",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -93,6 +97,9 @@ DJANGO_MCP: dict[str, Any] = {
 # SHOP_OAUTH=1: whoever calls has to be allowed to, by a customer, at a consent page.
 OAUTH = os.environ.get("SHOP_OAUTH") == "1"
 if OAUTH:
+    if find_spec("oauth2_provider") is None:
+        sys.exit("SHOP_OAUTH=1 needs django-oauth-toolkit: pip install -e '.[oauth]'")
+
     from django_mcp.contrib.oauth import oauth2_provider_settings
 
     INSTALLED_APPS += ["oauth2_provider", "django_mcp.contrib.oauth"]

@@ -7,7 +7,6 @@ which starts processes, browsers and services, except `KEPT`, and single tests w
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.backends import is_answering, postgres_address, redis_address, require
+from tests.support.background import wait_for_pools
 
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -102,22 +102,6 @@ def idle_pools(request: pytest.FixtureRequest) -> Iterator[None]:
     request.getfixturevalue("transactional_db")
     yield
     wait_for_pools()
-
-
-def wait_for_pools() -> None:
-    """Wait until no thread of the pools works any more."""
-    from django_mcp.handlers import threads
-
-    lanes = threads._lanes
-    if lanes is None:
-        return
-    pools = (lanes.pool, lanes.task_pool, lanes.our_pool, lanes.authentication_pool)
-    until_s = time.monotonic() + 20
-    for pool in filter(None, pools):
-        while (state := pool.find_state()).running or state.waiting:
-            # There is nothing else to wait for.
-            assert time.monotonic() < until_s, state
-            time.sleep(0.001)
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,13 @@ DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
 # daphne only changes runserver, and installs a Twisted reactor to do so.
 INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"]
-INSTALLED_APPS += ["oauth2_provider", "django_mcp.contrib.oauth"]
+INSTALLED_APPS += ["oauth2_provider", "django_mcp.contrib.oauth", "tests.support.library"]
 OAUTH2_PROVIDER = oauth2_provider_settings()
 LOGIN_URL = "/admin/login/"
 ROOT_URLCONF = "tests.urls"
 ASGI_APPLICATION = "tests.asgi.application"
 LOGGING = {}
+REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
 # A test that records says so, since that is done by a thread of its own.
 DJANGO_MCP = {**DJANGO_MCP, "RECORD_CALLS": False, "PUBLIC_URL": None}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

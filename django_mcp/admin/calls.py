@@ -1,81 +1,190 @@
-"""The record of calls in the admin: a list that is fast with millions of rows, and charts."""
+"""The record of calls in the admin: a list that is fast with millions of rows, and charts.
+
+What only its views need is imported in them, since Django loads this module when it starts.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Any
+import re
+from datetime import timedelta
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.core.cache import cache
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.urls import path
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.timezone import is_aware, localtime
+from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.charts import SPANS, label_methods, summarise
-from django_mcp.admin.filters import NameFilter, RevisionFilter, ServerFilter
+from django_mcp.admin.filters import (
+    ClientFilter,
+    NameFilter,
+    RevisionFilter,
+    ServerFilter,
+    UserFilter,
+)
+from django_mcp.admin.history import note_action
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
 from django_mcp.admin.pages import needs
-from django_mcp.admin.paging import EstimatingPaginator, SpanQuerySet
+from django_mcp.admin.paging import NewestList
+from django_mcp.admin.texts import code, inert
 from django_mcp.conf import settings
-from django_mcp.models import CallRecord
+from django_mcp.models import CallRecord, Session
+from django_mcp.protocol.json import JSONDecodeError, decode
 
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
+_IDENTIFIERS = re.compile(r"(?P<session>[0-9a-f]{32})|[0-9a-f]{12}")
+"""The key of a session or an error reference."""
 
-__all__ = ["CallRecordAdmin"]
+MAY_EXPORT = "django_mcp.export_callrecord"
 
 
 class CallRecordAdmin(ReadOnlyList):
     """The list of calls, which nobody edits."""
 
     list_display = (
-        "started_at",
+        "at",
         "name",
         "method",
-        "outcome",
+        "result",
         "duration",
         "user",
         "client_name",
         "revision",
         "reference",
     )
-    list_filter = ("started_at", "outcome", "method", NameFilter, ServerFilter, RevisionFilter)
-    list_per_page = 50
-    search_fields = ("name__startswith", "reference__exact", "principal__startswith", BY_USERNAME)
-    search_help_text = _("The start of a name, a user or a principal, or an error reference.")
+    list_filter = (
+        "started_at",
+        "outcome",
+        "method",
+        NameFilter,
+        ServerFilter,
+        RevisionFilter,
+        ClientFilter,
+        UserFilter,
+    )
+    search_fields = (
+        "name__startswith",
+        "client_name__startswith",
+        "principal__startswith",
+        BY_USERNAME,
+    )
+    indexed: ClassVar[dict[str, bool]] = {
+        "started_at": False,
+        "name": False,
+        "outcome": False,
+        "session": True,
+        "reference": True,
+        "error": True,
+    }
+    """Columns by which an index selects calls, and whether calls without a value are in none."""
+    search_help_text = _(
+        "The start of a name, a client, a user or a principal, an error reference or a session."
+    )
     date_hierarchy = "started_at"
     ordering = ("-started_at", "-id")
-    paginator = EstimatingPaginator
     fields = (
-        "started_at",
+        "at",
         "duration",
         "server",
         "method",
         "name",
-        "arguments",
-        "outcome",
+        "shown_arguments",
+        "result",
+        "error",
         "reference",
         "user",
         "principal",
+        "session",
         "revision",
         "client_name",
         "client_version",
     )
     readonly_fields = fields
 
+    @admin.display(description=_("started at"), ordering="started_at")
+    def at(self, call: CallRecord) -> str:
+        """Return the time, to the second, in the site's zone."""
+        moment = localtime(call.started_at) if is_aware(call.started_at) else call.started_at
+        return f"{date_format(moment, 'DATE_FORMAT')} {moment:%H:%M:%S}"
+
+    @admin.display(description=_("outcome"), ordering="outcome")
+    def result(self, call: CallRecord) -> str:
+        """Return the outcome, with a class to colour it by."""
+        return format_html(
+            '<span class="mcp-outcome mcp-{}">{}</span>', call.outcome, call.get_outcome_display()
+        )
+
+    @admin.display(description=_("arguments"))
+    def shown_arguments(self, call: CallRecord) -> str:
+        """Return the arguments, or their kinds, for people."""
+        try:
+            return code(decode(call.arguments.encode())) if call.arguments else "-"
+        except JSONDecodeError:
+            return inert(call.arguments)
+
+    def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
+        """Return the links to the entry, the session, and other calls like this one."""
+        from django_mcp.admin.call_texts import kept_arguments
+
+        found = self.link_entry(request, row.server, row.method, row.name)
+        if found and kept_arguments(row) is not None:
+            found.append((_("Run it again"), f"{found[0][1]}&call={row.pk}"))
+        # It may be over, but its calls are here.
+        if row.session and Session.objects.filter(pk=row.session).exists():
+            found += self.link(request, _("Session"), "session", row.session)
+        same = {"server": row.server, "name": row.name}
+        for value, title, query in (
+            (row.session, _("Calls of this session"), {"session": row.session}),
+            (row.client_name, _("Calls of this client"), {"client": row.client_name}),
+            (row.error, _("Calls with this error"), {"error": row.error, **same}),
+        ):
+            if value:
+                found += self.link(request, title, "callrecord", **query)
+        return found
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Show a call, with texts that make it again."""
+        from django_mcp.admin.call_texts import as_texts
+
+        obj = kwargs.get("obj")
+        more = {"copies": [] if obj is None else as_texts(request, obj)}
+        return super().render_change_form(request, {**context, **more}, *args, **kwargs)
+
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
         """Return the duration."""
         return f"{call.duration_ms:.1f} ms"
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[CallRecord]:
-        """Return the calls, as a queryset with cheap date periods."""
-        found = super().get_queryset(request)
-        return SpanQuerySet(found.model, query=found.query, using=found.db)
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestList]:
+        """Return the class of the list."""
+        return NewestList
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
+        """Search for a reference or a session by its index, and for other terms in the newest."""
+        exact = _IDENTIFIERS.fullmatch(search_term.strip())
+        if exact is None:
+            return super().get_search_results(request, queryset, search_term)
+        field = "session" if exact["session"] else "reference"
+        return queryset.filter(**{field: exact[0]}), False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the list, with a message if calls are not recorded."""
         extra = {"is_recording": bool(settings.RECORD_CALLS), **(extra_context or {})}
+        if request.user.has_perm(MAY_EXPORT):
+            extra["export_url"] = f"{self.url_of('calls_export')}?{request.GET.urlencode()}"
         return super().changelist_view(request, extra)
 
     # -- charts
@@ -84,33 +193,81 @@ class CallRecordAdmin(ReadOnlyList):
         """Return Django's URLs, and those of the charts."""
         view = self.admin_site.admin_view
         return [
+            path("errors/", view(self.errors_view), name="django_mcp_errors"),
+            path("export/", view(self.export_view), name="django_mcp_calls_export"),
             path("charts/", view(self.charts_view), name="django_mcp_charts"),
             path("charts/data/", view(self.data_view), name="django_mcp_charts_data"),
             *super().get_urls(),
         ]
 
+    def errors_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the failed calls in groups."""
+        from django_mcp.admin.charts import SPANS
+        from django_mcp.admin.errors import find_errors
+
+        needs(request, "view_callrecord")
+        key = request.GET.get("span", "day")
+        since = timezone.now() - timedelta(minutes=SPANS[key if key in SPANS else "day"].length)
+        groups, is_cut = find_errors(since)
+        for group in groups:
+            same = {name: group[name] for name in ("server", "name", "outcome", "error")}
+            entry = self.link_entry(request, group["server"], group["method"], group["name"])
+            group["entry"] = entry[0][1] if entry else ""
+            group["calls"] = self.link(
+                request, "", "callrecord", started_at__gte=since.isoformat(), **same
+            )[0][1]
+            group["url"] = self.link(request, "", "callrecord", group["example"].pk)[0][1]
+            group["label"] = CallRecord.Outcome(group["outcome"]).label
+        return self.show(
+            request,
+            "errors.html",
+            _("Errors"),
+            groups=groups,
+            is_cut=is_cut,
+            span=key,
+            spans=[("hour", _("hour")), ("day", _("day")), ("week", _("week"))],
+            is_recording=bool(settings.RECORD_CALLS),
+        )
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the calls that the list is asked for as CSV, also those that it leaves out."""
+        from django_mcp.admin.export import export
+
+        if not self.has_view_permission(request) or not request.user.has_perm(MAY_EXPORT):
+            raise PermissionDenied
+        try:
+            calls = self.get_changelist_instance(request).all_rows
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(self.url_of("callrecord_changelist"))
+        note_action(request, CallRecord, str(CallRecord._meta.verbose_name_plural), _t("Exported."))
+        return export(request, calls)
+
     def charts_view(self, request: HttpRequest) -> HttpResponse:
         """Show the charts page, which a script fills."""
+        from django_mcp.admin.charts import ERRORS
+
         needs(request, "view_callrecord")
         return self.show(
             request,
             "charts.html",
             _("Charts"),
             data_url=self.url_of("charts_data"),
+            calls_url=self.url_of("callrecord_changelist"),
+            errors=",".join(sorted(ERRORS)),
+            # That of the lists.
+            zone=timezone.get_current_timezone_name(),
             rate=settings.RECORD_CALLS,
             percent=round(settings.RECORD_CALLS * 100, 1),
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
         """Return the data of the charts."""
+        from django_mcp.admin.charts import SPANS, find_summary, label_methods
+
         needs(request, "view_callrecord")
         key, name = request.GET.get("span", "hour"), request.GET.get("name", "")[:200]
-        span = SPANS.get(key)
-        if span is None:
+        if key not in SPANS:
             return JsonResponse({"error": "no such span"}, status=400)
-        # A name may be too long, or have characters that some caches reject, for a key.
-        digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
-        found: Any = cache.get_or_set(
-            f"django_mcp.charts.{key}.{digest}", lambda: summarise(span, name), span.fresh_s
+        return JsonResponse(
+            label_methods(find_summary(key, name)), headers={"Cache-Control": "no-store"}
         )
-        return JsonResponse(label_methods(found), headers={"Cache-Control": "no-store"})

@@ -1,8 +1,10 @@
-"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones."""
+"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones.
+
+What only its views need is imported in them, since Django loads this module when it starts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -14,32 +16,28 @@ from django.urls import path
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
+from msgspec import Struct
 
-from django_mcp.admin.connect import find_endpoints, find_own_keys
 from django_mcp.admin.history import note_action
 from django_mcp.admin.lookup import get_server
 from django_mcp.admin.pages import Page, needs, without_transaction
+from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import inert, pretty
-from django_mcp.admin.try_it import TryView, revision_tried
-from django_mcp.admin.try_session import can_answer
-from django_mcp.inprocess.errors import MCPError
-from django_mcp.models import DisabledEntry
+from django_mcp.models import CallRecord, DisabledEntry
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.protocol.tasks import NEVER, REQUIRED
+from django_mcp.registry.kinds import KINDS
 from django_mcp.servers import MCPServer, all_servers
 
 if TYPE_CHECKING:
     from django_mcp.protocol.json import JSONObject
-    from django_mcp.registry.entries import Access, Entry
-
-__all__ = ["CatalogueAdmin"]
+    from django_mcp.registry.access import Access
+    from django_mcp.registry.entries import Entry
 
 Kind = DisabledEntry.Kind
-_KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Viewer:
+class Viewer(Struct, frozen=True, kw_only=True):
     """A user, None if anonymous, and a revision to view the catalogue as."""
 
     user: Any
@@ -53,17 +51,9 @@ class Viewer:
 
     def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
         """Return the visible entries of one kind, by key, in the protocol's form."""
-        how: Any = {"user": self.user, "revision": self.revision}
-        match kind:
-            case "tools":
-                found = server.list_tools(**how)
-            case "resources":
-                found = server.list_resources(**how)
-            case "templates":
-                found = server.list_resource_templates(**how)
-            case _:
-                found = server.list_prompts(**how)
-        return {each[_KEYS[kind]]: each for each in found}
+        found = next(each for each in KINDS if each.mapping == kind)
+        entries = getattr(server, found.method)(user=self.user, revision=self.revision)
+        return {each[found.identity]: each for each in entries}
 
 
 class CatalogueAdmin(Page):
@@ -71,14 +61,15 @@ class CatalogueAdmin(Page):
 
     def get_urls(self) -> list[Any]:
         """Return the catalogue's own URLs; rows are not edited one by one."""
+        from django_mcp.admin.try_it import try_view
+
         view = self.admin_site.admin_view
-        trying = TryView(self)
         return [
             path("", view(self.changelist_view), name="django_mcp_disabledentry_changelist"),
             path("entry/", view(self.entry_view), name="django_mcp_entry"),
             path("switch/", view(require_POST(self.switch_view)), name="django_mcp_switch"),
             path("connect/", view(self.connect_view), name="django_mcp_connect"),
-            path("try/", view(without_transaction(require_POST(trying))), name="django_mcp_try"),
+            path("try/", view(without_transaction(require_POST(try_view))), name="django_mcp_try"),
         ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -89,18 +80,24 @@ class CatalogueAdmin(Page):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show every entry of a server."""
+        from django_mcp.admin.catalogue_rows import calls_of_the_day
+        from django_mcp.inprocess.errors import MCPError
+
         needs(request, "view_disabledentry")
-        server = get_server(request.GET.get("server") or all_servers()[0].public_name)
+        server = get_server(request.GET.get("server") or all_servers()[0].name)
         viewer = self._viewer(request)
         failure, groups = "", []
+        term = request.GET.get("q", "")[:200]
+        may_see_calls = request.user.has_perm("django_mcp.view_callrecord")
+        calls = calls_of_the_day(server.options.name) if may_see_calls else {}
         for kind in Kind:
             seen: dict[str, JSONObject] = {}
             try:
                 seen = viewer.seen(server, kind.value)
             except MCPError as error:
                 failure = inert(str(error), 500)
-            rows = self._rows(server, kind, viewer, set(seen))
-            groups.append({"kind": kind, "rows": rows})
+            rows = self._rows(server, kind, viewer, set(seen), term, calls)
+            groups.append({"kind": kind, "title": _TITLES[kind], "rows": rows})
         return self.show(
             request,
             "catalogue.html",
@@ -111,21 +108,27 @@ class CatalogueAdmin(Page):
             viewer=viewer,
             groups=groups,
             failure=failure,
+            term=term,
+            may_see_calls=may_see_calls,
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_choose_user=_may_see_users(request),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
         )
 
     def _rows(
-        self, server: MCPServer, kind: DisabledEntry.Kind, viewer: Viewer, seen: set[str]
+        self,
+        server: MCPServer,
+        kind: DisabledEntry.Kind,
+        viewer: Viewer,
+        seen: set[str],
+        term: str,
+        calls: dict[tuple[str, str], Any],
     ) -> list[dict[str, Any]]:
+        from django_mcp.admin.catalogue_rows import find_badges, is_found
+
         registry = server.registry
         registered = registry.registered(kind.value)
-        disabled = set(
-            DisabledEntry.objects.filter(server=server.public_name, kind=kind).values_list(
-                "key", flat=True
-            )
-        )
+        disabled = _find_disabled(server, kind.value)
         rows = [
             {
                 "key": key,
@@ -134,49 +137,66 @@ class CatalogueAdmin(Page):
                 "address": "" if key == entry.name else inert(key, 400),
                 "description": inert(str(entry.description or ""), 300),
                 "is_visible": key in seen,
-                "is_disabled": key in disabled,
+                "disabled": disabled.get(key),
+                "badges": find_badges(entry),
+                "calls": calls.get((kind.value, entry.name)),
                 "url": self._entry_url(server, kind.value, key, viewer),
             }
             for key, entry in registered.items()
+            if is_found(term, entry.name, entry.title, entry.description, key)
         ]
         # Disabled, and not registered any more: such rows can be deleted.
         rows += [
-            {"key": key, "name": inert(key, 400), "is_disabled": True, "is_gone": True}
-            for key in sorted(disabled - set(registered))
+            {
+                "key": key,
+                "name": inert(key, 400),
+                "is_gone": True,
+                "disabled": disabled[key],
+            }
+            for key in sorted(set(disabled) - set(registered))
+            if is_found(term, key)
         ]
         return rows
 
     def _entry_url(self, server: MCPServer, kind: str, key: str, viewer: Viewer) -> str:
-        query = {"server": server.public_name, "kind": kind, "key": key, **viewer.query}
+        query = {"server": server.name, "kind": kind, "key": key, **viewer.query}
         return f"{self.url_of('entry')}?{urlencode(query)}"
 
     def _viewer(self, request: HttpRequest) -> Viewer:
         revision = request.GET.get("revision", "")
         if revision not in {each.name for each in REVISIONS}:
             revision = REVISIONS[-1].name
-        username = request.GET.get("user", request.user.get_username())
-        if username == request.user.get_username():
-            return Viewer(user=request.user, username=username, revision=revision)
+        user: Any = request.user
+        username = request.GET.get("user", user.get_username())
         if username == "":
-            return Viewer(user=None, username="", revision=revision)
+            user = None
+        elif username != user.get_username():
+            user = self._find_user(request, username) or user
+        name = "" if user is None else user.get_username()
+        return Viewer(user=user, username=name, revision=revision)
+
+    def _find_user(self, request: HttpRequest, username: str) -> Any:
+        """Return the user of a name; None, with a message, if the viewer may not see them."""
         users: Any = get_user_model()
         try:
-            if not _may_see_users(request) or "\0" in username:
-                raise users.DoesNotExist
-            user = users._default_manager.get_by_natural_key(username)
+            if _may_see_users(request) and "\0" not in username:
+                return users._default_manager.get_by_natural_key(username)
         except (users.DoesNotExist, ValueError):
-            messages.error(request, _t("There is no such user."))
-            return Viewer(
-                user=request.user, username=request.user.get_username(), revision=revision
-            )
-        return Viewer(user=user, username=username, revision=revision)
+            pass
+        messages.error(request, _t("There is no such user."))
+        return None
 
     # -- one entry
 
     def entry_view(self, request: HttpRequest) -> HttpResponse:
         """Show one entry, and a form to try it."""
+        from django_mcp.admin.catalogue_rows import find_completers
+        from django_mcp.admin.try_it import revision_tried
+        from django_mcp.admin.try_session import can_answer
+        from django_mcp.inprocess.errors import MCPError
+
         needs(request, "view_disabledentry")
-        server = get_server(request.GET.get("server") or all_servers()[0].public_name)
+        server = get_server(request.GET.get("server") or all_servers()[0].name)
         kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
         entry = find_entry(server, kind, key)
         viewer = self._viewer(request)
@@ -184,7 +204,6 @@ class CatalogueAdmin(Page):
             wire = viewer.seen(server, kind).get(key)
         except MCPError:
             wire = None
-        newest = entry.to_wire()
         may_try = request.user.has_perm("django_mcp.try_entry")
         is_task_only = getattr(entry, "task", NEVER) == REQUIRED
         return self.show(
@@ -192,6 +211,14 @@ class CatalogueAdmin(Page):
             "entry.html",
             inert(str(entry.title or entry.name), 200),
             server=server,
+            parents=[(_("Catalogue"), self.url_of("disabledentry_changelist"))],
+            links=self.link(
+                request,
+                _("Calls"),
+                "callrecord",
+                server=server.name,
+                name=entry.name,
+            ),
             entry=entry,
             kind=Kind(kind),
             key=key,
@@ -200,22 +227,37 @@ class CatalogueAdmin(Page):
             viewer=viewer,
             wire=pretty(wire) if wire is not None else None,
             facts=_facts(entry),
-            is_disabled=(kind, key) in server.registry.disabled,
+            disabled=_find_disabled(server, kind).get(key),
             catalogue_url=self.url_of("disabledentry_changelist"),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
             try_url=self.url_of("try"),
+            calls_url=self.find_url("callrecord_changelist"),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_try=may_try and not is_task_only,
             is_task_only=may_try and is_task_only,
             may_ask=can_answer(server, revision_tried(server, viewer.revision), request),
             form={
-                "server": server.public_name,
+                "values": self._values(request),
+                "server": server.name,
                 "kind": kind,
                 "key": key,
                 "revision": viewer.revision,
-                "schema": _form_schema(kind, newest),
+                "wire": entry.to_wire(),
+                "completers": find_completers(server, entry),
             },
         )
+
+    def _values(self, request: HttpRequest) -> JSONObject:
+        """Return the arguments of the recorded call that the form is opened for."""
+        from django_mcp.admin.call_texts import kept_arguments
+
+        pk = request.GET.get("call", "")
+        if not (pk.isascii() and pk.isdigit() and len(pk) < 19):
+            return {}
+        call = CallRecord.objects.filter(pk=int(pk)).first()
+        if call is None or not may(request.user, "view", call):
+            return {}
+        return kept_arguments(call) or {}
 
     # -- switching
 
@@ -226,7 +268,7 @@ class CatalogueAdmin(Page):
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
         if kind not in Kind.values or "\0" in key:
             raise Http404
-        wanted = {"server": server.public_name, "kind": kind, "key": key}
+        wanted = {"server": server.name, "kind": kind, "key": key}
         name = inert(key, 200)
         with transaction.atomic():
             if request.POST.get("to") == "on":
@@ -243,13 +285,15 @@ class CatalogueAdmin(Page):
                 if is_new:
                     note_action(request, DisabledEntry, name, _t("Disabled."))
                 messages.success(request, _t("%(name)s is disabled.") % {"name": name})
-        query = urlencode({"server": server.public_name, **self._viewer(request).query})
+        query = urlencode({"server": server.name, **self._viewer(request).query})
         return HttpResponseRedirect(f"{self.url_of('disabledentry_changelist')}?{query}")
 
     # -- connecting
 
     def connect_view(self, request: HttpRequest) -> HttpResponse:
         """Show the configuration for clients; any of the staff may see it."""
+        from django_mcp.admin.connect import find_endpoints, find_own_keys
+
         may_see_keys = request.user.has_perm("django_mcp.view_apikey")
         # A custom admin site may lack the page of keys.
         keys_url = self.find_url("apikey_changelist") if may_see_keys else None
@@ -261,6 +305,14 @@ class CatalogueAdmin(Page):
             keys=find_own_keys(request.user) if keys_url is not None else [],
             keys_url=keys_url,
         )
+
+
+_TITLES = {
+    Kind.TOOL: _("Tools"),
+    Kind.RESOURCE: _("Resources"),
+    Kind.TEMPLATE: _("Resource templates"),
+    Kind.PROMPT: _("Prompts"),
+}
 
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
@@ -275,47 +327,31 @@ def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
     return entry
 
 
+def _find_disabled(server: MCPServer, kind: str) -> dict[str, DisabledEntry]:
+    """Return the disabled entries of one kind, by key, with who disabled them."""
+    found = DisabledEntry.objects.filter(server=server.name, kind=kind)
+    return {each.key: each for each in found.select_related("disabled_by")}
+
+
 def _may_see_users(request: HttpRequest) -> bool:
     info = get_user_model()._meta
     return request.user.has_perm(f"{info.app_label}.view_{info.model_name}")
+
+
+def _name_of(function: Any) -> str:
+    return "" if function is None else getattr(function, "__qualname__", repr(function))
 
 
 def _facts(entry: Entry) -> list[tuple[Any, str]]:
     access: Access = entry.access
     permission: Any = access.permission
     if callable(permission):
-        permission = (getattr(permission, "__qualname__", repr(permission)),)
-    check = access.check
+        permission = (_name_of(permission),)
     facts = [
         (_("Permissions"), ", ".join(permission or ())),
         (_("Scopes"), ", ".join(access.scopes or ())),
-        (_("Check"), "" if check is None else getattr(check, "__qualname__", repr(check))),
+        (_("Check"), _name_of(access.check)),
+        (_("Listed if"), _name_of(access.listed_if)),
         (_("Source"), entry.source),
     ]
     return [(title, inert(text, 400)) for title, text in facts if text]
-
-
-def _form_schema(kind: str, wire: JSONObject) -> JSONObject:
-    """Return the JSON Schema of the form for trying an entry."""
-    if kind == "tools":
-        schema: JSONObject = wire["inputSchema"]
-        return schema
-    if kind == "prompts":
-        arguments = wire.get("arguments", [])
-        return {
-            "type": "object",
-            "properties": {
-                each["name"]: {
-                    "type": "string",
-                    **{key: each[key] for key in ("title", "description") if key in each},
-                }
-                for each in arguments
-            },
-            "required": [each["name"] for each in arguments if each.get("required")],
-        }
-    uri = wire.get("uri") or wire["uriTemplate"]
-    return {
-        "type": "object",
-        "properties": {"uri": {"type": "string", "title": "URI", "default": uri}},
-        "required": ["uri"],
-    }

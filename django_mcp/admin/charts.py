@@ -6,6 +6,7 @@ themselves; longer spans are read from the tallies.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import Counter, defaultdict
@@ -15,14 +16,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings as django_settings
+from django.core.cache import cache
 from django.db.models import Count
 from django.utils import timezone
+from django.utils.translation import gettext as _t
 
+from django_mcp.admin.lookup import KINDS
 from django_mcp.calls.call import upper_ms
 from django_mcp.calls.tallies import KEPT_MINUTES, WHAT
 from django_mcp.models import CallRecord, CallTally
-
-__all__ = ["SPANS", "Span", "label_methods", "summarise"]
+from django_mcp.protocol.texts import clean
+from django_mcp.servers import all_servers
 
 MAX_NAMES = 200
 """Rows of the table; the names with the fewest calls are left out."""
@@ -56,10 +60,12 @@ class _Tally:
     def __init__(self) -> None:
         self.calls = 0
         self.errors = 0
+        self.at: Counter[int] = Counter()
         self._steps: Counter[int] = Counter()
 
-    def add(self, outcome: str, step: int, count: int) -> None:
+    def add(self, slot: int, outcome: str, step: int, count: int) -> None:
         self.calls += count
+        self.at[slot] += count
         self._steps[step] += count
         if outcome in ERRORS:
             self.errors += count
@@ -83,6 +89,18 @@ class _Tally:
         }
 
 
+def find_summary(key: str, name: str = "") -> dict[str, Any]:
+    """Return the result of `summarise` for one of `SPANS`, which is kept for a while."""
+    span = SPANS[key]
+    # A name may be too long, or have characters that some caches reject, for a key.
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
+    found: Any = cache.get_or_set(
+        f"django_mcp.charts.{key}.{digest}", lambda: summarise(span, name), span.fresh_s
+    )
+    summary: dict[str, Any] = found
+    return summary
+
+
 def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str, Any]:
     """Return the points of the charts, and a row for each name.
 
@@ -96,25 +114,48 @@ def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str,
     slots = range(first, last + 1, span.width)
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
     names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
-    for slot, *whose, outcome, step, count in _counts(span.width, first, last):
-        names[tuple(whose)].add(outcome, step, count)
-        if not name or name == whose[-1]:
-            points[slot].add(outcome, step, count)
+    known = _known_names()
+    for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
+        found = called if called in known.get((server, method), ()) else ""
+        names[server, method, found].add(slot, outcome, step, count)
+        if not name or name == found:
+            points[slot].add(slot, outcome, step, count)
     values = [points[slot].to_json() for slot in slots]
     return {
         "times": [slot * 60 for slot in slots],
+        # Bounds of the points, as the list of calls takes them; the last point is not over.
+        "bounds": [_moment(slot).isoformat() for slot in (*slots, slots[-1] + span.width)],
+        "minutes": span.width,
         **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
-        "names": _rows(names),
+        "names": _rows(names, slots),
     }
 
 
 def label_methods(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `summarise` with its methods in the active language."""
+    """Return the result of `summarise` with its methods in the active language, for the charts."""
     labels = dict(CallRecord.Method.choices)
     rows = [
-        {**row, "method": str(labels.get(row["method"], row["method"]))} for row in found["names"]
+        {
+            **{key: value for key, value in row.items() if key != "points"},
+            "method": str(labels.get(row["method"], row["method"])),
+            "label": row["name"] or _t("unknown"),
+        }
+        for row in found["names"]
     ]
     return {**found, "names": rows}
+
+
+def _known_names() -> dict[tuple[str, str], set[str]]:
+    """Return the names of the entries, by server and method: clients invent others."""
+    return {
+        (server.options.name, method): {
+            clean(entry.name, 200)
+            for kind in kinds
+            for entry in server.registry.registered(kind).values()
+        }
+        for server in all_servers()
+        for method, kinds in KINDS.items()
+    }
 
 
 def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
@@ -132,7 +173,7 @@ def _moment(minute: int) -> datetime:
     return moment if django_settings.USE_TZ else timezone.make_naive(moment)
 
 
-def _rows(names: dict[tuple[str, str, str], _Tally]) -> list[dict[str, Any]]:
+def _rows(names: dict[tuple[str, str, str], _Tally], slots: Iterable[int]) -> list[dict[str, Any]]:
     found = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
     return [
         {
@@ -140,6 +181,7 @@ def _rows(names: dict[tuple[str, str, str], _Tally]) -> list[dict[str, Any]]:
             "method": method,
             "name": name,
             **tally.to_json(),
+            "points": [tally.at[slot] for slot in slots],
         }
         for (server, method, name), tally in found
     ]

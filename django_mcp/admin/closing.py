@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.history import note_action
+from django_mcp.admin.history import note_actions
 from django_mcp.admin.texts import inert
 from django_mcp.models import Session, Stream
 from django_mcp.servers import find_server
 
-__all__ = ["close_stream", "end_session", "note"]
 
-
-def end_session(session: Session) -> None:
-    """End a session with all its calls and streams, in any worker."""
-    server = find_server(session.server)
-    if server is not None:
-        server.close_session(session.pk.hex)
-    # If sessions are stored elsewhere, there is no row to delete.
-    Session.objects.filter(pk=session.pk).delete()
+def end_sessions(sessions: Sequence[Session]) -> None:
+    """End sessions with all their calls and streams, in any worker; those of a server together."""
+    keys: defaultdict[str, list[str]] = defaultdict(list)
+    for session in sessions:
+        keys[session.server].append(session.pk.hex)
+    for name, theirs in keys.items():
+        server = find_server(name)
+        ended = set() if server is None else set(server.close_sessions(theirs))
+        # Rows of a server that has gone, or that keeps its sessions elsewhere by now.
+        left = [each.pk for each in sessions if each.server == name and each.pk.hex not in ended]
+        if left:
+            Session.objects.filter(pk__in=left).delete()
 
 
 def close_stream(stream: Stream) -> bool:
@@ -41,17 +46,17 @@ def close_stream(stream: Stream) -> bool:
     return True
 
 
-def note(request: HttpRequest, row: Any, message: str) -> None:
-    """Record in the history what was done to a session or a stream, and to whom it belonged."""
-    owner = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
-        "user": inert(_username(row.user_id), 150) or "-",
-        "client": inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-",
-        "principal": inert(row.principal_key, 128) or "-",
-    }
-    note_action(request, type(row), str(row), f"{message} {owner}", row.pk)
-
-
-def _username(pk: Any) -> str:
+def note(request: HttpRequest, message: str, *rows: Any) -> None:
+    """Record in the history what was done to sessions or streams, and to whom they belonged."""
     # There is no constraint on the user.
-    user = None if pk is None else get_user_model()._default_manager.filter(pk=pk).first()
-    return "" if user is None else user.get_username()
+    users = get_user_model()._default_manager.in_bulk({row.user_id for row in rows} - {None})
+    notes = []
+    for row in rows:
+        user = users.get(row.user_id)
+        owner = _t("User: %(user)s; client: %(client)s; principal: %(principal)s.") % {
+            "user": inert("" if user is None else user.get_username(), 150) or "-",
+            "client": inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-",
+            "principal": inert(row.principal_key, 128) or "-",
+        }
+        notes.append((str(row), f"{message} {owner}", row.pk))
+    note_actions(request, type(rows[0]), notes)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import get_script_prefix
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.texts import inert
 from django_mcp.auth.addresses import origin_of
-from django_mcp.endpoints.client_config import WHERE, needs_key, over_http
+from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.models import APIKey
 from django_mcp.protocol.json import encode_pretty
 from django_mcp.servers import MCPServer
-from django_mcp.transports.http.view import MCPView
-
-__all__ = ["Endpoint", "OwnKey", "find_endpoints", "find_own_keys"]
 
 KEYS_SHOWN = 50
 
@@ -30,61 +28,55 @@ class Endpoint:
     """One server at one URL.
 
     Attributes:
-        name: of the server.
+        name: the title of the server, or its name.
         url: its endpoint.
-        clients: the client's name, its configuration, and where to put it.
+        clients: the client's name, its configuration, where to put it, and the address that has the
+            client install it, if there is one.
     """
 
     name: str
     url: str
-    clients: list[tuple[str, str, str]]
+    clients: list[tuple[str, str, str, str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnKey:
-    """What the page shows of one of the user's keys besides its prefix."""
+def find_endpoints(request: HttpRequest, key: str = "") -> list[Endpoint]:
+    """Return every endpoint with a fixed URL, without duplicates.
 
-    name: str
-    expires_at: datetime | None
-    last_used_at: datetime | None
-
-
-def find_endpoints(request: HttpRequest) -> list[Endpoint]:
-    """Return every endpoint with a fixed URL, without duplicates."""
+    Args:
+        request: tells the site's address.
+        key: an API key to put into the configurations.
+    """
     found: dict[int, Endpoint] = {}
     origin = origin_of(request) + get_script_prefix().rstrip("/")
     for mount in find_mounts():
-        if not mount.is_fixed or not isinstance(mount.view, MCPView):
+        if not mount.is_fixed:
             continue
-        server: Any = mount.view.server
-        found.setdefault(id(server), _describe(server, origin + mount.path))
+        server: Any = mount.server
+        found.setdefault(id(server), _describe(server, origin + mount.path, key))
     return list(found.values())
 
 
-def find_own_keys(user: Any) -> list[tuple[str, OwnKey]]:
-    """Return the user's own valid keys, newest first, each with what may be shown of it."""
+def find_own_keys(user: Any) -> list[dict[str, Any]]:
+    """Return what may be shown of the user's own valid keys, newest first."""
     if not user.has_perm("django_mcp.view_apikey"):
         return []
     keys = APIKey.objects.filter(
         Q(expires_at=None) | Q(expires_at__gt=timezone.now()), user=user, revoked_at=None
     )
-    return [
-        (
-            f"mcp_{key.prefix}_…",
-            OwnKey(
-                name=inert(key.name, 80),
-                expires_at=key.expires_at,
-                last_used_at=key.last_used_at,
-            ),
-        )
-        for key in keys.order_by("-created_at")[:KEYS_SHOWN]
-    ]
+    rows = keys.order_by("-created_at").values("name", "prefix", "expires_at", "last_used_at")
+    return [{**row, "name": inert(row["name"], 80)} for row in rows[:KEYS_SHOWN]]
 
 
-def _describe(server: MCPServer, url: str) -> Endpoint:
-    name, is_keyed, clients = server.public_name, needs_key(server), []
-    for client, where in WHERE.items():
-        key = "servers" if client == "vscode" else "mcpServers"
-        entry = {key: {name: over_http(client, url, needs_key=is_keyed)}}
-        clients.append((client, encode_pretty(entry), str(where)))
-    return Endpoint(name=name, url=url, clients=clients)
+def _describe(server: MCPServer, url: str, api_key: str) -> Endpoint:
+    name, is_keyed, clients = server.name, bool(api_key) or needs_key(server), []
+    place = KEY_PLACE if not api_key else f"Bearer {api_key}"
+    command = ["claude", "mcp", "add", "--transport", "http", name, url]
+    header = ["--header", f"Authorization: {place}"] if is_keyed else []
+    run = _("Run this in the folder where you start claude.")
+    clients.append(("claude mcp add", shlex.join([*command, *header]), str(run), ""))
+    for client, form in CLIENTS.items():
+        configuration = form.over_http(name, url, place if is_keyed else None)
+        link = form.install_link(name, configuration)
+        clients.append((client, encode_pretty(configuration), str(form.where), link))
+    title = inert(str(server.options.title or name), 80)
+    return Endpoint(name=title, url=url, clients=clients)

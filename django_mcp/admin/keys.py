@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.auth import get_user_model
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
+from django_mcp.admin.key_form import KeyForm, usable_tools
 from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted
 from django_mcp.admin.revoke import may_act_on_key, may_revoke_any, revoke_key
+from django_mcp.admin.steps import in_steps
 from django_mcp.admin.texts import inert
-from django_mcp.auth.permissions import offer_to
-from django_mcp.auth.scopes import named_scopes
-from django_mcp.conf import settings
+from django_mcp.auth.principal import make_key
 from django_mcp.models.keys import APIKey
-from django_mcp.servers import all_servers
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
-
-__all__ = ["APIKeyAdmin"]
 
 
 class APIKeyAdmin(VisibleList):
@@ -55,39 +52,40 @@ class APIKeyAdmin(VisibleList):
     date_hierarchy = "created_at"
     raw_id_fields = ("user",)
     actions = ("revoke",)
+    verbs: ClassVar[dict[str, Any]] = {"revoke": _("Revoke")}
     readonly_fields = (
-        "shown_name",
-        "shown_scopes",
-        "shown_tools",
         "shown_prefix",
         "state",
         "created_at",
         "last_used_at",
         "revoked_at",
     )
+    form = KeyForm
     fieldsets = (
-        (None, {"fields": ("name", "user", "expires_at")}),
+        (None, {"fields": ("name", "user", "lifetime", "expires_at")}),
         (_("What it may do"), {"fields": ("scopes", "is_restricted", "tools")}),
         (
-            _("What became of it"),
+            _("Status"),
             {"fields": ("shown_prefix", "state", "created_at", "last_used_at", "revoked_at")},
         ),
     )
+
+    def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
+        """Return the links to the sessions and the calls of the key."""
+        opened = make_key("api-key", row.user_id, f"mcp_{row.prefix}")
+        return [
+            *self.link(request, _("Sessions"), "session", principal_key=opened),
+            *self.link(request, _("Calls"), "callrecord", principal=opened),
+        ]
+
+    def is_open(self, row: Any) -> bool:
+        """Return whether the key can still be revoked."""
+        return row.revoked_at is None
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, key: APIKey) -> str:
         """Return the name that its user gave it, with invisible characters escaped."""
         return inert(key.name, 100)
-
-    @admin.display(description=_("scopes"))
-    def shown_scopes(self, key: APIKey) -> str:
-        """Return the scopes, with invisible characters escaped."""
-        return inert(key.scopes, 2000)
-
-    @admin.display(description=_("tools"))
-    def shown_tools(self, key: APIKey) -> str:
-        """Return the tools, with invisible characters escaped."""
-        return inert(key.tools, 2000)
 
     @admin.display(description=_("key"), ordering="prefix")
     def shown_prefix(self, key: APIKey) -> str:
@@ -104,14 +102,15 @@ class APIKeyAdmin(VisibleList):
         return str(_("expired") if key.is_over(timezone.now()) else _("valid"))
 
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> None:
+    def revoke(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> HttpResponse | None:
         """Revoke keys permanently; they stay in the list."""
-        count = 0
-        for key in queryset.filter(revoked_at=None):
-            if may_act_on_key(request.user, "change", key) and revoke_key(key, request):
-                count += 1
-        self.message_user(
-            request, ngettext("%d key was revoked.", "%d keys were revoked.", count) % count
+        return in_steps(
+            self,
+            request,
+            queryset.filter(revoked_at=None),
+            _("Revoke the selected keys"),
+            _revoke,
+            ngettext_lazy("%d key was revoked.", "%d keys were revoked."),
         )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
@@ -143,15 +142,40 @@ class APIKeyAdmin(VisibleList):
             return super().has_delete_permission(request)
         return may_act_on_key(request.user, "delete", obj)
 
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> APIKey | None:
+        """Return a key, with invisible characters escaped for those who may not change its texts."""
+        key = super().get_object(request, *args, **kwargs)
+        if key is not None and not self.has_change_permission(request, key):
+            for name in ("name", "scopes", "tools"):
+                setattr(key, name, inert(getattr(key, name), 2000))
+        return key
+
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
-        """Return the escaped texts if they are not editable."""
+        """Return the fields; the lifetime is chosen once."""
         found: Any = super().get_fieldsets(request, obj)
-        if obj is None or self.has_change_permission(request, obj):
+        if obj is None:
             return found
-        return [
-            (title, {**how, "fields": tuple(_SHOWN.get(name, name) for name in how["fields"])})
-            for title, how in found
-        ]
+        first, *others = found
+        names = [name for name in first[1]["fields"] if name != "lifetime"]
+        return [(first[0], {**first[1], "fields": names}), *others]
+
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Return the form for the request's user."""
+        form: Any = super().get_form(request, *args, **kwargs)
+        form.viewer = request.user
+        return form
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return a field for the user's name."""
+        users = get_user_model()
+        return forms.ModelChoiceField(
+            users._default_manager.all(),
+            to_field_name=users.USERNAME_FIELD,
+            widget=AdminTextInputWidget(attrs={"autocomplete": "off"}),
+            label=db_field.verbose_name,
+            help_text=_("The name of the user on whose behalf the key acts."),
+            error_messages={"invalid_choice": _("There is no such user.")},
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return also the user, unless a superuser creates the key: it never changes."""
@@ -168,7 +192,8 @@ class APIKeyAdmin(VisibleList):
                 obj.user = request.user  # type: ignore[assignment]
             text = obj.renew_secret()
             request._django_mcp_key = text  # type: ignore[attr-defined]
-        for warning in _find_warnings(obj):
+        warning = _find_warning(obj)
+        if warning:
             self.message_user(request, warning, messages.WARNING)
         super().save_model(request, obj, form, change)
 
@@ -176,52 +201,29 @@ class APIKeyAdmin(VisibleList):
         self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None
     ) -> HttpResponse:
         """Show the key on a page that is not cached: the admin forbids it for all of its pages."""
-        info = self.model._meta
-        return TemplateResponse(
+        # Django loads this module when it starts, and this loads the machinery of HTTP.
+        from django_mcp.admin.connect import find_endpoints
+
+        text = request._django_mcp_key  # type: ignore[attr-defined]
+        return self.show(
             request,
-            "admin/django_mcp/apikey/issued.html",
-            {
-                **self.admin_site.each_context(request),
-                "title": _("Copy the key now"),
-                "opts": info,
-                "key": {"name": inert(obj.name, 100), "user": obj.user},
-                "text": request._django_mcp_key,  # type: ignore[attr-defined]
-                "list_url": reverse(
-                    f"admin:{info.app_label}_{info.model_name}_changelist",
-                    current_app=self.admin_site.name,
-                ),
-            },
+            "apikey/issued.html",
+            _("Copy the key now"),
+            key={"name": inert(obj.name, 100), "user": obj.user},
+            text=text,
+            endpoints=find_endpoints(request, text),
+            list_url=self.url_of("apikey_changelist"),
         )
 
 
-_SHOWN = {"name": "shown_name", "scopes": "shown_scopes", "tools": "shown_tools"}
+def _revoke(request: HttpRequest, keys: list[APIKey]) -> int:
+    return sum(
+        may_act_on_key(request.user, "change", key) and revoke_key(key, request) for key in keys
+    )
 
 
-def _find_warnings(key: APIKey) -> list[str]:
-    """Return warnings about unknown names, which may belong to entries registered later."""
-    found = []
-    tools = sorted(set(key.tools.split()) - _usable_tools(key.user))
-    if tools:
-        text = _t("No tool that this user may use now is called: %(names)s")
-        found.append(text % {"names": inert(", ".join(tools), 500)})
-    scopes = sorted(set(key.scopes.split()) - _wanted_scopes())
-    if scopes:
-        text = _t("Nothing asks for these scopes now: %(names)s")
-        found.append(text % {"names": inert(", ".join(scopes), 500)})
-    return found
-
-
-def _usable_tools(user: Any) -> set[str]:
-    found = set()
-    for server in all_servers():
-        # Other tools must stay unknown to the user.
-        offer = offer_to(user, server.derived.requirements)
-        found |= {name for name, tool in server.registry.tools.items() if offer.includes(tool)}
-    return found
-
-
-def _wanted_scopes() -> set[str]:
-    servers = all_servers()
-    gates = [server.gate for server in servers if server.gate is not None]
-    required = chain.from_iterable(gate.required_scopes for gate in gates)
-    return {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
+def _find_warning(key: APIKey) -> str:
+    """Return a warning about tools that the key's user may not use now; else an empty text."""
+    tools = sorted(set(key.tools.split()) - usable_tools(key.user))
+    text = _t("The user of this key may not use these tools now, or no such tools exist: %(names)s")
+    return text % {"names": inert(", ".join(tools), 500)} if tools else ""

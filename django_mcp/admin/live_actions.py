@@ -10,13 +10,11 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.closing import close_stream, end_session, note
+from django_mcp.admin.closing import close_stream, end_sessions, note
 from django_mcp.admin.permissions import has_object_backend, may
 from django_mcp.admin.revoke import Outcome, revoke
 from django_mcp.models import Session, Stream
 from django_mcp.servers import MCPServer, find_server
-
-__all__ = ["DONE", "OF_CALL", "act"]
 
 MAX_LOG_LENGTH = 2000
 PING_LIMIT_S = 5.0
@@ -34,8 +32,8 @@ _ALREADY = {
     "cut": _("The credentials were revoked already, and what they opened is closed."),
 }
 _NOTHING = {
-    "revoke": _("It was opened with nothing that can be revoked here; end it instead."),
-    "cut": _("It was opened with nothing that can be revoked here; close it instead."),
+    "revoke": _("It uses no credentials that can be revoked here; end it instead."),
+    "cut": _("It uses no credentials that can be revoked here; close it instead."),
 }
 OF_CALL = _("The stream of a call ends with the call, or with its session.")
 
@@ -47,21 +45,32 @@ def act(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"error": "no such action"}, status=400)
     row = _find(request, Session if name in ("end", "revoke") else Stream, pk)
     if row is None:
-        return JsonResponse({"done": _t("It is gone already.")})
-    message, refused = str(DONE[name]), None
+        return JsonResponse({"done": _t("It no longer exists.")})
+    try:
+        message = _do(request, row, name)
+    except _Refused as refused:
+        return JsonResponse({"error": str(refused)}, status=400)
+    note(request, message, row)
+    return JsonResponse({"done": message})
+
+
+class _Refused(Exception):
+    """The action is not done; the text says why."""
+
+
+def _do(request: HttpRequest, row: Any, name: str) -> str:
+    """Run an action; return a message for the user."""
     match name:
         case "end":
-            end_session(row)
+            end_sessions([row])
         case "close":
-            refused = None if close_stream(row) else _refuse(str(OF_CALL))
+            if not close_stream(row):
+                raise _Refused(OF_CALL)
         case "revoke" | "cut":
-            message, refused = _revoke(request, row, name)
+            return _revoke(request, row, name)
         case _:
-            message, refused = _send_to_client(request, row, name)
-    if refused is not None:
-        return refused
-    note(request, row, message)
-    return JsonResponse({"done": message})
+            return _send_to_client(request, row, name)
+    return str(DONE[name])
 
 
 def _to_uuid(text: str) -> uuid.UUID | None:
@@ -87,39 +96,31 @@ def _find(request: HttpRequest, model: Any, pk: uuid.UUID) -> Any:
     return row
 
 
-def _refuse(text: str) -> HttpResponse:
-    return JsonResponse({"error": text}, status=400)
-
-
-def _revoke(
-    request: HttpRequest, row: Session | Stream, name: str
-) -> tuple[str, HttpResponse | None]:
+def _revoke(request: HttpRequest, row: Session | Stream, name: str) -> str:
     """Revoke the credentials of a session or a stream, and end it; return a message."""
     outcome = revoke(request, row)
     if outcome is Outcome.NOTHING:
-        return "", _refuse(str(_NOTHING[name]))
+        raise _Refused(_NOTHING[name])
     if isinstance(row, Session):
-        end_session(row)
+        end_sessions([row])
     else:
         # That of a call ends with its credentials, within two seconds.
         close_stream(row)
-    return str((DONE if outcome is Outcome.DONE else _ALREADY)[name]), None
+    return str((DONE if outcome is Outcome.DONE else _ALREADY)[name])
 
 
-def _send_to_client(
-    request: HttpRequest, stream: Stream, name: str
-) -> tuple[str, HttpResponse | None]:
+def _send_to_client(request: HttpRequest, stream: Stream, name: str) -> str:
     """Ping the client of a session's stream or send it a message; return a message for the user."""
     server = find_server(stream.server)
     if server is None or stream.session_id is None:
-        return "", _refuse(_t("A stream without a session can only be closed."))
+        raise _Refused(_t("A stream without a session can only be closed."))
     if name == "ping":
-        return _ping(server, stream.session_id.hex), None
+        return _ping(server, stream.session_id.hex)
     text = request.POST.get("text", "")[:MAX_LOG_LENGTH]
     if not text:
-        return "", _refuse(_t("There is nothing to send."))
+        raise _Refused(_t("There is nothing to send."))
     server.notify_log("notice", text, logger="operator", session=stream.session_id.hex)
-    return str(DONE[name]), None
+    return str(DONE[name])
 
 
 def _ping(server: MCPServer, session_key: str) -> str:

@@ -2,31 +2,91 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db.models import CharField, Count, Max, Model, QuerySet, Value
+from django.db.models import CharField, Count, Exists, Max, Model, OuterRef, Q, QuerySet, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_mcp.admin.permissions import has_object_backend, may, only_visible
+from django_mcp.admin.revoke import can_revoke
 from django_mcp.admin.texts import inert
 from django_mcp.models import CallRecord, Session, Stream, Subscription, Worker
 from django_mcp.protocol.json import JSONObject
 
-__all__ = ["Visibility"]
+PER_PAGE = 25
+"""Rows of each table."""
 
 SHOWN = 200
-"""Rows of each table; the changelists show the rest."""
+"""Callers that are looked at; each look groups their calls anew."""
 
 RECENT = timedelta(minutes=15)
 
+_USERNAME = f"user__{get_user_model().USERNAME_FIELD}"
+
 NEWEST_CALLS = 10_000
 """Calls that are grouped by caller: grouping all took a second on a busy site."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """What a user wants to see of the tables.
+
+    Attributes:
+        client, user, server: the start of the client's name and of the user's or principal's, and
+            the name of the server; empty: all.
+        worker: key of the worker that has a stream open; None: any.
+        pages: numbers of the pages, from 1, by table.
+    """
+
+    client: str = ""
+    user: str = ""
+    server: str = ""
+    worker: uuid.UUID | None = None
+    pages: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, query: Mapping[str, Any]) -> Look:
+        """Return the look that a query asks for."""
+        given = {name: str(value).replace("\0", "")[:200] for name, value in query.items()}
+        texts = {name: given.get(name, "") for name in ("client", "user", "server")}
+        pages = {
+            name: int(value) if value.isascii() and value.isdigit() and len(value) < 7 else 1
+            for name, value in given.items()
+        }
+        try:
+            worker = uuid.UUID(given.get("worker", ""))
+        except ValueError:
+            worker = None
+        return cls(**texts, worker=worker, pages=pages)
+
+    def narrow(self, rows: QuerySet[Any], principal: str = "principal_key") -> QuerySet[Any]:
+        """Return the rows that are asked for."""
+        if self.client:
+            rows = rows.filter(client_name__startswith=self.client)
+        if self.server:
+            rows = rows.filter(server=self.server)
+        if self.user:
+            named = {f"{_USERNAME}__startswith": self.user}
+            rows = rows.filter(Q(**named) | Q(**{f"{principal}__startswith": self.user}))
+        if self.worker is not None and rows.model is Stream:
+            rows = rows.filter(worker_id=self.worker)
+        if self.worker is not None and rows.model is Session:
+            open_there = Stream.objects.filter(session_id=OuterRef("pk"), worker_id=self.worker)
+            rows = rows.filter(Exists(open_there))
+        return rows
+
+    def page(self, table: str, rows: Any) -> Any:
+        """Return the rows of the page of a table."""
+        end = max(self.pages.get(table, 1), 1) * PER_PAGE
+        return rows[end - PER_PAGE : end]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,49 +117,53 @@ class Visibility:
             tables |= {"callers", "workers"}
         return cls(user=user, tables=frozenset(tables))
 
-    def snapshot(self, now: datetime | None = None) -> JSONObject:
+    def snapshot(self, look: Look = Look(), now: datetime | None = None) -> JSONObject:
         """Return the current data, with invisible characters of others' texts escaped.
 
         Rows have `may_end` if the user may act on some of them only. If calls are not recorded, only
         callers with requests in flight are known.
         """
         now = now or timezone.now()
-        workers = list(Worker.objects.order_by("-started_at").values(*_WORKER))
-        load = _Load.of([row for row in workers if row["lease_until"] > now])
+        workers = list(Worker.objects.order_by("-started_at"))
+        load = _Load.of([row for row in workers if row.lease_until > now])
         found: JSONObject = {"at": int(now.timestamp())}
         counted: dict[str, QuerySet[Any]] = {}
         if "streams" in self.tables:
             # A worker that was killed leaves rows until they are pruned: they are not shown.
-            streams = self._visible(Stream.objects.filter(worker__lease_until__gt=now))
-            rows = _newest(streams, "-opened_at", _STREAM)
-            found["streams"] = self._marked([_stream(row) for row in rows], Stream)
-            counted["streams"] = streams
+            streams = only_visible(self.user, Stream.objects.filter(worker__lease_until__gt=now))
+            counted["streams"] = streams = look.narrow(streams)
+            newest = (
+                streams.order_by("-opened_at", "-id")
+                .select_related("user", "worker")
+                .defer("worker__in_flight")
+            )
+            shown = look.page("streams", newest.defer("uri_digests"))
+            found["streams"] = [self._mark(row, _stream(row)) for row in shown]
         if "sessions" in self.tables:
-            sessions = self._visible(Session.objects.filter(expires_at__gt=now))
-            rows = _newest(sessions, "-last_seen_at", _SESSION)
-            shown = [_session(row, load.sessions) for row in rows]
-            found["sessions"] = self._marked(shown, Session)
-            counted["sessions"] = sessions
+            sessions = only_visible(self.user, Session.objects.filter(expires_at__gt=now))
+            counted["sessions"] = sessions = look.narrow(sessions)
+            newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
+            shown = look.page("sessions", newest.defer("client_info", "capabilities"))
+            found["sessions"] = [
+                self._mark(row, _session(row, load.sessions, now)) for row in shown
+            ]
+        callers: list[JSONObject] = []
         if "callers" in self.tables:
-            found["callers"] = _callers(now, load.callers)
+            callers = _callers(now, load.callers, look)
+            found["callers"] = look.page("callers", callers)
         if "workers" in self.tables:
-            found["workers"] = [_worker(row, now) for row in workers[:SHOWN]]
+            found["workers"] = [_worker(row, now) for row in look.page("workers", workers)]
             counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
         found["counts"] = _counts(counted)
         if "workers" in self.tables:
             found["counts"]["workers"] = len(workers)
+        found["counts"] |= {"callers": len(callers)} if "callers" in self.tables else {}
         return found
 
-    def _visible(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return only_visible(self.user, rows)
-
-    def _marked(self, rows: list[JSONObject], model: type[Model]) -> list[JSONObject]:
-        if not may(self.user, "end", model) and has_object_backend():
-            objects = model._default_manager.in_bulk([row["id"] for row in rows])
-            by_id = {key.hex: each for key, each in objects.items()}
-            for row in rows:
-                row["may_end"] = row["id"] in by_id and may(self.user, "end", by_id[row["id"]])
-        return rows
+    def _mark(self, row: Stream | Session, shown: JSONObject) -> JSONObject:
+        if not may(self.user, "end", type(row)) and has_object_backend():
+            shown["may_end"] = may(self.user, "end", row)
+        return shown
 
 
 _CONNECTED: Mapping[str, type[Model]] = {"streams": Stream, "sessions": Session}
@@ -113,45 +177,47 @@ class _Load:
     callers: Counter[tuple[str, ...]]
 
     @classmethod
-    def of(cls, workers: Iterable[dict[str, Any]]) -> _Load:
+    def of(cls, workers: Iterable[Worker]) -> _Load:
         load = cls(sessions=Counter(), callers=Counter())
         for row in workers:
-            state = row["in_flight"] or {}
+            state = row.in_flight or {}
             load.sessions.update(state.get("sessions", {}))
             for *caller, count in state.get("callers", ()):
                 load.callers[tuple(caller)] += count
         return load
 
 
-_USERNAME = f"user__{get_user_model().USERNAME_FIELD}"
-_SHARED = (
-    "id",
-    "server",
-    "principal_key",
-    "revision",
-    "client_name",
-    "client_version",
-    _USERNAME,
-)
-_WORKER = ("id", "host", "pid", "started_at", "lease_until", "in_flight")
-_STREAM = (
-    *_SHARED,
-    "kind",
-    "session_id",
-    "opened_at",
-    "queued_events",
-    "uri_count",
-    "worker__host",
-    "worker__pid",
-)
-_SESSION = (*_SHARED, "transport", "created_at", "last_seen_at")
 _CALLER = ("server", "principal", "user_id", "revision", "client_name", "client_version")
 """In the order in which a worker reports callers."""
 
 
-def _newest(rows: QuerySet[Any], order: str, fields: Iterable[str]) -> Iterable[dict[str, Any]]:
-    found: Iterable[dict[str, Any]] = rows.order_by(order, "-id").values(*fields)[:SHOWN]
+def changes(before: JSONObject, after: JSONObject) -> JSONObject:
+    """Return what a page that has shown a snapshot needs to show another.
+
+    Of each table that is not the same, `order` has the keys of its rows, and `rows` what differs in
+    them.
+    """
+    found: JSONObject = {"at": after["at"], "counts": after["counts"]}
+    for name, rows in after.items():
+        if name not in found and rows != before[name]:
+            known = {row["id"]: row for row in before[name]}
+            found[name] = {
+                "order": [row["id"] for row in rows],
+                "rows": [
+                    _differing(known.get(row["id"], {}), row)
+                    for row in rows
+                    if row != known.get(row["id"])
+                ],
+            }
     return found
+
+
+def _differing(before: JSONObject, after: JSONObject) -> JSONObject:
+    return {
+        name: value
+        for name, value in after.items()
+        if name == "id" or name not in before or before[name] != value
+    }
 
 
 def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
@@ -169,54 +235,56 @@ def _counts(counted: Mapping[str, QuerySet[Any]]) -> dict[str, int]:
     return {**dict.fromkeys(counted, 0), **dict(found)}
 
 
-def _callers(now: datetime, in_flight: Counter[tuple[str, ...]]) -> list[JSONObject]:
+def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> list[JSONObject]:
     """Return recent and waiting callers, including clients without a session."""
     rows = CallRecord.objects.filter(started_at__gt=now - RECENT).order_by()
+    rows = look.narrow(rows, "principal")
     # Read from the index alone; with a limit, each row would be sorted.
     oldest = rows.order_by("-started_at", "-id").values_list("started_at", flat=True)
     cut = oldest[NEWEST_CALLS : NEWEST_CALLS + 1].first()
     if cut is not None:
         rows = rows.filter(started_at__gte=cut)
     grouped = rows.values(*_CALLER).annotate(calls=Count("pk"), seen=Max("started_at"))
-    callers = {_caller_key(row): row for row in grouped.order_by("-seen")[:SHOWN]}
+    callers = {
+        _caller_key(row): (row["seen"], row["calls"]) for row in grouped.order_by("-seen")[:SHOWN]
+    }
     # Their first call is not over yet, or calls are not recorded.
     for key in in_flight:
-        if key not in callers:
-            callers[key] = {**dict(zip(_CALLER, key, strict=True)), "calls": 0, "seen": now}
-    shown = sorted(callers.items(), key=lambda item: item[1]["seen"], reverse=True)[:SHOWN]
+        # Whose user it is would be a query for each.
+        is_wanted = key[0] == (look.server or key[0]) and key[4].startswith(look.client)
+        if key not in callers and is_wanted and not look.user:
+            callers[key] = (now, 0)
+    newest = sorted(callers, key=lambda key: callers[key][0], reverse=True)[:SHOWN]
     # Not by a join, which would be made for each call.
-    names = _usernames({str(row["user_id"]) for _, row in shown} - {"", "None"})
-    return [
-        _caller(
-            key,
-            {**row, _USERNAME: names.get(str(row["user_id"]))},
-            in_flight[key],
-            is_cut=cut is not None,
+    users = get_user_model()._default_manager.in_bulk({key[2] for key in newest} - {""})
+    names = {str(pk): user.get_username() for pk, user in users.items()}
+    found = []
+    for key in newest:
+        (seen, calls), (owner, principal, user_id, *client) = callers[key], key
+        found.append(
+            {
+                **_whose(owner, names.get(user_id) or principal, *client),
+                "id": hashlib.blake2s("|".join(key).encode(), digest_size=8).hexdigest(),
+                "calls": calls if cut is None else f"{calls}+",
+                "seen": _seconds(seen),
+                "running": in_flight[key],
+            }
         )
-        for key, row in shown
-    ]
+    return found
 
 
 def _caller_key(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple("" if row[name] is None else str(row[name]) for name in _CALLER)
 
 
-def _usernames(keys: Iterable[str]) -> dict[str, str]:
-    if not keys:
-        return {}
-    users: Any = get_user_model()._default_manager.filter(pk__in=keys)
-    field = get_user_model().USERNAME_FIELD
-    return {str(pk): str(name) for pk, name in users.values_list("pk", field)}
-
-
-def _worker(row: dict[str, Any], now: datetime) -> JSONObject:
-    is_alive = row["lease_until"] > now
+def _worker(row: Worker, now: datetime) -> JSONObject:
+    state, is_alive = row.in_flight or {}, row.lease_until > now
     return {
-        "id": str(row["id"]),
-        "name": _text(f"{row['host']}:{row['pid']}"),
-        "since": _seconds(row["started_at"]),
-        "running": (row["in_flight"] or {}).get("total", 0) if is_alive else "",
-        "threads": _threads((row["in_flight"] or {}).get("threads")) if is_alive else "",
+        "id": str(row.pk),
+        "name": _text(row),
+        "since": _seconds(row.started_at),
+        "running": state.get("total", 0) if is_alive else "",
+        "threads": _threads(state.get("threads")) if is_alive else "",
         "is_alive": is_alive,
     }
 
@@ -230,47 +298,45 @@ def _threads(state: Any) -> str:
     return f"{text}, {_('%d waiting') % waiting}" if waiting else text
 
 
-def _stream(row: dict[str, Any]) -> JSONObject:
+def _stream(row: Stream) -> JSONObject:
     return {
-        **_caller_columns(row),
-        "id": row["id"].hex,
-        "kind": str(Stream.Kind(row["kind"]).label) if row["kind"] in Stream.Kind else "?",
-        "is_call": row["kind"] == Stream.Kind.CALL,
-        "session": row["session_id"].hex if row["session_id"] else "",
-        "since": _seconds(row["opened_at"]),
-        "worker": _text(f"{row['worker__host']}:{row['worker__pid']}"),
-        "queued": row["queued_events"],
-        "resources": row["uri_count"],
+        **_shared(row),
+        "kind": row.get_kind_display(),
+        "is_call": row.kind == Stream.Kind.CALL,
+        "session": "" if row.session_id is None else row.session_id.hex,
+        "since": _seconds(row.opened_at),
+        "worker": _text(row.worker),
+        "queued": row.queued_events,
+        "resources": row.uri_count,
     }
 
 
-def _session(row: dict[str, Any], in_flight: Counter[str]) -> JSONObject:
+def _session(row: Session, in_flight: Counter[str], now: datetime) -> JSONObject:
+    running = in_flight[row.pk.hex]
     return {
-        **_caller_columns(row),
-        "id": row["id"].hex,
-        "transport": _text(row["transport"]),
-        "since": _seconds(row["created_at"]),
-        "seen": _seconds(row["last_seen_at"]),
-        "running": in_flight[row["id"].hex],
-    }
-
-
-def _caller(key: tuple[str, ...], row: dict[str, Any], running: int, *, is_cut: bool) -> JSONObject:
-    return {
-        **_caller_columns({**row, "principal_key": row["principal"]}),
-        "id": "|".join(key),
-        "calls": f"{row['calls']}+" if is_cut else row["calls"],
-        "seen": _seconds(row["seen"]),
+        **_shared(row),
+        "transport": _text(row.transport),
+        "since": _seconds(row.created_at),
+        "seen": _seconds(now if running else row.last_seen_at),
         "running": running,
     }
 
 
-def _caller_columns(row: dict[str, Any]) -> JSONObject:
+def _shared(row: Stream | Session) -> JSONObject:
+    user = row.principal_key if row.user is None else row.user.get_username()
     return {
-        "server": _text(row["server"]),
-        "user": _text(row[_USERNAME] or row["principal_key"] or "-"),
-        "client": _text(f"{row['client_name'] or '?'} {row['client_version'] or ''}".strip()),
-        "revision": _text(row["revision"]),
+        **_whose(row.server, user, row.revision, row.client_name, row.client_version),
+        "id": row.pk.hex,
+        "revocable": can_revoke(row.principal_key),
+    }
+
+
+def _whose(server: str, user: str, revision: str, name: str, version: str) -> JSONObject:
+    return {
+        "server": _text(server),
+        "user": _text(user or "-"),
+        "client": _text(f"{name or '?'} {version}".strip()),
+        "revision": _text(revision),
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -16,14 +17,13 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.admin.lookup import find_key
 from django_mcp.pages.policy import protect_admin_page
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
 else:
     Base = admin.ModelAdmin
-
-__all__ = ["Page", "needs", "without_transaction"]
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -32,9 +32,13 @@ TABS = (
     ("disabledentry_changelist", _("Catalogue"), ("disabledentry",)),
     ("charts", _("Charts"), ("callrecord",)),
     ("callrecord_changelist", _("Calls"), ("callrecord",)),
+    ("errors", _("Errors"), ("callrecord",)),
     ("task_changelist", _("Tasks"), ("task",)),
-    ("connect", _("Connect"), ()),
+    ("session_changelist", _("Sessions"), ("session",)),
+    ("stream_changelist", _("Streams"), ("stream",)),
+    ("subscription_changelist", _("Subscriptions"), ("subscription",)),
     ("apikey_changelist", _("API keys"), ("apikey",)),
+    ("connect", _("Connect"), ()),
 )
 """Name of the URL, title, and models of which a user has to see any; missing pages are left out."""
 
@@ -65,18 +69,72 @@ class Page(Base):
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
         """Return the pages that this user may open."""
         pages = {model._meta.label_lower: page for model, page in self.admin_site._registry.items()}
-        found = []
+        found: list[dict[str, Any]] = []
         for name, title, models in TABS:
             seen = (pages.get(f"django_mcp.{model}") for model in models)
             if models and not any(page and page.has_view_permission(request) for page in seen):
                 continue
             # They show all calls together.
-            if name == "charts" and not request.user.has_perm("django_mcp.view_callrecord"):
+            if name in ("charts", "errors") and not request.user.has_perm(
+                "django_mcp.view_callrecord"
+            ):
                 continue
             url = self.find_url(name)
             if url is not None:
-                found.append({"url": url, "title": title, "is_here": request.path == url})
+                found.append({"url": url, "title": title, "is_here": False})
+        # The page of a row belongs to its list.
+        here = [each for each in found if request.path.startswith(each["url"])]
+        if here:
+            max(here, key=lambda each: len(each["url"]))["is_here"] = True
         return found
+
+    def link(
+        self, request: HttpRequest, title: Any, model: str, pk: Any = None, **query: Any
+    ) -> list[tuple[Any, str]]:
+        """Return the title and URL of a row's page or a list's; nothing if the user may not see it."""
+        pages = {each._meta.label_lower: page for each, page in self.admin_site._registry.items()}
+        page = pages.get(f"django_mcp.{model}")
+        if page is None or not page.has_view_permission(request):
+            return []
+        name = f"{self.admin_site.name}:django_mcp_{model}_"
+        if pk is not None:
+            return [(title, reverse(f"{name}change", args=[pk]))]
+        return [(title, f"{reverse(f'{name}changelist')}?{urlencode(query)}")]
+
+    def link_entry(
+        self, request: HttpRequest, server: str, method: str, name: str
+    ) -> list[tuple[Any, str]]:
+        """Return the title and URL of an entry in the catalogue, if it is there."""
+        found: Any = find_key(server, method, name)
+        url = self.find_url("entry")
+        if None in (found, url) or not request.user.has_perm("django_mcp.view_disabledentry"):
+            return []
+        query = {"server": server, "kind": found[0], "key": found[1]}
+        return [(_("Catalogue: %(name)s") % {"name": name}, f"{url}?{urlencode(query)}")]
+
+    verbs: ClassVar[dict[str, Any]] = {}
+    """What the page of a row calls the actions of the list."""
+
+    def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
+        """Return titles and URLs of what belongs to a row."""
+        return []
+
+    def is_open(self, row: Any) -> bool:
+        """Return whether the actions make sense for a row."""
+        return True
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Show a row with the package's tabs, what belongs to it, and the actions of its list."""
+        obj = kwargs.get("obj")
+        known = self.get_actions(request) if obj is not None and self.is_open(obj) else {}
+        more = {
+            "tabs": self.tabs(request),
+            "links": self.links(request, obj) if obj is not None else [],
+            "acts": [(name, verb) for name, verb in self.verbs.items() if name in known],
+        }
+        return super().render_change_form(request, {**context, **more}, *args, **kwargs)
 
     def show(
         self, request: HttpRequest, template: str, title: Any, **context: Any
@@ -129,9 +187,5 @@ def needs(request: HttpRequest, *permissions: str) -> None:
     Raises:
         PermissionDenied: they lack one.
     """
-    if not request.user.has_perms(_full(permissions)):
+    if not request.user.has_perms([f"django_mcp.{permission}" for permission in permissions]):
         raise PermissionDenied
-
-
-def _full(permissions: Iterable[str]) -> list[str]:
-    return [f"django_mcp.{permission}" for permission in permissions]

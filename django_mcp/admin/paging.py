@@ -1,59 +1,76 @@
-"""Pagination of a table with millions of rows, without counting them each time."""
+"""Lists of a table with millions of rows: only so many of them are looked at.
+
+What an index selects is listed up to a number of rows, the newest first, and other filters, searches
+and sorting apply to these. So no page takes longer the more rows there are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.core.paginator import Paginator
+from django.contrib.admin.views.main import ChangeList
 from django.db.models.query import QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.functional import cached_property
 
-if TYPE_CHECKING:
-    BasePaginator = Paginator[Any]
-else:
-    BasePaginator = Paginator
-
-__all__ = ["EstimatingPaginator", "SpanQuerySet"]
-
-COUNTED_AT_MOST = 100_000
+LISTED_AT_MOST = 20_000
+"""Rows that a list looks at: SQLite takes a tenth of a second to filter or sort so many."""
 
 
-class EstimatingPaginator(BasePaginator):
-    """Estimates the number of rows by the span of the keys, and counts a selection up to a limit.
+class NewestList(ChangeList):
+    """A list of the newest rows, up to `LISTED_AT_MOST` of those that an index selects.
 
-    Rows are inserted in order and deleted from the start, so the span is right except for numbers that
-    a database skips.
+    Attributes:
+        is_cut: older rows were left out.
+        all_rows: those that are asked for, older ones included.
     """
 
-    @cached_property
-    def count(self) -> int:
-        """See `Paginator.count`."""
-        rows: Any = self.object_list
-        if rows.query.where:
-            count = int(rows.order_by()[:COUNTED_AT_MOST].count())
-            if not count and isinstance(rows, SpanQuerySet):
-                rows.is_known_empty = True
-            return count
-        ends = _ends(rows, "pk")
-        return 0 if ends is None else int(ends[1] - ends[0] + 1)
+    at_most = LISTED_AT_MOST
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        """Return the rows that are asked for, of the newest."""
+        rows: Any = super().get_queryset(request, *args, **kwargs)
+        page: Any = self.model_admin
+        indexed: Any = self.root_queryset.all()
+        for each in rows.query.where.children:
+            field = getattr(getattr(each, "lhs", None), "target", None)
+            if field is not None and field.model is self.model and field.name in page.indexed:
+                indexed.query.where.add(each, "AND")
+                if page.indexed[field.name]:
+                    # Its index leaves these out, which not every database infers.
+                    rows = rows.exclude(**{field.name: ""})
+                    indexed = indexed.exclude(**{field.name: ""})
+        newest = indexed.order_by(*page.ordering).values_list(page.date_hierarchy, flat=True)
+        cut = newest[LISTED_AT_MOST : LISTED_AT_MOST + 1].first()
+        self.is_cut, self.all_rows = cut is not None, rows
+        if self.is_cut:
+            rows = rows.filter(**{f"{page.date_hierarchy}__gte": cut})
+        # The periods of all, or nobody could choose an older one.
+        rows.spanned = indexed
+        return rows  # type: ignore[no-any-return]
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Count the rows, and read those of the page if there are any."""
+        super().get_results(request)
+        if not self.result_count:
+            self.result_list = self.queryset.none()
 
 
 class SpanQuerySet(QuerySet[Any]):
     """Rows for which the date hierarchy offers every period between the first and the last.
 
-    Finding the periods with rows would read the whole table. So may finding the first and the last row
-    of a selection, which is done once.
+    Finding the periods with rows would read the whole table.
 
     Attributes:
-        is_known_empty: these rows were counted, and there were none.
+        spanned: the rows whose periods are offered; None: these.
     """
+
+    spanned: QuerySet[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.is_known_empty = False
         self._known_ends: dict[str, tuple[Any, Any] | None] = {}
 
     def datetimes(self, field_name: str, kind: str, order: str = "ASC", tzinfo: Any = None) -> Any:
@@ -73,10 +90,8 @@ class SpanQuerySet(QuerySet[Any]):
         return super().aggregate(*args, **kwargs)
 
     def _find_ends(self, field: str) -> tuple[Any, Any] | None:
-        if self.is_known_empty:
-            return None
         if field not in self._known_ends:
-            self._known_ends[field] = _ends(self, field)
+            self._known_ends[field] = _ends(self if self.spanned is None else self.spanned, field)
         return self._known_ends[field]
 
 

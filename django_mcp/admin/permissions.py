@@ -11,8 +11,6 @@ from django.contrib.auth import backends as django_backends
 from django.contrib.auth import get_backends, get_permission_codename
 from django.db.models import Model, QuerySet
 
-__all__ = ["find_granted", "has_object_backend", "may", "only_visible", "permission_for"]
-
 LOOKED_AT = 1000
 """Rows that are checked for a user who may not see all: the first of a list."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,10 +17,9 @@ from django.utils.translation import gettext as _t
 from django_mcp.admin.history import note_action
 from django_mcp.admin.permissions import has_object_backend, may, permission_for
 from django_mcp.auth.principal import make_key
+from django_mcp.auth.tokens import revoke_tokens
 from django_mcp.models import APIKey, Session, Stream
-from django_mcp.push.keys import tell_after_commit
-
-__all__ = ["Outcome", "may_act_on_key", "may_revoke_any", "revoke", "revoke_key"]
+from django_mcp.push.access import announce_key
 
 
 class Outcome(Enum):
@@ -48,9 +48,15 @@ def revoke_key(key: APIKey, request: HttpRequest) -> bool:
     # Only one of two concurrent requests revokes it.
     if not APIKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
         return False
-    tell_after_commit(key.prefix, router.db_for_write(APIKey, instance=key))
+    announce_key(key.prefix, router.db_for_write(APIKey, instance=key))
     note_action(request, APIKey, str(key), _t("Revoked."), key.pk)
     return True
+
+
+def can_revoke(principal_key: str) -> bool:
+    """Return whether a session or stream with this key may have something to revoke."""
+    kind = unquote(principal_key.partition(":")[0]).partition("#")[0]
+    return kind == "api-key" or (kind == "oauth" and apps.is_installed("oauth2_provider"))
 
 
 def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
@@ -83,26 +89,14 @@ def _revoke_if_allowed(request: HttpRequest, key: APIKey) -> Outcome:
 
 
 def _revoke_tokens(principal_key: str, user_id: Any) -> Outcome:
-    from oauth2_provider.models import (
-        get_access_token_model,
-        get_grant_model,
-        get_refresh_token_model,
-    )
+    from oauth2_provider.models import get_access_token_model, get_refresh_token_model
 
-    access = get_access_token_model().objects.filter(user_id=user_id)
-    refresh = get_refresh_token_model().objects.filter(user_id=user_id)
-    names = "application__client_id"
-    clients = {*access.values_list(names, flat=True), *refresh.values_list(names, flat=True)}
+    models = (get_access_token_model(), get_refresh_token_model())
+    tokens = (model.objects.filter(user_id=user_id) for model in models)
+    names = (each.values_list("application__client_id", flat=True) for each in tokens)
+    clients = set(chain.from_iterable(names))
     # A long key is stored as a digest, so the client is searched for.
     for client in clients - {None}:
         if make_key("oauth", client if user_id is None else user_id, client) == principal_key:
-            theirs = {names: client}
-            # With a refresh token there would be a new access token within the hour.
-            renewing = refresh.filter(revoked=None, **theirs)
-            had_any = renewing.exists() or access.filter(**theirs).exists()
-            for token in renewing:
-                token.revoke()
-            get_grant_model().objects.filter(user_id=user_id, **theirs).delete()
-            access.filter(**theirs).delete()
-            return Outcome.DONE if had_any else Outcome.ALREADY
+            return Outcome.DONE if revoke_tokens(user_id, client) else Outcome.ALREADY
     return Outcome.NOTHING

@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from asgiref.sync import async_to_sync
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext_lazy
 
 from django_mcp.admin.filters import RevisionFilter, ServerFilter
 from django_mcp.admin.history import note_action
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
-from django_mcp.admin.permissions import has_object_backend, may
+from django_mcp.admin.pages import without_transaction
+from django_mcp.admin.permissions import has_object_backend, may, only_visible
+from django_mcp.admin.steps import in_steps
 from django_mcp.admin.texts import inert
 from django_mcp.models import Task
+from django_mcp.protocol.tasks import FINAL
+from django_mcp.server.tasks.start import SWEPT_AT_ONCE, sweep_tasks
 from django_mcp.server.tasks.transitions import advance
 from django_mcp.servers import find_server
 
-__all__ = ["TaskAdmin"]
+CANCELLED_AT_ONCE = 100
 
 
 class TaskAdmin(ReadOnlyList):
     """Tasks, without their arguments and results, which are private to client and site."""
 
-    list_display = ("created_at", "tool", "status", "server", "user", "revision", "updated_at")
+    list_display = ("created_at", "tool", "state", "server", "user", "revision", "updated_at")
     list_filter = ("status", "created_at", ServerFilter, RevisionFilter)
     search_fields = ("tool__startswith", "principal_key__startswith", BY_USERNAME)
     search_help_text = _("The start of a tool, a user or a principal.")
     date_hierarchy = "created_at"
     ordering = ("-created_at", "-id")
     actions = ("cancel",)
+    verbs: ClassVar[dict[str, Any]] = {"cancel": _("Cancel")}
     fields = (
         "tool",
         "server",
         "user",
         "revision",
-        "status",
+        "state",
         "shown_message",
         "created_at",
         "updated_at",
@@ -47,6 +55,30 @@ class TaskAdmin(ReadOnlyList):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         """Return the tasks, without large columns that are not shown."""
         return super().get_queryset(request).defer("call", "rounds", "result", "error")
+
+    @without_transaction
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Show the list, once the tasks whose worker has gone are settled."""
+        _settle_lost()
+        return super().changelist_view(request, extra_context)
+
+    def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
+        """Return the links to the tool, the session and the calls of the tool."""
+        named = {"server": row.server, "name": row.tool}
+        return [
+            *self.link_entry(request, row.server, "tools/call", row.tool),
+            *(self.link(request, _("Session"), "session", row.session) if row.session else []),
+            *self.link(request, _("Calls"), "callrecord", **named),
+        ]
+
+    def is_open(self, row: Any) -> bool:
+        """Return whether the task goes on."""
+        return row.status not in FINAL
+
+    @admin.display(description=_("status"), ordering="status")
+    def state(self, task: Task) -> str:
+        """Return the status, or that the worker of the task has gone."""
+        return str(_("lost: its worker has gone") if _is_lost(task) else task.get_status_display())
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may cancel tasks, or perhaps single ones."""
@@ -58,17 +90,48 @@ class TaskAdmin(ReadOnlyList):
         return inert(task.status_message, 500)
 
     @admin.action(description=_("Cancel the selected tasks"), permissions=["cancel"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:
         """Cancel unfinished tasks; the workers that run them stop."""
-        count = 0
-        for task in queryset:
-            server = find_server(task.server)
-            if server is None or not may(request.user, "change", task):
-                continue
-            ended = async_to_sync(advance)(server, task.pk, lambda each, now_s: each.cancel(now_s))
-            if ended is not None:
-                count += 1
-                note_action(request, Task, task.tool, _t("Cancelled."), task.pk)
-        self.message_user(
-            request, ngettext("%d task was cancelled.", "%d tasks were cancelled.", count) % count
+        unfinished = queryset.exclude(status__in=FINAL)
+        return in_steps(
+            self,
+            request,
+            only_visible(request.user, unfinished, "change"),
+            _("Cancel the selected tasks"),
+            _cancel,
+            ngettext_lazy("%d task was cancelled.", "%d tasks were cancelled."),
+            at_once=CANCELLED_AT_ONCE,
         )
+
+
+def _cancel(request: HttpRequest, tasks: list[Task]) -> int:
+    count = 0
+    for task in tasks:
+        server = find_server(task.server)
+        ended = server and async_to_sync(advance)(
+            server, task.pk, lambda each, now_s: each.cancel(now_s)
+        )
+        if ended:
+            count += 1
+            note_action(request, Task, task.tool, _t("Cancelled."), task.pk)
+    return count
+
+
+def _is_lost(task: Task) -> bool:
+    return (
+        task.status == Task.Status.WORKING
+        and task.leased_until is not None
+        and task.leased_until < timezone.now()
+    )
+
+
+def _settle_lost() -> None:
+    """End the tasks whose worker has gone; those that may run again are left for a worker."""
+    now = timezone.now()
+    lost = Task.objects.order_by().filter(
+        status=Task.Status.WORKING, leased_until__lt=now, expires_at__gt=now
+    )
+    for name in set(lost.values_list("server", flat=True)[:SWEPT_AT_ONCE]):
+        server = find_server(name)
+        if server is not None:
+            async_to_sync(sweep_tasks)(server, may_begin=False)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from django.utils.html import format_html
 
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import mark_invisible
-
-__all__ = ["inert", "pretty"]
 
 MAX_SHOWN = 20_000
 
@@ -28,6 +27,11 @@ def inert(text: str, max_length: int = MAX_SHOWN) -> str:
 
 def _escape(char: str) -> str:
     return char if char in "\n\t" else f"\\u{ord(char):04x}"
+
+
+def code(value: Any, max_length: int = MAX_SHOWN) -> str:
+    """Return JSON for people as HTML, with its lines as they are."""
+    return format_html('<pre class="mcp-code" tabindex="0">{}</pre>', pretty(value, max_length))
 
 
 def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:

@@ -1,9 +1,10 @@
 """Try an entry from the catalogue: call it with the user's own rights, and show all messages.
 
-The response is a stream of JSON lines: each has `at`, which is `sent`, `received` (in a handshake),
-`ahead` (of the response) or `answer`, and `text`, the message on the wire. If questions before the
-response can be answered, a line at `session` has the session's id as its text: the answer is posted
-as a `response` to the same URL.
+The page posts a `server`, a `revision`, and the `method` and `params` of a request. The response is a
+stream of JSON lines: each has `at`, which is `sent`, `received` (in a handshake), `ahead` (of the
+response) or `answer`; `text`, the message on the wire; and `time`, in seconds since the epoch. If
+questions before the response can be answered, a line at `session` has the session's id as its text:
+the answer is posted as a `response` to the same URL.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from django_mcp.admin.try_session import (
     CLIENT_INFO,
     Conversation,
     can_answer,
+    line,
     next_id,
     session_headers,
 )
@@ -39,56 +41,50 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
 
 if TYPE_CHECKING:
-    from django_mcp.admin.pages import Page
     from django_mcp.protocol.revisions import Revision
 
-__all__ = ["TryView", "revision_tried"]
+COMPLETE = "completion/complete"
+"""The method that proposes values for a field. It calls no entry."""
 
-METHODS = {
-    "tools": ("tools/call", "name"),
-    "prompts": ("prompts/get", "name"),
-    "resources": ("resources/read", "uri"),
-    "templates": ("resources/read", "uri"),
-}
-PASSED_ON = ("arguments", "inputResponses", "requestState")
-"""Params that the page may set as well."""
+TARGETS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The methods that call an entry, and the param that names it."""
+
+PASSED_ON = frozenset(
+    {"name", "uri", "arguments", "inputResponses", "requestState", "ref", "argument", "context"}
+)
+"""The params that the page may set."""
 
 
-class TryView:
-    """The view that the form posts to."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Call the entry in the request's body, and stream the messages."""
-        needs(request, "view_disabledentry", "try_entry")
-        try:
-            given = decode(request.body)
-        except JSONDecodeError:
-            given = None
-        kind = given.get("kind") if isinstance(given, dict) else None
-        if not isinstance(kind, str) or kind not in METHODS:
-            return JsonResponse({"error": "not a call"}, status=400)
-        server = get_server(given.get("server"))
-        revision = revision_tried(server, given.get("revision"))
-        if "response" in given:
-            return _respond(server, revision, given, request)
-        method, name = METHODS[kind]
-        # For a template, any URI that matches.
-        target = given.get("uri", given.get("key")) if name == "uri" else given.get("key")
-        if not isinstance(target, str):
-            return JsonResponse({"error": "not a call"}, status=400)
-        params = {name: target, **{key: given[key] for key in PASSED_ON if key in given}}
+def try_view(request: HttpRequest) -> HttpResponseBase:
+    """Call the entry in the request's body, and stream the messages."""
+    needs(request, "view_disabledentry", "try_entry")
+    try:
+        given = decode(request.body)
+    except JSONDecodeError:
+        given = None
+    if not isinstance(given, dict):
+        return JsonResponse({"error": "not a call"}, status=400)
+    server = get_server(given.get("server"))
+    revision = revision_tried(server, given.get("revision"))
+    if "response" in given:
+        return _respond(server, revision, given, request)
+    method, params = str(given.get("method")), given.get("params")
+    if not isinstance(params, dict) or method not in (*TARGETS, COMPLETE):
+        return JsonResponse({"error": "not a call"}, status=400)
+    target = params.get(TARGETS.get(method))
+    if isinstance(target, str):
         note_action(request, DisabledEntry, inert(target, 200), _t("Called from the catalogue."))
-        lines = _exchange(server, method, params, revision, request)
-        return StreamingHttpResponse(
-            # Under WSGI there is no event loop that runs while the lines are sent.
-            lines if isinstance(request, ASGIRequest) else async_to_sync(_collect)(lines),
-            content_type="application/x-ndjson",
-            # Prevents buffering by nginx.
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+    elif method != COMPLETE:
+        return JsonResponse({"error": "not a call"}, status=400)
+    params = {key: value for key, value in params.items() if key in PASSED_ON}
+    lines = _exchange(server, method, params, revision, request)
+    return StreamingHttpResponse(
+        # Under WSGI there is no event loop that runs while the lines are sent.
+        lines if isinstance(request, ASGIRequest) else async_to_sync(_collect)(lines),
+        content_type="application/x-ndjson",
+        # Prevents buffering by nginx.
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
 
 
 class _Wire:
@@ -97,13 +93,7 @@ class _Wire:
     def __init__(self) -> None:
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
-    async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`: the stream is open already."""
-
-    async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`: a page does not reconnect."""
-
-    async def send(self, message: bytes, event_id: str | None = None) -> None:
+    async def send(self, message: bytes) -> None:
         """See `Sink.send`."""
         self.queue.put_nowait(message)
 
@@ -121,8 +111,9 @@ def _respond(
         principal=principal_of(request.user),
     )
     reply = async_to_sync(_answer)(server, exchange)
-    sent = {"at": "sent", "text": exchange.body.decode()}
-    return JsonResponse(sent, status=200 if reply.body is None else reply.status)
+    return JsonResponse(
+        line("sent", exchange.body), status=200 if reply.body is None else reply.status
+    )
 
 
 async def _answer(server: MCPServer, exchange: Exchange) -> Reply:
@@ -138,38 +129,40 @@ async def _exchange(
         principal=principal, can_stream=True, sink=wire, build_request=lambda: request
     )
     try:
-        if not revision.is_stateless and can_answer(server, revision, request):
+        may_ask = method != COMPLETE and can_answer(server, revision, request)
+        if not revision.is_stateless and may_ask:
             await talk.open()
-            for at, message in talk.exchanged[: None if talk.token else -1]:
-                yield _line(at, message)
             if not talk.token:
-                yield _line("answer", talk.exchanged[-1][1])
+                talk.exchanged[-1]["at"] = "answer"
+            for each in talk.exchanged:
+                yield _encode(each)
+            if not talk.token:
                 return
-            yield _line("session", talk.token.encode())
+            yield _encode(line("session", talk.token.encode()))
             exchange.headers = talk.headers
         elif not revision.is_stateless:
             # No capability is declared, since questions could not be answered.
             exchange.connection = ConnectionState(revision, log_level="debug")
-        exchange.body = encode(_write(revision, method, params))
-        async for line in _call(server, exchange, wire):
-            yield line
+        exchange.body = encode(write_request(revision, method, params))
+        async for message in _call(server, exchange, wire):
+            yield message
     finally:
         await talk.close()
 
 
 async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIterator[bytes]:
-    yield _line("sent", exchange.body)
+    yield _encode(line("sent", exchange.body))
     task = asyncio.ensure_future(server.answer(exchange))
     task.add_done_callback(lambda _task: wire.queue.put_nowait(None))
     try:
         while (ahead := await wire.queue.get()) is not None:
-            yield _line("ahead", ahead)
+            yield _encode(line("ahead", ahead))
         reply = await task
-        yield _line("answer", reply.body or b"")
+        yield _encode(line("answer", reply.body or b""))
     finally:
         if not task.done():
             # The page was closed.
-            exchange.disconnected()
+            exchange.is_disconnected = True
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -181,7 +174,7 @@ def revision_tried(server: MCPServer, name: object) -> Revision:
     return found or (server.revisions.stateless or server.revisions.handshake)[-1]
 
 
-def _write(revision: Revision, method: str, params: JSONObject) -> JSONObject:
+def write_request(revision: Revision, method: str, params: JSONObject) -> JSONObject:
     """Return the message in the form of a client of a revision."""
     meta: JSONObject = {keys.PROGRESS_TOKEN: "try"}
     if revision.is_stateless:
@@ -193,9 +186,9 @@ def _write(revision: Revision, method: str, params: JSONObject) -> JSONObject:
     return {"jsonrpc": "2.0", "id": next_id(), "method": method, "params": params}
 
 
-def _line(at: str, message: bytes) -> bytes:
-    return encode({"at": at, "text": message.decode()}) + b"\n"
+def _encode(message: JSONObject) -> bytes:
+    return encode(message) + b"\n"
 
 
 async def _collect(lines: AsyncIterator[bytes]) -> list[bytes]:
-    return [line async for line in lines]
+    return [each async for each in lines]

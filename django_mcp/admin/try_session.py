@@ -8,6 +8,7 @@ call.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from django_mcp.protocol.revisions import Revision
     from django_mcp.servers import MCPServer
-
-__all__ = ["CLIENT_INFO", "Conversation", "can_answer", "next_id", "session_headers"]
 
 CLIENT_INFO = {"name": "django-admin", "version": "1"}
 
@@ -46,17 +45,22 @@ def session_headers(revision: Revision, token: str) -> Headers:
     return Headers.from_mapping({SESSION_ID: token, PROTOCOL_VERSION: revision.name})
 
 
+def line(at: str, message: bytes) -> JSONObject:
+    """Return a message for the page: where it is on its way, its text, and the time."""
+    return {"at": at, "text": message.decode(), "time": time.time()}
+
+
 class Conversation:
     """One session, from its handshake to its end.
 
     Attributes:
         token: the id of the session; empty if there is none.
-        exchanged: all messages on the wire: `sent` or `received`, and the message.
+        exchanged: all messages on the wire, as made by `line`: at `sent` or `received`.
     """
 
     def __init__(self, server: MCPServer, revision: Revision, principal: Any) -> None:
         self.token = ""
-        self.exchanged: list[tuple[str, bytes]] = []
+        self.exchanged: list[JSONObject] = []
         self._server = server
         self._revision = revision
         self._principal = principal
@@ -99,12 +103,12 @@ class Conversation:
         self, message: JSONObject, headers: Headers
     ) -> tuple[JSONObject, Iterable[tuple[bytes, bytes]]]:
         body = encode({"jsonrpc": "2.0", **message})
-        self.exchanged.append(("sent", body))
+        self.exchanged.append(line("sent", body))
         reply = await self._server.answer(
             Exchange(body=body, headers=headers, principal=self._principal, can_stream=True)
         )
         if reply.body is None:
             return {}, reply.headers
-        self.exchanged.append(("received", reply.body))
+        self.exchanged.append(line("received", reply.body))
         found: JSONObject = decode(reply.body)
         return found, reply.headers

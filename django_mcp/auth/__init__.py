@@ -1,6 +1,6 @@
-"""Who is asking: principals, the authenticators that find them, and the challenges to the others.
+"""Authentication: authenticators, the principals that they find, and challenges for other callers.
 
-Names are loaded when first used, and importing it loads no models: settings can name what is in it.
+Importing it loads no models, so settings can name what is in it. Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -9,36 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from django_mcp.auth.authenticator import Authenticator as Authenticator
-    from django_mcp.auth.authenticator import Rejection as Rejection
-    from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator as APIKeyAuthenticator
-    from django_mcp.auth.authenticators.bearer import BearerAuthenticator as BearerAuthenticator
-    from django_mcp.auth.authenticators.callables import (
-        CallableAuthenticator as CallableAuthenticator,
-    )
-    from django_mcp.auth.authenticators.drf import DRFAuthenticator as DRFAuthenticator
-    from django_mcp.auth.authenticators.introspection import (
-        IntrospectionAuthenticator as IntrospectionAuthenticator,
-    )
-    from django_mcp.auth.authenticators.jwt import JWTAuthenticator as JWTAuthenticator
-    from django_mcp.auth.authenticators.sessions import SessionAuthenticator as SessionAuthenticator
-    from django_mcp.auth.principal import AuthInfo as AuthInfo
-    from django_mcp.auth.principal import Principal as Principal
-
-_AUTHENTICATORS = "django_mcp.auth.authenticators"
-_HOMES = {
-    "APIKeyAuthenticator": f"{_AUTHENTICATORS}.api_keys",
-    "AuthInfo": "django_mcp.auth.principal",
-    "Authenticator": "django_mcp.auth.authenticator",
-    "BearerAuthenticator": f"{_AUTHENTICATORS}.bearer",
-    "CallableAuthenticator": f"{_AUTHENTICATORS}.callables",
-    "DRFAuthenticator": f"{_AUTHENTICATORS}.drf",
-    "IntrospectionAuthenticator": f"{_AUTHENTICATORS}.introspection",
-    "JWTAuthenticator": f"{_AUTHENTICATORS}.jwt",
-    "Principal": "django_mcp.auth.principal",
-    "Rejection": "django_mcp.auth.authenticator",
-    "SessionAuthenticator": f"{_AUTHENTICATORS}.sessions",
-}
+    from django_mcp.auth.authenticator import Authenticator
+    from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator
+    from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+    from django_mcp.auth.authenticators.callables import CallableAuthenticator
+    from django_mcp.auth.authenticators.introspection import IntrospectionAuthenticator
+    from django_mcp.auth.authenticators.sessions import SessionAuthenticator
+    from django_mcp.auth.principal import AuthInfo, Principal, Rejection
 
 __all__ = [
     "APIKeyAuthenticator",
@@ -46,19 +23,33 @@ __all__ = [
     "Authenticator",
     "BearerAuthenticator",
     "CallableAuthenticator",
-    "DRFAuthenticator",
     "IntrospectionAuthenticator",
-    "JWTAuthenticator",
     "Principal",
     "Rejection",
     "SessionAuthenticator",
 ]
+
+_HOMES = {
+    "APIKeyAuthenticator": "authenticators.api_keys",
+    "AuthInfo": "principal",
+    "Authenticator": "authenticator",
+    "BearerAuthenticator": "authenticators.bearer",
+    "CallableAuthenticator": "authenticators.callables",
+    "IntrospectionAuthenticator": "authenticators.introspection",
+    "Principal": "principal",
+    "Rejection": "principal",
+    "SessionAuthenticator": "authenticators.sessions",
+}
 
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

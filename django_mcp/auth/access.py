@@ -1,56 +1,46 @@
-"""Who may see and use what on a Django site: permissions, scopes, and keys for some tools only."""
+"""Access on a Django site: permissions, scopes, and keys that are limited to some tools."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.principal import Principal, user_of
+from django_mcp.auth.principal import user_of
 from django_mcp.auth.restore import describe, revive
 from django_mcp.auth.scopes import are_covered
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.breaker import Breaker
+from django_mcp.execution.expiring import Expiring
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.process import Sharing
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
+from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django_mcp.auth.authenticator import Authenticator
-    from django_mcp.handlers.breaker import Breaker
     from django_mcp.protocol.errors import Refusal
 
-__all__ = ["DjangoAccess", "permissions_changed"]
-
 MAX_AGE_S = 2.0
-"""How long it may take until a changed permission counts, in processes that nobody told of it."""
+"""How long permissions are cached. A change without a signal counts that much later."""
 
 MAX_KEPT = 10_000
-"""Principals whose permissions are kept in a process, for each server."""
+"""Principals whose permissions a process caches for each server."""
 
 TIMEOUT_S = 5.0
 """How long a request waits for the permissions of its user. Our own limit."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
-    offer: Offer
-    until: float
-    user_id: Any
-
-
 class DjangoAccess:
-    """Judge by Django's permissions, which are loaded off the event loop and kept for a moment.
+    """Decides by Django's permissions, which are loaded in a thread and cached for two seconds.
 
     Args:
-        clock: seconds from any beginning.
-        authenticators: returns those of the server, which know what became of credentials.
+        authenticators: returns those of the server.
     """
 
     def __init__(
@@ -58,72 +48,53 @@ class DjangoAccess:
         clock: Callable[[], float] = time.monotonic,
         authenticators: Callable[[], Iterable[Authenticator]] = tuple,
     ) -> None:
-        self._clock = clock
         self._authenticators = authenticators
-        self._kept: dict[Hashable, _Kept] = {}
-        self._loading: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Task[Offer]]
-        ] = WeakKeyDictionary()
+        # With the primary key of each principal's user.
+        self._kept: Expiring[tuple[VisibleEntries, Any]] = Expiring(MAX_KEPT, clock)
+        self._loading: Sharing[VisibleEntries] = Sharing()
+        self._breaker = Breaker("The database of the permissions", timeout_s=TIMEOUT_S)
         self._changes = 0
         self._lock = threading.Lock()
         _policies.add(self)
 
-    @cached_property
-    def _breaker(self) -> Breaker:
-        # Loads the machinery of databases, which importing a server must not.
-        from django_mcp.handlers.breaker import Breaker
-
-        return Breaker("The database of the permissions", timeout_s=TIMEOUT_S)
-
-    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
-        """See `AccessPolicy.find_offer`."""
+    def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
         principal = exchange.principal
         if requirements.are_none and principal is ANONYMOUS:
-            return WHOLE
+            return ALL_VISIBLE
         tools = _allowed_tools(principal)
         if not requirements.rules:
             is_whole = requirements.are_none and tools is None
-            return WHOLE if is_whole else Offer(requirements, tools=tools)
+            return ALL_VISIBLE if is_whole else VisibleEntries(requirements, tools=tools)
         if exchange.is_of_tenant:
             return None
         kept = self._kept.get((self._keep_as(principal), tools))
-        if kept is None or kept.until < self._clock() or not kept.offer.is_of(requirements):
-            return None
-        return kept.offer
+        return kept[0] if kept is not None and kept[0].is_of(requirements) else None
 
-    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
-        """See `AccessPolicy.load_offer`."""
+    async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         principal = exchange.principal
         name, tools = self._keep_as(principal), _allowed_tools(principal)
         if name is None or exchange.is_of_tenant:
             return await self._load(principal, requirements, None)
-        # A request after a change must not get what was being read before it.
+        # A request after a change must not share a query from before it.
         key = (name, tools, self._changes, requirements)
-        loading = self._loading.setdefault(asyncio.get_running_loop(), {})
-        task = loading.get(key)
-        if task is None:
-            task = asyncio.create_task(self._load(principal, requirements, name))
-            loading[key] = task
-            task.add_done_callback(lambda _: loading.pop(key, None))
-        # The others need its outcome, whatever becomes of who asked first.
-        return await asyncio.shield(task)
+        return await self._loading.ask(key, lambda: self._load(principal, requirements, name))
 
-    async def _load(self, principal: Any, requirements: Requirements, name: str | None) -> Offer:
+    async def _load(
+        self, principal: Any, requirements: Requirements, name: str | None
+    ) -> VisibleEntries:
         changes, user = self._changes, user_of(principal)
         load = partial(_load, user, requirements.all_rules)
-        granted, may_keep = await self._breaker.run(load, run_in_pool)
+        granted, may_keep = await run_in_pool(load, self._breaker)
         tools = _allowed_tools(principal)
-        offer = Offer(requirements, granted, tools)
+        visible = VisibleEntries(requirements, granted, tools)
         if name is not None and may_keep:
-            kept = _Kept(offer=offer, until=self._clock() + MAX_AGE_S, user_id=user.pk)
             with self._lock:
-                # What changed meanwhile may have been read before it did.
+                # Permissions that changed meanwhile may have been read before the change.
                 if changes == self._changes:
-                    self._keep((name, tools), kept)
-        return offer
+                    self._kept.set((name, tools), (visible, user.pk), MAX_AGE_S)
+        return visible
 
     def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
-        """See `AccessPolicy.refuse_scopes`."""
         principal = exchange.principal
         if getattr(principal, "is_authenticated", False):
             auth = getattr(principal, "auth", None)
@@ -132,45 +103,29 @@ class DjangoAccess:
                 return None
         return insufficient_scope(exchange, scopes)
 
-    def identify(self, principal: Any) -> str | None:
-        """See `AccessPolicy.identify`."""
-        if principal is ANONYMOUS:
-            return None
-        if isinstance(principal, Principal):
-            return principal.key
-        user = user_of(principal)
-        key: str | None = None if user is principal else getattr(principal, "key", None)
-        return key if key is not None or user.pk is None else f"user:{user.pk}"
-
     def describe(self, principal: Any) -> JSONObject | None:
-        """See `AccessPolicy.describe`: what it may do, and nothing that would prove it elsewhere."""
+        """See `AccessPolicy.describe`; the description holds no credentials."""
         return describe(principal)
 
     async def revive(self, described: JSONObject | None) -> Any | None:
-        """See `AccessPolicy.revive`: a user who was deactivated meanwhile may do nothing."""
+        """See `AccessPolicy.revive`; None for a user who was deactivated meanwhile."""
         return await revive(described, self._authenticators())
 
     def forget(self, user_ids: Collection[Any] | None) -> None:
-        """Forget what was loaded for these users; None: for everybody."""
-        # Other processes name them as texts.
+        """Drop the cached permissions of these users; None: of all."""
+        # Other processes send the keys as texts.
         names = None if user_ids is None else set(map(str, user_ids))
         with self._lock:
             self._changes += 1
-            for key, kept in list(self._kept.items()):
-                if names is None or str(kept.user_id) in names:
-                    del self._kept[key]
-
-    def _keep(self, key: Hashable, kept: _Kept) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = kept
-        while len(self._kept) > MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
+            for key, (_offer, user_id) in self._kept.find_all():
+                if names is None or str(user_id) in names:
+                    self._kept.discard(key)
 
     def _keep_as(self, principal: Any) -> str | None:
-        """Return a name to keep what was loaded by; None when nothing tells the principal apart."""
+        """Return the key for the cache; None for a principal that has none of its own."""
         if not getattr(principal, "is_authenticated", False):
             return "nobody"
-        key = self.identify(principal)
+        key = key_of(principal)
         return None if key is None else f"known {key}"
 
 
@@ -178,20 +133,20 @@ _policies: WeakSet[DjangoAccess] = WeakSet()
 
 
 def permissions_changed(user_ids: Collection[Any] | None) -> None:
-    """Let changed permissions count at once in this process.
+    """Apply changed permissions at once in this process.
 
-    The signals of Django's own models call it after a commit; call it yourself after changes that
-    they do not tell of, such as `bulk_update`.
+    The signals of Django's own models call it after a commit. Call it yourself after changes without
+    signals, such as `bulk_update`.
 
     Args:
-        user_ids: primary keys of the users; None: anybody's may have changed.
+        user_ids: primary keys of the users; None: those of any user may have changed.
     """
     for policy in list(_policies):
         policy.forget(user_ids)
 
 
 def _load(user: Any, rules: frozenset[Rule]) -> tuple[frozenset[Rule], bool]:
-    """Return which rules hold, and whether that may be kept."""
+    """Return the rules that hold, and whether they may be cached."""
     # Loads models, which importing a server must not.
     from django_mcp.auth.permissions import find_granted, may_change_untold
 

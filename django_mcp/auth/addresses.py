@@ -1,7 +1,7 @@
-"""Addresses of this site as clients know them, out of settings or of a host that Django allows.
+"""Public addresses of this site, from the settings or from a host that Django allows.
 
-Nothing else of a request ends up in a URL that we give out: a forged `Host` or `X-Forwarded-Host`
-would send clients to somebody else's authorization server.
+No URL contains anything else of a request: a forged `Host` or `X-Forwarded-Host` would send clients to
+another authorization server.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from django_mcp.conf import settings
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-__all__ = ["METADATA_PATH", "canonical_uri", "metadata_url_of", "origin_of", "resource_of"]
-
 METADATA_PATH = "/.well-known/oauth-protected-resource"
-"""Where the metadata of a protected resource is, its own path appended (RFC 9728 section 3.1)."""
+"""The path of a resource's metadata, before the resource's own path (RFC 9728 section 3.1)."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(request: HttpRequest) -> str:
-    """Return the scheme and host under which clients know this site, without a slash at the end.
+    """Return the public scheme and host of this site, without a slash at the end.
 
-    It is `DJANGO_MCP["PUBLIC_URL"]`, else what the request came to.
+    They are those of `DJANGO_MCP["PUBLIC_URL"]`, or else of the request.
 
     Raises:
         DisallowedHost: there is no `PUBLIC_URL`, and `ALLOWED_HOSTS` does not have the host.
@@ -39,27 +37,27 @@ def origin_of(request: HttpRequest) -> str:
 
 
 def resource_of(request: HttpRequest) -> str:
-    """Return the canonical URI of the endpoint that a request came to (RFC 8707, RFC 9728).
+    """Return the canonical URI of a request's endpoint (RFC 8707, RFC 9728). Raises as `origin_of` does.
 
-    Tokens are for it when they name it exactly. Raises as `origin_of` does.
+    A token is for the endpoint if it names exactly this URI.
     """
     return origin_of(request) + request.path.rstrip("/")
 
 
 def metadata_url_of(request: HttpRequest) -> str:
-    """Return where the metadata of that endpoint is. Raises as `origin_of` does.
+    """Return the URL of that endpoint's metadata. Raises as `origin_of` does.
 
-    Below a script prefix it stays below it, where requests for it reach this site.
+    With a script prefix it is below the prefix, since other requests do not reach this site.
     """
     prefix = get_script_prefix().rstrip("/")
     return origin_of(request) + prefix + METADATA_PATH + request.path_info.rstrip("/")
 
 
 def canonical_uri(uri: str) -> str | None:
-    """Return the one form of a resource's URI by which others are compared; None: it is none.
+    """Return a resource's URI in the form in which URIs are compared; None: it is not valid.
 
-    Scheme and host are in lower case, a default port and a slash at the end are left out. A
-    fragment, a user and white space make it no URI of a resource (RFC 8707 section 2).
+    Scheme and host are in lower case, a default port and a slash at the end are left out. Fragments,
+    users and white space are not valid (RFC 8707 section 2).
     """
     if not uri.isascii() or any(char <= " " or char in '#\\"<>\x7f' for char in uri):
         return None

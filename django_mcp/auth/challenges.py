@@ -1,12 +1,11 @@
-"""Challenges: the answers 401 and 403, with what a client needs to know to come back with more.
+"""Challenges: responses 401 and 403 that name the credentials a client needs.
 
 Sources: RFC 6750 section 3, RFC 9728 section 5.1, 2025-11-25 and 2026-07-28 basic/authorization.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable
 
 from django.core.exceptions import DisallowedHost
 
@@ -16,44 +15,20 @@ from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange.exchange import Exchange, Reply
 
-if TYPE_CHECKING:
-    from django_mcp.auth.authenticator import Authenticator
-
-__all__ = ["ProtectedServer", "insufficient_scope", "unauthorized"]
-
-
-class ProtectedServer(Protocol):
-    """What a challenge says of the server that refuses: the `gate` of an exchange is one."""
-
-    @property
-    def authenticators(self) -> Sequence[Authenticator]:
-        """What it knows credentials by, in order."""
-
-    @property
-    def realm(self) -> str:
-        """Its name."""
-
-    @property
-    def required_scopes(self) -> tuple[str, ...]:
-        """Scopes that every token needs, whatever it is used for."""
-
 
 def unauthorized(
     exchange: Exchange,
     reason: str = "Authentication is needed",
     *,
     error: str | None = None,
-    scopes: Iterable[str] = (),
     status: int = 401,
 ) -> Reply:
-    """Return the refusal of a request whose sender is not known.
+    """Return the refusal of an unauthenticated request.
 
     Args:
-        exchange: the request.
-        reason: one sentence; nothing of the credentials.
+        reason: one sentence, without anything of the credentials.
         error: the code of RFC 6750 section 3.1; None when no credentials were presented.
-        scopes: what the token should be good for; those that all tokens need are added.
-        status: 401; another where nothing the client could present helps, which is then not asked.
+        status: 401; another one if no credentials would help, and then there is no challenge.
     """
     refusal = Refusal(code=INVALID_REQUEST, message=reason)
     if status not in (400, 401) and error is None:
@@ -61,19 +36,18 @@ def unauthorized(
         return Reply(status, encode_error(None, refusal), retry)
     challenges = tuple(
         (b"www-authenticate", text.encode("latin-1", "replace"))
-        for text in _challenges(exchange, error, reason if error else None, scopes)
+        for text in _challenges(exchange, error, reason if error else None)
     )
     return Reply(status, encode_error(None, refusal), challenges)
 
 
 def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
-    """Return the refusal of an operation for which the token is not good enough.
+    """Return the refusal of an operation whose scopes the token lacks.
 
-    A client that is not authenticated at all gets status 401.
+    A client that is not authenticated gets status 401.
 
     Args:
-        exchange: the request.
-        scopes: all scopes of the operation, those the token has among them.
+        scopes: all scopes of the operation, also those that the token has.
     """
     wanted = _told(scopes)
     names = " ".join(wanted)
@@ -90,18 +64,16 @@ def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:
     )
 
 
-def _challenges(
-    exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
-) -> list[str]:
-    gate: ProtectedServer | None = exchange.gate
+def _challenges(exchange: Exchange, error: str | None, description: str | None) -> list[str]:
+    gate = exchange.gate
     asked = [] if gate is None else [each.challenge(exchange) for each in gate.authenticators]
     # Each once. A 401 must have one (RFC 9110 section 15.5.2).
     found = list(dict.fromkeys(text for text in asked if text)) or ["Bearer"]
     if "Bearer" in found:
         required = () if gate is None else gate.required_scopes
-        # Elsewhere there is nobody of whom a client could ask for them.
+        # Without an authorization server a client cannot request them.
         base = settings.OAUTH_BASE_SCOPES if _metadata_url_of(exchange) else None
-        wanted = _told((*required, *scopes, *(base or ())))
+        wanted = _told((*required, *(base or ())))
         bearer = _bearer(exchange, error, description, wanted)
         found = [bearer if text == "Bearer" else text for text in found]
     return found
@@ -110,7 +82,7 @@ def _challenges(
 def _bearer(
     exchange: Exchange, error: str | None, description: str | None, scopes: Iterable[str]
 ) -> str:
-    gate: ProtectedServer | None = exchange.gate
+    gate = exchange.gate
     found = {
         "realm": "mcp" if gate is None else gate.realm,
         "error": error,
@@ -124,8 +96,8 @@ def _bearer(
 
 
 def _metadata_url_of(exchange: Exchange) -> str | None:
-    """Return where the server says whose OAuth tokens it takes; None: it takes none."""
-    gate: ProtectedServer | None = exchange.gate
+    """Return the URL of the resource metadata; None if the server accepts no OAuth tokens."""
+    gate = exchange.gate
     if gate is None or exchange.build_request is None:
         return None
     # Loads Django's URLs, which importing a server must not.
@@ -133,7 +105,7 @@ def _metadata_url_of(exchange: Exchange) -> str | None:
 
     request = exchange.build_request()
     try:
-        # Built from settings or from an allowed host, never from a header that nobody checked.
+        # Built from settings or from an allowed host, never from an unchecked header.
         takes_tokens = any(each.find_authorization_servers(request) for each in gate.authenticators)
         return metadata_url_of(request) if takes_tokens else None
     except DisallowedHost:

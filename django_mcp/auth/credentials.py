@@ -1,7 +1,7 @@
-"""Reading credentials from headers: what form they must have, before anybody looks them up.
+"""Read credentials from headers, and check their form.
 
-Sources: RFC 9110 section 11.6.2, RFC 6750 section 2.1. A token in the query string is none
-(2025-03-26 and later, basic/authorization "Access Token Usage"): nothing here looks there.
+Sources: RFC 9110 section 11.6.2, RFC 6750 section 2.1. Tokens in the query string do not count
+(2025-03-26 and later, basic/authorization "Access Token Usage").
 """
 
 from __future__ import annotations
@@ -9,43 +9,29 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from django_mcp.auth.authenticator import Rejection
+from django_mcp.auth.principal import Rejection
 from django_mcp.protocol.headers import Headers
-
-__all__ = [
-    "API_KEY",
-    "AUTHORIZATION",
-    "CREDENTIAL_HEADERS",
-    "KEY_START",
-    "MAX_CREDENTIAL_LENGTH",
-    "STRIPPED_HEADERS",
-    "find_bearer_token",
-    "find_fault",
-    "has_authorization",
-]
 
 AUTHORIZATION: Final = "authorization"
 API_KEY: Final = "x-api-key"
 CREDENTIAL_HEADERS: Final = (AUTHORIZATION, API_KEY)
 STRIPPED_HEADERS: Final = (*CREDENTIAL_HEADERS, "proxy-authorization")
-"""What no handler is given: a proxy may pass its own credentials on with ours."""
-
+"""Headers that handlers do not get. A proxy may add its own credentials."""
 
 KEY_START: Final = "mcp_"
-"""How our API keys begin, so that no other authenticator takes them for tokens of its own."""
+"""The prefix of API keys, by which other authenticators ignore them."""
 
 MAX_CREDENTIAL_LENGTH: Final = 16 * 1024
-"""Characters of one credential header, ours; a token of a talkative issuer has some thousands."""
+"""Characters of one credential header; a token may have some thousands. Our own limit."""
 
 _VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _BEARER = re.compile(r"bearer +([a-z0-9._~+/-]+=*)", re.IGNORECASE)
 
 
 def find_fault(headers: Headers) -> Rejection | None:
-    """Return what is wrong with the form of the credential headers; None: nothing.
+    """Return the rejection of malformed credential headers; None if they are well-formed.
 
-    A malformed header is answered with 400 (2025-03-26 and later, basic/authorization "Error
-    Handling").
+    The status is 400 (2025-03-26 and later, basic/authorization "Error Handling").
     """
     for name in CREDENTIAL_HEADERS:
         value = headers.get(name)
@@ -63,12 +49,12 @@ def find_fault(headers: Headers) -> Rejection | None:
 
 
 def has_authorization(headers: Headers) -> bool:
-    """Return whether the client presented credentials in the header that is there for them."""
+    """Return whether there is an `Authorization` header."""
     return headers.get(AUTHORIZATION) is not None
 
 
 def find_bearer_token(headers: Headers | None) -> str | None:
-    """Return the bearer token of well-formed headers; None: there is none."""
+    """Return the bearer token of well-formed headers, if there is one."""
     value = headers.get(AUTHORIZATION) if headers is not None else None
     if value is None or not _is_bearer(value):
         return None

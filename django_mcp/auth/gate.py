@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,43 +10,39 @@ from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from django_mcp.auth.authenticator import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import unauthorized
 from django_mcp.auth.credentials import STRIPPED_HEADERS, find_fault, has_authorization
 from django_mcp.auth.failures import FailedAttempts
-from django_mcp.handlers.threads import lease_for_authentication, run_in_pool, through_breaker
+from django_mcp.auth.principal import Rejection
+from django_mcp.execution.breaker import Breaker, is_outage
+from django_mcp.execution.threads import lease_for_authentication, run_in_pool, through_breaker
 from django_mcp.process import Warner
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
-from django_mcp.protocol.messages import encode_error
-from django_mcp.registry.arguments import is_async_callable
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.registry.callables import is_async_callable
+from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["Gate", "load_authenticators"]
-
-logger = logging.getLogger("django_mcp")
-
 TIMEOUT_S = 10.0
-"""How long a request waits for what an authenticator does in a thread. Our own limit."""
+"""How long a request waits for an authenticator's thread. Our own limit."""
 
 _trouble = Warner()
 
 
 class Gate:
-    """Decides who a request comes from, by its headers alone.
+    """Authenticates requests by their headers alone.
 
-    With no authenticator on a server that is not public it lets nobody in: such a server was not
-    set up, and is not open by accident.
+    A server that is not public and has no authenticators refuses all requests: it is not configured yet.
 
     Attributes:
-        server: whose gate it is.
         authenticators: asked in this order.
-        is_public: requests without credentials are anonymous. Bad credentials are refused all the same.
-        remedy: how to open a server that has neither; only the log and developers see it.
+        is_public: requests without credentials are anonymous. Bad credentials are still refused.
+        remedy: how to configure a server that has neither; only the log and developers see it.
     """
 
     def __init__(
@@ -101,7 +96,7 @@ class Gate:
                     exchange, found if isinstance(found, Rejection) else _DEACTIVATED
                 )
             if found.source is None:
-                # Its authenticator does not say how to check later whether it is still valid.
+                # By which it is checked later.
                 found.source = authenticator
             exchange.principal = found
             _forget_credentials(headers)
@@ -115,28 +110,26 @@ class Gate:
 
     def _refuse_closed(self) -> Reply:
         self._closed.warn("Refused a request because the server is closed. %s", self.remedy)
-        # Strangers do not need to know how the site is configured.
+        # Other people do not need to know how the site is configured.
         remedy = self.remedy if site_settings.DEBUG else ""
         refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
-        return Reply(403, encode_error(None, refusal))
+        return refuse(refusal, 403)
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
-        # Credentials are in no reason, and quoting keeps what else a client wrote on one line.
-        logger.info(
-            "Refused credentials from %s: %d %r",
-            exchange.address,
-            rejection.status,
-            rejection.reason,
-        )
-        # When credentials cannot be checked, that is not the client's fault.
+        # If credentials cannot be checked, that is not the client's fault.
         waits = await self._failures.count(exchange) if rejection.status < 500 else None
-        return waits or unauthorized(
+        if waits is not None:
+            # No reason has credentials in it.
+            waits.note = str(rejection.reason)
+            return waits
+        return unauthorized(
             exchange, rejection.reason, error=rejection.error, status=rejection.status
         )
 
 
 _DEACTIVATED = Rejection(reason="The account was deactivated")
 _UNREADABLE = Rejection(reason="Credentials cannot be checked now", error=None, status=503)
+_UNMIGRATED = Rejection(reason=Unmigrated.message, error=None, status=503)
 _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
 
 
@@ -147,11 +140,8 @@ def _forget_credentials(headers: Headers) -> None:
 
 
 def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[Any]]:
-    """Return what asks an authenticator, and rejects when no database answers that."""
-    # Loads the machinery of databases, which importing a server must not.
-    from django_mcp.handlers.breaker import DOWN, Breaker
-
-    # One each: those that need no database, or another one, go on.
+    """Return a function that asks an authenticator, and rejects if its database is down."""
+    # One each, since others may need no database, or another one.
     breaker = Breaker(f"What {type(authenticator).__name__} reads", timeout_s=TIMEOUT_S)
     authenticate = authenticator.authenticate
     is_async = is_async_callable(authenticate)
@@ -163,39 +153,38 @@ def _to_asker(authenticator: Authenticator) -> Callable[[Exchange], Awaitable[An
                     with lease_for_authentication(exchange):
                         return await authenticate(exchange)
                 return await run_in_pool(partial(authenticate, exchange))
+            except Unmigrated:
+                return _UNMIGRATED
             except StoreUnavailable:
                 return _UNREADABLE
-            except DOWN as error:
-                # It went to the database by a way of its own.
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                # It queried the database without `run_in_pool`.
                 _trouble.warn("Credentials cannot be checked: %r", error)
-                return _UNREADABLE
+                return _UNMIGRATED if is_unmigrated(error) else _UNREADABLE
 
     return ask
 
 
 def load_authenticators(entries: Iterable[Any]) -> list[Authenticator]:
-    """Return the authenticators that settings or options name: by dotted path, class or instance.
+    """Return the authenticators of a setting or option: dotted paths, classes or instances.
 
     Raises:
-        ImproperlyConfigured: an entry is none; the text says which.
+        ImproperlyConfigured: an entry is not an authenticator; the text names it.
     """
     return [_load(entry) for entry in entries]
 
 
 def _load(entry: Any) -> Authenticator:
-    found = entry
-    if isinstance(found, str):
-        try:
-            found = import_string(found)
-        except ImportError as error:
-            raise ImproperlyConfigured(f"{entry} cannot be imported: {error}") from error
-    if isinstance(found, type):
-        try:
-            found = found()
-        except (TypeError, ValueError) as error:
-            raise ImproperlyConfigured(
-                f"{entry} cannot be made without arguments: {error}"
-            ) from error
+    try:
+        found = import_string(entry) if isinstance(entry, str) else entry
+    except ImportError as error:
+        raise ImproperlyConfigured(f"{entry} cannot be imported: {error}") from error
+    try:
+        found = found() if isinstance(found, type) else found
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"{entry} cannot be made without arguments: {error}") from error
     if not isinstance(found, Authenticator):
         raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.Authenticator")
     return found

@@ -1,36 +1,33 @@
-"""Whose permissions changed in the database: two queries for everybody who has something open.
+"""Find users with open streams or calls whose permissions changed in the database: four queries for all.
 
-It looks at what Django's tables say of users, groups and permissions, whichever backend judges by it,
-and asks the functions that decide about what is open.
+These read Django's tables of users, groups and permissions, whichever backend decides by them. Permission
+functions of what is open are called as well.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from django_mcp.auth.principal import Principal
-from django_mcp.handlers.threads import run_in_pool
-
-__all__ = ["Function", "GrantWatch", "Grants"]
+from django_mcp.execution.threads import run_in_pool
 
 Grants: TypeAlias = frozenset[tuple[Any, Any]]
-"""What a user has: which kind of thing, and of what."""
+"""The rights of a user: pairs of a kind and a value."""
 
 Function: TypeAlias = Callable[..., Any]
-"""A permission that its author wrote as a function over the user."""
+"""A permission that is a function of the user."""
 
 ASK_S: Final = 0.5
-"""How long functions are asked in a round; those that were not, are asked first in the next. Our own limit."""
+"""How long functions are called in a round; the others come first in the next one. Our own limit."""
 
 _FLAGS = ("is_active", "is_staff", "is_superuser")
 
 
 class GrantWatch:
-    """Remembers what principals had when they were last judged."""
+    """Remembers the grants of principals from their last check."""
 
     def __init__(self) -> None:
         self._judged: WeakKeyDictionary[Principal, Grants] = WeakKeyDictionary()
@@ -39,21 +36,22 @@ class GrantWatch:
     async def find_changed(
         self, principals: Mapping[Principal, Collection[Function]]
     ) -> dict[Principal, Grants]:
-        """Return those to be judged anew, and by what: who has other rows than before, or is new.
+        """Return the principals that are new or whose grants changed, with their grants.
 
         Args:
-            principals: each with the functions that decide about what they have open.
+            principals: each with the permission functions of what they have open.
         """
         known = {each: each.user.pk for each in principals if each.user.pk is not None}
         if not known:
             return {}
         asked = {(pk, function) for each, pk in known.items() for function in principals[each]}
-        # Who was asked longest ago comes first.
+        # Those called longest ago come first.
         due = [
             *(asked - self._verdicts.keys()),
             *(each for each in self._verdicts if each in asked),
         ]
-        found, verdicts = await run_in_pool(partial(_read, set(known.values()), due))
+        user_ids = set(known.values())
+        found, verdicts = await run_in_pool(lambda: (_read_rows(user_ids), _ask(due)))
         kept = self._verdicts
         waiting = {each: kept[each] for each in due if each in kept and each not in verdicts}
         self._verdicts = {**waiting, **verdicts}
@@ -65,19 +63,16 @@ class GrantWatch:
                 if self._verdicts.get((pk, function))
             }
             grants = found.get(pk, frozenset()) | granted
+            if ("is_active", False) in grants:
+                # Deactivated after the last recheck; the next one ends what is open.
+                continue
             if self._judged.get(principal) != grants:
                 changed[principal] = grants
         return changed
 
     def settle(self, principal: Principal, grants: Grants) -> None:
-        """Remember that a principal was judged by these; until then `find_changed` returns it."""
+        """Remember the grants that a principal was checked by; until then `find_changed` returns it."""
         self._judged[principal] = grants
-
-
-def _read(
-    user_ids: Collection[Any], due: Collection[tuple[Any, Function]]
-) -> tuple[Mapping[Any, Grants], dict[tuple[Any, Function], bool]]:
-    return _read_rows(user_ids), _ask(due)
 
 
 def _read_rows(user_ids: Collection[Any]) -> Mapping[Any, Grants]:
@@ -86,34 +81,30 @@ def _read_rows(user_ids: Collection[Any]) -> Mapping[Any, Grants]:
 
     model: Any = get_user_model()
     if not issubclass(model, PermissionsMixin):
-        # What its users may do is in tables that only the site knows.
+        # The permissions of its users are in other tables.
         return {}
 
     users = model._default_manager.filter(pk__in=user_ids).order_by()
     columns = {field.name for field in model._meta.concrete_fields}
-    arms = [
-        users.filter(**{flag: True}).values_list("pk", _number(kind), _number(0))
-        for kind, flag in enumerate(_FLAGS)
-        if flag in columns
-    ]
-    arms.append(users.values_list("pk", _number(_PERMISSION), "user_permissions"))
-    found: dict[Any, set[tuple[int, Any]]] = {}
-    groups: set[Any] = set()
-    for pk, kind, of in users.values_list("pk", _number(_GROUP), "groups").union(*arms):
-        found.setdefault(pk, set()).add((kind, of))
-        if kind == _GROUP and of is not None:
-            groups.add(of)
-    permissions = _read_groups(groups) if groups else {}
+    flags = [flag for flag in _FLAGS if flag in columns]
+    found = {
+        pk: set(zip(flags, values, strict=True)) for pk, *values in users.values_list("pk", *flags)
+    }
+    for name in ("user_permissions", "groups"):
+        for pk, of in users.values_list("pk", name):
+            found.setdefault(pk, set()).add((name, of))
+    groups = {of for each in found.values() for name, of in each if name == "groups"}
+    permissions = _read_groups(groups - {None})
     return {
         pk: frozenset(
-            (kind, (of, permissions.get(of))) if kind == _GROUP else (kind, of) for kind, of in each
+            (name, (of, permissions.get(of)) if name == "groups" else of) for name, of in each
         )
         for pk, each in found.items()
     }
 
 
 def _read_groups(groups: Collection[Any]) -> Mapping[Any, frozenset[Any]]:
-    """Return the permissions of groups; of each once, whatever the number of its members."""
+    """Return the permissions of groups."""
     from django.contrib.auth.models import Group
 
     through: Any = Group.permissions.through
@@ -124,11 +115,8 @@ def _read_groups(groups: Collection[Any]) -> Mapping[Any, frozenset[Any]]:
     return {group: frozenset(each) for group, each in found.items()}
 
 
-_GROUP, _PERMISSION = len(_FLAGS), len(_FLAGS) + 1
-
-
 def _ask(due: Collection[tuple[Any, Function]]) -> dict[tuple[Any, Function], bool]:
-    """Return what functions say of users as the database has them now, as far as time allows."""
+    """Call functions with users as they are in the database, until `ASK_S` is over."""
     if not due:
         return {}
     from django.contrib.auth import get_user_model
@@ -147,9 +135,3 @@ def _ask(due: Collection[tuple[Any, Function]]) -> dict[tuple[Any, Function], bo
         if time.monotonic() > until_s:
             break
     return verdicts
-
-
-def _number(value: int) -> Any:
-    from django.db.models import IntegerField, Value
-
-    return Value(value, IntegerField())

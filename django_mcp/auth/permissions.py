@@ -1,36 +1,32 @@
-"""What a user may do, asked of Django's authentication backends. Off the event loop only."""
+"""The permissions of a user by Django's authentication backends. In threads only."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.visibility import Offer, Requirements
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django.db.models import Model
 
-__all__ = [
-    "find_granted",
-    "is_granted_by",
-    "may_change_untold",
-    "object_permission",
-    "offer_to",
-]
+    from django_mcp.server.exchange.visibility import Requirements
 
 logger = logging.getLogger("django_mcp")
 
 
 def find_granted(user: Any, rules: Iterable[Rule]) -> frozenset[Rule]:
-    """Return those of the rules that hold for a user, as the database has the user now.
+    """Return the rules that hold for a user as it is in the database now.
 
-    Nothing holds for an inactive user, and nothing for one who is gone.
+    None holds for a user who is inactive or deleted.
     """
     if _is_stored(user):
-        # The one at hand may be as old as its stream, and remembers its permissions.
+        # The given one may be as old as its stream, and caches its permissions.
         model = user.__class__
         user = model._default_manager.using(user._state.db).filter(pk=user.pk).first()
     if user is None or not (user.is_active or user.is_anonymous):
@@ -51,22 +47,22 @@ def _find_permissions(user: Any, names: set[str]) -> set[str]:
         return set()
     is_plain = type(user).has_perm in (PermissionsMixin.has_perm, AnonymousUser.has_perm)
     if is_plain and all(type(backend) is ModelBackend for backend in get_backends()):
-        # What `has_perm` comes to with Django's own backend, for a thousand names at once.
+        # The same as `has_perm` with Django's own backend, but fast for a thousand names.
         is_super = user.is_active and user.is_superuser
         return names if is_super else names & user.get_all_permissions()
-    # Any other backend may know `has_perm` only, or veto in it.
+    # Another backend may have `has_perm` only, or veto in it.
     return set(filter(has_perm, names))
 
 
-def offer_to(user: Any, requirements: Requirements) -> Offer:
-    """Return what there is for a user, however they were authenticated; for synchronous code."""
-    return Offer(requirements, find_granted(user, requirements.all_rules))
+def visible_to(user: Any, requirements: Requirements) -> VisibleEntries:
+    """Return the entries that a user may see, for synchronous code."""
+    return VisibleEntries(requirements, find_granted(user, requirements.all_rules))
 
 
 def may_change_untold(user: Any) -> bool:
-    """Return whether what was found for a user may be undone without a signal.
+    """Return whether a user's permissions may change without a signal.
 
-    So it is inside of a transaction, as in a test case, and with users who were never saved.
+    They may inside of a transaction, as in a test case, and for users who were never saved.
     """
     from django.db import connections
 
@@ -81,10 +77,10 @@ def _is_stored(user: Any) -> bool:
 
 
 def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
-    """Tell what a permission that is a function says of a user; raises what it raises."""
+    """Return the result of a permission function; raise its exceptions."""
     verdict = rule(user)
     if inspect.iscoroutine(verdict):
-        # True in a condition, whatever it would come to.
+        # A coroutine is always true.
         verdict.close()
         raise TypeError("permission functions must be synchronous")
     return bool(verdict)
@@ -93,7 +89,7 @@ def is_granted_by(rule: Callable[..., Any], user: Any) -> bool:
 def _holds(rule: Callable[..., Any], user: Any) -> bool:
     try:
         return is_granted_by(rule, user)
-    except (Exception, SystemExit):  # the site's code, which must not grant by failing
+    except (Exception, SystemExit):  # the site's code must not grant by failing
         logger.exception("The permission %r failed, so it was refused", rule)
         return False
 
@@ -130,3 +126,31 @@ class object_permission:  # noqa: N801 - called as a function is
         found = self.model._default_manager.filter(**wanted).first()
         has_perm = getattr(user, "has_perm", None)
         return found is not None and has_perm is not None and has_perm(self.permission, found)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*\.[^\s.][^\s]*")
+
+
+def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, str, str | None]]:
+    """Yield entries' sources with the unknown permissions that they need, and the nearest known ones."""
+    known = known_permissions()
+    for guarded, rules in requirements.rules.items():
+        for rule in sorted(rule for rule in rules if isinstance(rule, str)):
+            if rule not in known or not _NAME.fullmatch(rule):
+                near = difflib.get_close_matches(rule, known, n=1, cutoff=0.5)
+                yield guarded.source, rule, near[0] if near else None
+
+
+def known_permissions() -> set[str]:
+    """Return the permissions of the installed apps' models, as `app.codename`."""
+    # The machinery of models, which importing this must not load.
+    from django.apps import apps
+    from django.contrib.auth import get_permission_codename
+
+    found: set[str] = set()
+    for model in apps.get_models():
+        options = model._meta
+        codenames = [get_permission_codename(each, options) for each in options.default_permissions]
+        codenames += [codename for codename, _ in options.permissions]
+        found.update(f"{options.app_label}.{codename}" for codename in codenames)
+    return found

@@ -1,20 +1,18 @@
-"""The principal: on whose behalf a request is made, and what the credentials say of it."""
+"""The principal of a request, and the information in its credentials."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
-
-__all__ = ["MAX_KEY_LENGTH", "AuthInfo", "CredentialSource", "Principal", "make_key", "user_of"]
 
 MAX_KEY_LENGTH = 128
 """Characters of a principal's key, which sessions store."""
@@ -24,15 +22,15 @@ _NO_CLAIMS: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthInfo:
-    """What the credentials of a request say. The credentials themselves are not in it.
+    """The information in the credentials of a request, without the credentials.
 
     Attributes:
-        subject: the principal, as the issuer of the credentials names it.
-        client_id: the OAuth client, or the key, that acts for the subject; None: nobody else does.
-        scopes: what the credentials are good for.
-        has_all_scopes: the credentials are good for all that their user may do: they are no token
-            with scopes, but a session of the site, say.
-        claims: what else a token says, by its issuer's names.
+        subject: the principal's name at the issuer of the credentials.
+        client_id: the OAuth client, or the key, that acts for the subject; None: the subject itself.
+        scopes: the scopes of the credentials.
+        has_all_scopes: the credentials have no scopes, and permit everything that their user may do,
+            such as a session of the site.
+        claims: all claims of a token.
         expires_at: seconds since the epoch; None: never.
         authenticator: the kind of credentials: `oauth`, `jwt`, `api-key`, `session` and so on.
         allowed_tools: the only tools that may be used; None: all.
@@ -48,28 +46,31 @@ class AuthInfo:
     allowed_tools: frozenset[str] | None = None
 
 
-class CredentialSource(Protocol):
-    """Where a principal's credentials come from: every `Authenticator` is one."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rejection:
+    """Refuse a request for its bad credentials.
 
-    kind: str
+    Attributes:
+        reason: one sentence for the client's developer and the log, without anything of the credentials.
+        error: the code of RFC 6750 section 3.1; None if there was no bearer token.
+        status: 401; 400 if the credentials are malformed, 503 if they cannot be checked now.
+    """
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """Return those of its principals whose credentials no longer hold."""
-
-    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
-        """Return those of its principals who may not act any more, with whichever credentials."""
+    reason: str
+    error: str | None = "invalid_token"
+    status: int = 401
 
 
 class Principal:
-    """On whose behalf an authenticated request is made.
+    """The caller of an authenticated request.
 
     Args:
-        key: who it is, of at most `MAX_KEY_LENGTH` characters and equal for every token that the
+        key: identifies it, with at most `MAX_KEY_LENGTH` characters. It is equal for all tokens that the
             same client gets for the same user; sessions and sealed states are bound to it.
-        user: the Django user; None: nobody who has an account here.
-        auth: what the credentials say.
-        source: the authenticator, which can tell later whether the credentials still hold.
-        handle: by which `source` finds the credentials again; kept in memory only, and never shown.
+        user: the Django user; None: it has no account on this site.
+        auth: the information in the credentials.
+        source: the `Authenticator`, which can check later whether the credentials still hold.
+        handle: by which `source` finds the credentials again; it stays in memory, and is never shown.
     """
 
     __slots__ = ("__weakref__", "_shared_user", "_user", "auth", "handle", "key", "source")
@@ -82,7 +83,7 @@ class Principal:
         key: str,
         user: AbstractBaseUser | AnonymousUser | None = None,
         auth: AuthInfo | None = None,
-        source: CredentialSource | None = None,
+        source: Any = None,
         handle: Any = None,
     ) -> None:
         self.key = key
@@ -93,14 +94,14 @@ class Principal:
         self._shared_user: AbstractBaseUser | AnonymousUser | None = None
 
     def for_request(self) -> Principal:
-        """Return it for one more request: with a user of its own, which a handler may change."""
+        """Return a copy for one more request, with its own user, which a handler may change."""
         found = Principal(key=self.key, auth=self.auth, source=self.source, handle=self.handle)
         found._shared_user = self._shared_user or self._user
         return found
 
     @property
     def user(self) -> AbstractBaseUser | AnonymousUser:
-        """The Django user; `AnonymousUser` for one who has no account here."""
+        """The Django user; `AnonymousUser` without an account on this site."""
         if self._user is None and self._shared_user is not None:
             self._user = copy.copy(self._shared_user)
         elif self._user is None:
@@ -120,11 +121,11 @@ class Principal:
 
 
 def make_key(authenticator: str, subject: object, client_id: object = None) -> str:
-    """Return the key of a principal: equal for equal arguments, and for no others.
+    """Return the key of a principal. It is equal only for equal arguments.
 
     Args:
         authenticator: the kind of credentials.
-        subject: the primary key of the user, or how the issuer names who has no account here.
+        subject: the primary key of the user, or the issuer's name for one without an account.
         client_id: the client that acts for the subject.
     """
     parts = [authenticator, str(subject)]
@@ -133,12 +134,12 @@ def make_key(authenticator: str, subject: object, client_id: object = None) -> s
     key = ":".join(quote(part, safe="") for part in parts)
     if len(key) <= MAX_KEY_LENGTH:
         return key
-    # No quoted part has this sign in it, so that no short key can look like a long one's.
+    # No quoted part contains "#", so a short key never equals a digest.
     return f"{authenticator}#{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def user_of(principal: Any) -> Any:
-    """Return a principal's user: its `user`, or itself when it is one."""
+    """Return a principal's `user`, or the principal itself if it is a user."""
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
 

@@ -1,4 +1,4 @@
-"""Asking again, one by one, about the credentials of what is open, where nothing knows of all at once."""
+"""Check the credentials of open streams again one by one, if no query can check all at once."""
 
 from __future__ import annotations
 
@@ -8,39 +8,35 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from django_mcp.auth.authenticator import Rejection
-from django_mcp.auth.principal import Principal
+from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.process import Warner
 
-__all__ = ["RECHECK_S", "Reasker"]
-
 RECHECK_S: Final = 1.0
-"""Seconds between two questions about the same credentials, if not told otherwise. Whether anything
-ended is looked for every two seconds, or sooner when something else changed."""
+"""Default seconds between two checks of the same credentials."""
 
 AT_ONCE = 2
-"""Questions on their way at a time, so that requests find a free thread."""
+"""Checks that run at the same time, so that requests find a free thread."""
 
 PAUSE = 9
-"""Times as long as a round took is rested before the next: asking takes a tenth of the time at most,
-should there be many to ask about, or each a password to hash."""
+"""The pause after a round, as a multiple of its duration. So checks take a tenth of the time at most,
+even if there are many, or each has a password to hash."""
 
 WAIT_S = 0.5
-"""How long a round may hold up what is looked for besides; what comes later counts the next time."""
+"""How long the caller waits for a round; later results count the next time."""
 
 GIVE_UP_S = 30.0
-"""After this a question counts as not answered."""
+"""After this time a check counts as not answered."""
 
 
 class Reasker:
-    """Knows of principals with a `handle` whether what they presented is still good.
+    """Checks whether the credentials of principals with a `handle` are still valid.
 
-    An answer of another principal, or of none, is a no. No answer is none: while nobody can be
-    asked, what is open stays so.
+    If they now belong to another principal, or to none, they have ended. If the check fails, they have
+    not.
 
     Args:
-        ask: returns by a handle what authentication would return now.
-        every_s: seconds between two questions about the same credentials; None: never ask.
+        ask: returns for a handle what authentication would return now.
+        every_s: seconds between two checks of the same credentials; None: never check.
     """
 
     def __init__(
@@ -57,7 +53,7 @@ class Reasker:
         self._trouble = Warner()
 
     async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """Return those whose credentials were found not to hold any more."""
+        """Return the principals whose credentials have ended."""
         loop = asyncio.get_running_loop()
         if loop not in self._rounds:
             due = self._find_due(principals)
@@ -69,7 +65,7 @@ class Reasker:
         return {each for each in principals if each in self._ended}
 
     def _find_due(self, principals: Collection[Principal]) -> dict[Any, list[Principal]]:
-        """Return what is to be asked about, and who presented it; who was asked about longest ago first."""
+        """Return the handles to check with their principals, those checked longest ago first."""
         due: dict[Any, list[Principal]] = {}
         now = time.monotonic()
         if self._every_s is None or now < self._rests_until:

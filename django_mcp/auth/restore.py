@@ -1,30 +1,29 @@
-"""Principals of tasks: written down with a task, and made again in the process that runs it.
+"""Store the principals of tasks, and restore them in the process that runs a task.
 
-No credentials are written down, and nothing that would prove who somebody is elsewhere.
+No credentials are stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.principal import AuthInfo, Principal, user_of
-from django_mcp.auth.recheck import find_withdrawn
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.auth.recheck import recheck
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.server.exchange.exchange import ANONYMOUS
 
-__all__ = ["describe", "revive"]
-
 MAX_CLAIMS_BYTES = 16 * 1024
-"""Claims kept with a task, as JSON; those of larger or stranger tokens stay behind. Our own limit."""
+"""Size of the claims stored with a task, as JSON; larger claims are left out. Our own limit."""
 
 
 def describe(principal: Any) -> JSONObject | None:
-    """Return what `revive` needs; None for nobody."""
+    """Return a description for `revive`; None for an anonymous caller."""
     if principal is ANONYMOUS:
         return None
     user, auth = user_of(principal), getattr(principal, "auth", None)
@@ -40,11 +39,11 @@ def describe(principal: Any) -> JSONObject | None:
 async def revive(
     described: JSONObject | None, authenticators: Iterable[Authenticator]
 ) -> Any | None:
-    """Return the principal that was described; None when it may do nothing any more.
+    """Return the principal of a description; None if it may not act any more.
 
     Args:
-        described: by `describe`, at another time.
-        authenticators: of the server, which know whether its credentials were withdrawn meanwhile.
+        described: the result of `describe`.
+        authenticators: those of the server.
     """
     if described is None:
         return ANONYMOUS
@@ -59,23 +58,19 @@ async def revive(
     kind = described["source"]
     source = next((each for each in authenticators if each.kind == kind), None)
     if source is None and kind is not None:
-        # The site has taken that authenticator away, and lets nobody in by such credentials.
+        # The site no longer has this authenticator, so it does not accept such credentials.
         return None
     source = source or Authenticator()
     principal = Principal(key=described["key"], user=user, auth=auth, source=source)
-    return None if await find_withdrawn([principal]) else principal
+    return None if await recheck([principal], for_tasks=True) else principal
 
 
 def _describe_auth(auth: AuthInfo) -> JSONObject:
     tools = auth.allowed_tools
     return {
-        "subject": auth.subject,
-        "authenticator": auth.authenticator,
-        "client_id": auth.client_id,
+        **{each.name: getattr(auth, each.name) for each in fields(AuthInfo)},
         "scopes": sorted(auth.scopes),
-        "has_all_scopes": auth.has_all_scopes,
-        "tools": None if tools is None else sorted(tools),
-        "expires_at": auth.expires_at,
+        "allowed_tools": None if tools is None else sorted(tools),
         "claims": _storable(auth.claims),
     }
 
@@ -84,28 +79,23 @@ def _storable(claims: Mapping[str, Any]) -> JSONObject:
     try:
         text = encode(dict(claims))
     except (TypeError, ValueError, OverflowError, RecursionError):
-        # An authenticator of the site may put anything there.
+        # A custom authenticator may put anything there.
         return {}
     found: JSONObject = decode(text) if len(text) <= MAX_CLAIMS_BYTES else {}
     return found
 
 
 def _read_auth(described: JSONObject) -> AuthInfo:
-    tools = described["tools"]
-    return AuthInfo(
-        subject=described["subject"],
-        authenticator=described["authenticator"],
-        client_id=described["client_id"],
-        scopes=frozenset(described["scopes"]),
-        has_all_scopes=described["has_all_scopes"],
-        claims=MappingProxyType(described["claims"]),
-        allowed_tools=None if tools is None else frozenset(tools),
-        expires_at=described["expires_at"],
-    )
+    tools = described["allowed_tools"]
+    read = {
+        "scopes": frozenset(described["scopes"]),
+        "allowed_tools": None if tools is None else frozenset(tools),
+        "claims": MappingProxyType(described["claims"]),
+    }
+    return AuthInfo(**{**described, **read})
 
 
 def _find_user(pk: str) -> Any | None:
-    from django.contrib.auth import get_user_model
+    from django_mcp.auth.users import find_users
 
-    user = get_user_model()._default_manager.filter(pk=pk).first()
-    return user if user is not None and user.is_active else None
+    return next(iter(find_users([pk]).values()), None)

@@ -1,4 +1,4 @@
-"""Which scopes servers name, and which a token covers where a broad one stands for narrower ones.
+"""The scopes that servers name, and those that a token covers if a broad one implies narrower ones.
 
 Source: 2026-07-28 basic/authorization: servers honour hierarchies of scopes.
 """
@@ -10,17 +10,14 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from django.core.signals import setting_changed
-
 from django_mcp.conf import settings
+from django_mcp.process import reset_on
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["NOT_OF_RESOURCES", "are_covered", "baseline_scopes", "expand_scopes", "named_scopes"]
-
 NOT_OF_RESOURCES = frozenset({"offline_access"})
-"""About refreshing, so no resource asks for it (2026-07-28 basic/authorization)."""
+"""Scopes about refreshing, which no resource requires (2026-07-28 basic/authorization)."""
 
 
 def named_scopes(servers: Iterable[MCPServer]) -> list[str]:
@@ -31,7 +28,7 @@ def named_scopes(servers: Iterable[MCPServer]) -> list[str]:
 
 
 def baseline_scopes(server: MCPServer) -> list[str]:
-    """Return what clients of a server are told to ask for at first (RFC 9728 `scopes_supported`)."""
+    """Return the scopes that clients of a server request at first (RFC 9728 `scopes_supported`)."""
     chosen = settings.OAUTH_BASE_SCOPES
     if chosen is None:
         return named_scopes([server])
@@ -56,9 +53,4 @@ def expand_scopes(held: frozenset[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _forget(*, setting: str, **_kwargs: object) -> None:
-    if setting == "DJANGO_MCP":
-        expand_scopes.cache_clear()
-
-
-setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.scopes")
+reset_on(expand_scopes.cache_clear, settings=("DJANGO_MCP",))

@@ -8,14 +8,11 @@ from functools import partial
 from typing import Any
 
 from django.core.cache import caches
-from django.core.signals import setting_changed
 
 from django_mcp.conf import settings
-from django_mcp.handlers.threads import run_in_pool
-from django_mcp.process import Warner
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.process import PerProcess, Warner
 from django_mcp.server.services.ports import StoreUnavailable
-
-__all__ = ["CacheCounter"]
 
 _trouble = Warner()
 
@@ -24,7 +21,6 @@ class CacheCounter:
     """Count in the cache `DJANGO_MCP["THROTTLE_CACHE"]`, off the event loop."""
 
     async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
-        """See `RateCounter.add`."""
         try:
             return await run_in_pool(partial(_add, keys))
         except Exception as error:
@@ -49,25 +45,16 @@ def _count(cache: Any, key: str, timeout_s: int) -> int:
         return 1
 
 
-_local = threading.local()
+_local = PerProcess(threading.local, settings=("CACHES",))
 
 
 def _cache_of_thread() -> Any:
-    """Return a connection to the cache that stays with its thread.
+    """Return this thread's connection to the cache.
 
-    Those of `caches` belong to a task, so that each request would open one of its own.
+    Those of `caches` belong to a task, so each request would open a new one.
     """
     alias = settings.THROTTLE_CACHE
-    kept: dict[str, Any] = vars(_local)
+    kept: dict[str, Any] = vars(_local.get())
     if alias not in kept:
         kept[alias] = caches.create_connection(alias)
     return kept[alias]
-
-
-def _forget(*, setting: str, **_kwargs: Any) -> None:
-    global _local
-    if setting == "CACHES":
-        _local = threading.local()
-
-
-setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.throttles")

@@ -1,4 +1,4 @@
-"""Users, as credentials lead to them: only active ones, and in one query for many."""
+"""Find active users by their keys, many with one query."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from django.core.exceptions import FieldDoesNotExist
 
 from django_mcp.auth.principal import Principal
 
-__all__ = ["active_filter", "find_users", "find_without_active_user", "is_active"]
-
 
 def is_active(user: Any) -> bool:
-    """Return whether a user may use the site; one of a model without the field always may."""
+    """Return whether a user is active; a user of a model without the field always is."""
     return bool(getattr(user, "is_active", True))
 
 
 def active_filter(prefix: str = "") -> dict[str, bool]:
-    """Return the condition on a query for active users, where the user model knows of it."""
+    """Return the filter for active users; empty for a user model without the field."""
     try:
         get_user_model()._meta.get_field("is_active")
     except FieldDoesNotExist:
@@ -34,7 +32,7 @@ def find_users(keys: Collection[Any]) -> dict[Any, Any]:
 
 
 def find_without_active_user(principals: Collection[Principal]) -> set[Principal]:
-    """Return those principals whose user is there no more, or no longer active."""
+    """Return the principals whose user was deleted or deactivated."""
     wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
     found = find_users(set(wanted.values())) if wanted else {}
     return {each for each, pk in wanted.items() if pk not in found}

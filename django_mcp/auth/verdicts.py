@@ -1,4 +1,4 @@
-"""Verdicts on credentials, remembered for a moment, so that a busy client is looked up once."""
+"""Cache the results of authentication for two seconds, so that a busy client is looked up once."""
 
 from __future__ import annotations
 
@@ -7,86 +7,69 @@ from collections.abc import Collection, Hashable
 from typing import Final
 from weakref import WeakSet
 
-from django_mcp.auth.authenticator import Rejection
-from django_mcp.auth.principal import Principal
-
-__all__ = ["MAX_AGE_S", "Verdicts", "forget_verdicts", "knows_any"]
+from django_mcp.auth.principal import Principal, Rejection
+from django_mcp.execution.expiring import Expiring
 
 MAX_AGE_S: Final = 2.0
-"""How long a verdict may be used; a revocation that nobody tells of counts that much later."""
+"""How long a result may be used. A revocation without a signal counts that much later."""
 
 MAX_ENTRIES: Final = 4096
-"""Verdicts of one sort remembered; beyond that all are forgotten, and looked up again."""
+"""Results of each kind that are cached; beyond that the oldest are dropped."""
 
 
 class Verdicts:
-    """Remembers who credentials belong to, and which are bad, for `max_age_s` seconds.
+    """Caches principals and rejections for `max_age_s` seconds.
 
-    It is keyed by digests: no credentials are kept. The bad are apart from the good, so that
-    somebody who sends many wrong ones takes nothing from those who are known.
+    The keys are digests, so no credentials are stored. Rejections are apart from principals, so that
+    many wrong credentials displace no principal.
     """
 
     def __init__(self, max_age_s: float = MAX_AGE_S) -> None:
         self._max_age_s = min(max_age_s, MAX_AGE_S)
-        self._good: dict[Hashable, tuple[float, Principal]] = {}
-        self._bad: dict[Hashable, tuple[float, Rejection]] = {}
+        self._good: Expiring[Principal] = Expiring(MAX_ENTRIES)
+        self._bad: Expiring[Rejection] = Expiring(MAX_ENTRIES)
         self.changes = 0
-        """How often something was forgotten: what was asked before that must not be remembered."""
+        """How often results were dropped. A query that began before that must not be cached."""
         _all.add(self)
 
     def find(self, key: Hashable) -> Principal | Rejection | None:
-        """Return what is remembered of credentials, and still holds; None: ask."""
-        now = time.monotonic()
+        """Return the cached result, if it is still valid."""
         known = self._good.get(key)
-        if known is not None and now < known[0]:
-            return _still_valid(known[1])
-        refused = self._bad.get(key)
-        return refused[1] if refused is not None and now < refused[0] else None
+        return _still_valid(known) if known is not None else self._bad.get(key)
 
     def remember(self, key: Hashable, verdict: Principal | Rejection) -> None:
-        """Keep a verdict that was just reached."""
-        until = time.monotonic() + self._max_age_s
+        """Cache a new result."""
         if isinstance(verdict, Principal):
-            if len(self._good) >= MAX_ENTRIES:
-                self._good.clear()
-            self._good[key] = (until, verdict)
+            self._good.set(key, verdict, self._max_age_s)
         elif verdict.status in (401, 403):
-            if len(self._bad) >= MAX_ENTRIES:
-                self._bad.clear()
-            self._bad[key] = (until, verdict)
+            self._bad.set(key, verdict, self._max_age_s)
 
     def knows_any(self, kind: str) -> bool:
-        """Return whether a good verdict of an authenticator's kind may still be used."""
-        now = time.monotonic()
+        """Return whether a principal of this kind of authenticator is cached."""
         return any(
-            now < until and principal.auth is not None and principal.auth.authenticator == kind
-            for until, principal in list(self._good.values())
+            principal.auth is not None and principal.auth.authenticator == kind
+            for _key, principal in self._good.find_all()
         )
 
     def forget(self, names: Collection[str] | None) -> None:
-        """Forget what is known of clients, by their `client_id`; None: of all."""
+        """Drop the principals of clients by their `client_id`; None: all."""
         self.changes += 1
-        for key, (_until, principal) in list(self._good.items()):
+        for key, principal in self._good.find_all():
             if names is None or (principal.auth is not None and principal.auth.client_id in names):
-                self._good.pop(key, None)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._good.clear()
-        self._bad.clear()
+                self._good.discard(key)
 
 
 _all: WeakSet[Verdicts] = WeakSet()
 
 
 def forget_verdicts(names: Collection[str] | None) -> None:
-    """Forget what this process remembers of clients, by their `client_id`; None: of all."""
+    """Drop the cached principals of this process by their `client_id`; None: all."""
     for each in list(_all):
         each.forget(names)
 
 
 def knows_any(kind: str) -> bool:
-    """Return whether this process remembers any credentials of a kind as good."""
+    """Return whether this process caches a principal of this kind of authenticator."""
     return any(each.knows_any(kind) for each in list(_all))
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["STEPS_PER_DOUBLING", "RecordedCall", "step_of", "upper_ms"]
-
 STEPS_PER_DOUBLING = 4
 """Steps of the scale of durations: neighbours are 19 % apart."""
 
@@ -25,6 +23,9 @@ class RecordedCall:
         duration_s: until the response was ready.
         method: such as `"tools/call"`.
         name: the name of the entry; cut short if it is unknown. Of an unknown URI only the scheme.
+        session: public key of its session; empty without one.
+        error: class of the exception that it failed with; else empty.
+        is_known: whether an entry has this name; else it counts as unknown in the charts.
         outcome: a value of `CallRecord.Outcome`.
         reference: the reference of an internal error in the log; else empty.
         user_id: primary key of the Django user, or None.
@@ -47,6 +48,9 @@ class RecordedCall:
     client_name: str
     client_version: str
     arguments: str
+    session: str = ""
+    error: str = ""
+    is_known: bool = True
 
 
 def step_of(duration_ms: float) -> int:

@@ -15,14 +15,13 @@ from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import clean
 from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.server.exchange.call import FailureKind
+from django_mcp.server.exchange.exchange import key_of
 from django_mcp.signals import tool_called
 
 if TYPE_CHECKING:
     from django_mcp.registry.registry import Registry
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.server import MCPServer
-
-__all__ = ["CallRecorder"]
 
 MAX_KEPT_BODY_BYTES = 16 * 1024
 """Arguments in a larger message are not recorded, even if the tool allows it."""
@@ -62,20 +61,24 @@ def _note(
 ) -> RecordedCall:
     principal, client, failure = call.exchange.principal, call.client_info or {}, call.failure
     user = getattr(principal, "user", principal)
+    name, is_known = _name(server.registry, call)
     return RecordedCall(
         server=server,
         started_at=time.time() - duration_s,
         duration_s=duration_s,
         method=call.method,
-        name=_name(server.registry, call),
+        name=name,
+        is_known=is_known,
         outcome=_outcome(call, answer),
         reference=(failure.reference if failure is not None else None) or "",
         user_id=getattr(user, "pk", None),
-        principal=_text(getattr(principal, "key", None), 128),
+        principal=_text(key_of(principal), 128),
         revision=call.revision,
         client_name=_text(client.get("name"), 100),
         client_version=_text(client.get("version"), 50),
         arguments=_arguments(call),
+        session=getattr(call.connection, "key", ""),
+        error=clean(failure.error, 100) if failure is not None else "",
     )
 
 
@@ -89,22 +92,24 @@ def _outcome(call: Call, answer: bytes | Refusal | None) -> str:
     return "asked" if call.has_asked else "done"
 
 
-def _name(registry: Registry, call: Call) -> str:
+def _name(registry: Registry, call: Call) -> tuple[str, bool]:
+    """Return the name to record, and whether an entry has it."""
     if call.entry is not None:
-        return clean(call.entry.name, 200)
+        return clean(call.entry.name, 200), True
     if call.method == "resources/read":
         return _name_at(registry, call.params.get("uri"))
     # An unknown name is text from the client.
-    return _text(call.params.get("name"), 200)
+    name = _text(call.params.get("name"), 200)
+    return name, name in registry.registered("prompts" if call.method == "prompts/get" else "tools")
 
 
-def _name_at(registry: Registry, uri: Any) -> str:
+def _name_at(registry: Registry, uri: Any) -> tuple[str, bool]:
     """Return the part of an unknown URI that may be recorded, since the rest of it is arguments.
 
     That is the name of an entry that is hidden or disabled, or else the URI's scheme.
     """
     if type(uri) is not str:
-        return ""
+        return "", False
     entry = registry.registered("resources").get(uri)
     if entry is None:
         templates = registry.registered("templates").values()
@@ -117,9 +122,9 @@ def _name_at(registry: Registry, uri: Any) -> str:
             None,
         )
     if entry is not None:
-        return clean(entry.name, 200)
+        return clean(entry.name, 200), True
     scheme = _SCHEME.match(uri)
-    return "" if scheme is None else scheme[0]
+    return "" if scheme is None else scheme[0], False
 
 
 def _text(value: Any, max_length: int) -> str:

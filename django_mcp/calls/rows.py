@@ -4,54 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter, itemgetter
+from typing import Any
 
-from django_mcp.calls.bulk import insert_rows
+from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from django_mcp.calls.call import RecordedCall, step_of
-from django_mcp.calls.tallies import WHAT, add_tallies, tally
+from django_mcp.calls.tallies import WHAT, add_tallies, insert_rows, tally
+from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.models.calls import CallRecord
 from django_mcp.protocol.texts import clean
 
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
-__all__ = ["insert"]
-
-COLUMNS = (
-    "started_at",
-    "minute",
-    "duration_ms",
-    "step",
-    "server",
+_TEXTS = (
     "method",
     "name",
     "outcome",
     "reference",
-    "user",
     "principal",
     "revision",
     "client_name",
     "client_version",
     "arguments",
+    "session",
+    "error",
 )
+"""Fields of `CallRecord` with the value of the same attribute of a `RecordedCall`."""
+
+COLUMNS = ("started_at", "minute", "duration_ms", "step", "server", "user", *_TEXTS)
 """Fields of `CallRecord`, in the order of `_to_row`."""
 
+_find_texts = attrgetter(*_TEXTS)
+_NAME = COLUMNS.index("name")
 _COUNTED = itemgetter(*map(COLUMNS.index, ("minute", *WHAT)))
 
 
 def insert(calls: Sequence[RecordedCall]) -> None:
     """Write calls, from a thread that may use the database; raises its errors."""
-    # Servers record calls before models are loaded.
-    from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
-
-    from django_mcp.handlers.db_connections import run_with_connections
-    from django_mcp.models.calls import CallRecord
-
     alias = router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS
     connection = connections[alias]
     fields: list[Any] = [CallRecord._meta.get_field(name) for name in COLUMNS]
     rows = _to_rows(calls, connection, fields[COLUMNS.index("user")])
-    tallies = tally(map(_COUNTED, rows))
+    tallies = tally(
+        _COUNTED(row if call.is_known else (*row[:_NAME], "", *row[_NAME + 1 :]))
+        for call, row in zip(calls, rows, strict=True)
+    )
 
     def write() -> None:
         with transaction.atomic(alias):
@@ -83,20 +80,5 @@ def _to_rows(
 
 def _to_row(call: RecordedCall, started_at: Any, server: str, user: Any) -> tuple[Any, ...]:
     duration_ms = call.duration_s * 1000
-    return (
-        started_at,
-        int(call.started_at // 60),
-        duration_ms,
-        step_of(duration_ms),
-        server,
-        call.method,
-        call.name,
-        call.outcome,
-        call.reference,
-        user,
-        call.principal,
-        call.revision,
-        call.client_name,
-        call.client_version,
-        call.arguments,
-    )
+    minute, step = int(call.started_at // 60), step_of(duration_ms)
+    return (started_at, minute, duration_ms, step, server, user, *_find_texts(call))

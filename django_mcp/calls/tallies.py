@@ -4,14 +4,50 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django_mcp.calls.bulk import insert_rows
+import msgspec
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Model
 
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
+from django_mcp.models.calls import CallTally
 
-__all__ = ["KEPT_MINUTES", "WHAT", "add_tallies", "tally"]
+
+def insert_rows(
+    connection: BaseDatabaseWrapper,
+    model: type[Model],
+    columns: Sequence[str],
+    rows: Sequence[tuple[Any, ...]],
+    suffix: str = "",
+) -> None:
+    """Insert rows in the order given.
+
+    Args:
+        model: the model of the table.
+        columns: names of the model's fields, in the order of a row's values.
+        rows: values in the form of the database driver.
+        suffix: the end of the statement, such as an `ON CONFLICT` clause.
+    """
+    quote = connection.ops.quote_name
+    fields: list[Any] = [model._meta.get_field(name) for name in columns]
+    names = ", ".join(quote(field.column) for field in fields)
+    target = f"INSERT INTO {quote(model._meta.db_table)} ({names})"
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            # One text, which the database parses: a tenth of this process's cost of binding a
+            # parameter for each value.
+            values = ", ".join(
+                f"(item->>{at})::{field.cast_db_type(connection)}"
+                for at, field in enumerate(fields)
+            )
+            text = msgspec.json.encode(rows, enc_hook=str).decode()
+            source = f"{values} FROM json_array_elements(%s) AS item"
+            cursor.execute(f"{target} SELECT {source} {suffix}", [text])
+        else:
+            marks = ", ".join(["%s"] * len(fields))
+            cursor.executemany(f"{target} VALUES ({marks}) {suffix}", rows)
+
 
 _DAY = 24 * 60
 
@@ -43,10 +79,6 @@ def tally(calls: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def add_tallies(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """Add rows of `tally` to existing ones, in the caller's transaction."""
-    from django.db import connections
-
-    from django_mcp.models.calls import CallTally
-
     connection = connections[using]
     if not connection.features.supports_update_conflicts_with_target:
         _add_each(using, rows)
@@ -55,8 +87,6 @@ def add_tallies(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _on_conflict(connection: BaseDatabaseWrapper) -> str:
-    from django_mcp.models.calls import CallTally
-
     quote = connection.ops.quote_name
     key, calls = ", ".join(map(quote, _KEY)), quote("calls")
     total = f"{quote(CallTally._meta.db_table)}.{calls} + excluded.{calls}"
@@ -65,10 +95,6 @@ def _on_conflict(connection: BaseDatabaseWrapper) -> str:
 
 def _add_each(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """Add rows on a database without upserts that add."""
-    from django.db.models import F
-
-    from django_mcp.models.calls import CallTally
-
     tallies = CallTally.objects.using(using)
     for *key, calls in rows:
         values = dict(zip(_KEY, key, strict=True))

@@ -1,15 +1,15 @@
-"""System check of the installed versions, against the minimum versions of the requirements."""
+"""System checks of the installed distributions: their versions, and another one with this name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from django.core.checks import CheckMessage, Tags, Warning, register  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
 
-__all__ = ["Outdated", "find_outdated"]
+from django_mcp.checks import check
 
 DISTRIBUTION = "django-mcp-endpoints"
 
@@ -26,22 +26,38 @@ class Outdated(NamedTuple):
     wanted: str
 
 
-@register("django_mcp", Tags.security)
-def check_versions(**_kwargs: Any) -> list[CheckMessage]:
+@check(Tags.security, id="django_mcp.W013")
+def check_versions() -> Iterator[CheckMessage]:
     """W013: an installed version is too old, or excluded."""
     try:
         requirements = metadata.requires(DISTRIBUTION) or ()
     except metadata.PackageNotFoundError:
         # The package is not installed, but used from a folder.
-        return []
-    return [
-        Warning(
+        return
+    for each in find_outdated(requirements, find_version):
+        yield Warning(
             f"{each.name} {each.version} is installed, which may have known security holes.",
             hint=f"Install {each.name} {each.wanted}.",
-            id="django_mcp.W013",
         )
-        for each in find_outdated(requirements, find_version)
-    ]
+
+
+@check(id="django_mcp.E012")
+def check_other_distributions() -> Iterator[CheckMessage]:
+    """E012: another distribution has installed a package `django_mcp` over this one."""
+    for name in sorted(find_owners(metadata.distributions()) - {DISTRIBUTION}):
+        yield Error(
+            f"{name} installs a package django_mcp too, and overwrites files of {DISTRIBUTION}.",
+            hint=f"pip uninstall {name} {DISTRIBUTION}, then install {DISTRIBUTION} again.",
+        )
+
+
+def find_owners(distributions: Iterable[metadata.Distribution]) -> set[str]:
+    """Return the names of the distributions that have installed a package `django_mcp`."""
+    return {
+        each.metadata["Name"]
+        for each in distributions
+        if "\ndjango_mcp/__init__.py," in "\n" + (each.read_text("RECORD") or "")
+    }
 
 
 def find_version(name: str) -> str | None:

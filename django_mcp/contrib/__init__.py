@@ -1,1 +1,1 @@
-"""Optional apps, which import only what is installed."""
+"""Integrations that need another package; a site names those that it uses."""

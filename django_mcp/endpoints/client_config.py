@@ -2,48 +2,108 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, encode, present
 from django_mcp.servers import MCPServer
-
-__all__ = ["WHERE", "needs_key", "over_http"]
 
 KEY_PLACE = "Bearer <your key>"
 """Stands for the API key, which is shown only once."""
 
-WHERE = {
-    "claude-desktop": _(
-        "Put it into claude_desktop_config.json (Settings > Developer > Edit Config) and start Claude Desktop anew."
+
+def _cursor_link(name: str, entry: JSONObject) -> str:
+    config = base64.b64encode(encode(entry)).decode()
+    query = urlencode({"name": name, "config": config})
+    return f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
+
+
+def _vscode_link(name: str, entry: JSONObject) -> str:
+    return f"vscode:mcp/install?{quote(encode({'name': name, **entry}))}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """The form of a client's configuration.
+
+    Attributes:
+        where: where to put it, a lazy text.
+        key: of the servers in it.
+        http_type, stdio_type: the type of a server; None: it is not named.
+        only_starts_programs: it needs one that forwards messages to a URL.
+        make_link: returns the address that has the client's program add an entry; None: it has none.
+    """
+
+    where: Any
+    key: str = "mcpServers"
+    http_type: str | None = "http"
+    stdio_type: str | None = "stdio"
+    only_starts_programs: bool = False
+    make_link: Callable[[str, JSONObject], str] | None = None
+
+    def over_http(self, name: str, url: str, authorization: str | None) -> JSONObject:
+        """Return the configuration for a server at a URL, with the header that it needs."""
+        if not self.only_starts_programs:
+            headers = {"Authorization": authorization} if authorization else None
+            return self._server(name, present(type=self.http_type, url=url, headers=headers))
+        entry: JSONObject = {"command": "npx", "args": ["-y", "mcp-remote", url]}
+        if authorization:
+            # On Windows, it starts programs in a way that splits arguments at spaces.
+            entry["args"] += ["--header", "Authorization:${AUTHORIZATION}"]
+            entry["env"] = {"AUTHORIZATION": authorization}
+        return self._server(name, entry)
+
+    def over_stdio(self, name: str, command: list[str], env: Mapping[str, str]) -> JSONObject:
+        """Return the configuration for a server that the client starts by a command."""
+        program, *args = command
+        return self._server(
+            name, present(type=self.stdio_type, command=program, args=args, env=dict(env))
+        )
+
+    def install_link(self, name: str, configuration: JSONObject) -> str:
+        """Return the address that has the client add the server; empty if there is none.
+
+        It stays on the user's computer, so that an API key in it goes to nobody else.
+        """
+        return "" if self.make_link is None else self.make_link(name, configuration[self.key][name])
+
+    def _server(self, name: str, entry: JSONObject) -> JSONObject:
+        return {self.key: {name: entry}}
+
+
+CLIENTS = {
+    "claude-desktop": Client(
+        where=_(
+            "Add it to claude_desktop_config.json (Settings > Developer > Edit Config) and restart Claude Desktop."
+        ),
+        stdio_type=None,
+        only_starts_programs=True,
     ),
-    "claude-code": _("Put it into .mcp.json in the folder where you start claude."),
-    "cursor": _("Put it into .cursor/mcp.json of the project, or ~/.cursor/mcp.json."),
-    "vscode": _("Put it into .vscode/mcp.json of the workspace."),
-    "inspector": _(
-        "Save it as mcp.json and run: npx @modelcontextprotocol/inspector --config mcp.json"
+    "claude-code": Client(where=_("Add it to .mcp.json in the folder where you start claude.")),
+    "cursor": Client(
+        where=_("Add it to .cursor/mcp.json of the project, or to ~/.cursor/mcp.json."),
+        http_type=None,
+        stdio_type=None,
+        make_link=_cursor_link,
+    ),
+    "vscode": Client(
+        where=_("Add it to .vscode/mcp.json of the workspace."),
+        key="servers",
+        make_link=_vscode_link,
+    ),
+    "inspector": Client(
+        where=_(
+            "Save it as mcp.json and run: npx @modelcontextprotocol/inspector --config mcp.json"
+        ),
+        http_type="streamable-http",
     ),
 }
-"""The clients, with instructions for each configuration."""
-
-
-def over_http(client: str, url: str, *, needs_key: bool = False) -> JSONObject:
-    """Return the entry for a client to use an endpoint, with a place for an API key if needed."""
-    headers = {"headers": {"Authorization": KEY_PLACE}} if needs_key else {}
-    match client:
-        case "claude-desktop":
-            # Its configuration file only allows programs; this one forwards messages to a URL.
-            entry: JSONObject = {"command": "npx", "args": ["-y", "mcp-remote", url]}
-            if needs_key:
-                # On Windows, it starts programs in a way that splits arguments at spaces.
-                entry["args"] += ["--header", "Authorization:${AUTHORIZATION}"]
-                entry["env"] = {"AUTHORIZATION": KEY_PLACE}
-            return entry
-        case "cursor":
-            return {"url": url, **headers}
-        case "inspector":
-            return {"type": "streamable-http", "url": url, **headers}
-    return {"type": "http", "url": url, **headers}
 
 
 def needs_key(server: MCPServer) -> bool:

@@ -7,21 +7,16 @@ the event loop. Neither reveals anything about the site.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-from asgiref.sync import markcoroutinefunction
 from django.db import Error, connections
 from django.http import HttpRequest, HttpResponse
 
-from django_mcp.handlers.threads import find_pool_states, run_in_pool
+from django_mcp.execution.threads import find_pool_states, run_in_pool
+from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
-from django_mcp.sessions.single_flight import Sharing
-from django_mcp.transports.http.view import MCPView
-
-__all__ = ["HealthView", "serve_health"]
+from django_mcp.transports.http.view import EndpointView
 
 READY_TIMEOUT_S = 5.0
 """A database that has not responded by then counts as down. Our own limit."""
@@ -29,29 +24,8 @@ READY_TIMEOUT_S = 5.0
 _METHODS = ("GET", "HEAD")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Answer:
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-
-
-async def _examine(method: str, query: str) -> _Answer:
-    headers = {"Content-Type": "application/json", "Cache-Control": "no-store"}
-    if method not in _METHODS:
-        body = encode({"status": "method not allowed"})
-        return _Answer(status=405, body=body, headers={**headers, "Allow": ", ".join(_METHODS)})
-    is_well = "ready" not in parse_qs(query, keep_blank_values=True) or await _is_ready()
-    body = encode({"status": "ok" if is_well else "unavailable"})
-    return _Answer(status=200 if is_well else 503, body=body, headers=headers)
-
-
 _questions: Sharing[bool] = Sharing()
 """Anonymous callers may ask, so concurrent requests share one check of the databases."""
-
-
-async def _is_ready() -> bool:
-    return await _questions.ask("ready", _look)
 
 
 async def _look() -> bool:
@@ -78,31 +52,38 @@ def _ask_databases() -> bool:
     return True
 
 
-class HealthView:
-    """The plain Django view. The ASGI wrapper responds instead, without the site's middleware."""
-
-    csrf_exempt = True
-    login_required = False
-
-    _non_atomic_requests = MCPView._non_atomic_requests
+class HealthView(EndpointView):
+    """The view of the health check: 200, or 503 if the databases do not respond."""
 
     def __init__(self) -> None:
-        markcoroutinefunction(self)
+        super().__init__(serve_health)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponse:
-        """Return 200, or 503 if the databases do not respond."""
-        answer = await _examine(request.method or "", request.META.get("QUERY_STRING", ""))
-        body = b"" if request.method == "HEAD" else answer.body
-        return HttpResponse(body, status=answer.status, headers=dict(answer.headers))
+        return await _respond(request.method or "", request.META.get("QUERY_STRING", ""))
 
 
-async def serve_health(
-    scope: Mapping[str, Any], _receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]
-) -> None:
-    """Respond to one HTTP request over ASGI, as the view does."""
-    answer = await _examine(scope["method"], scope.get("query_string", b"").decode("latin-1"))
-    headers = [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
-    headers.append((b"content-length", str(len(answer.body)).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    body = b"" if scope["method"] == "HEAD" else answer.body
-    await send({"type": "http.response.body", "body": body})
+async def serve_health(scope: Any, _receive: Any, send: Any) -> None:
+    """Respond to a health check over ASGI, as the view does."""
+    response = await _respond(scope["method"], scope.get("query_string", b"").decode("latin-1"))
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})
+
+
+async def _respond(method: str, query: str) -> HttpResponse:
+    if method not in _METHODS:
+        status, text = 405, "method not allowed"
+    elif "ready" not in parse_qs(query, keep_blank_values=True) or await _questions.ask(
+        "ready", _look
+    ):
+        status, text = 200, "ok"
+    else:
+        status, text = 503, "unavailable"
+    body = encode({"status": text})
+    headers = {
+        "Content-Type": "application/json",
+        "Cache-Control": "no-store",
+        "Content-Length": str(len(body)),
+        **({"Allow": ", ".join(_METHODS)} if status == 405 else {}),
+    }
+    return HttpResponse(b"" if method == "HEAD" else body, status=status, headers=headers)

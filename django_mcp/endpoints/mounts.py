@@ -7,34 +7,23 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
-from django.core.signals import setting_changed
-from django.urls import Resolver404, URLResolver, get_resolver
+from django.conf import settings as site_settings
+from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
-from django_mcp.endpoints.health import HealthView, serve_health
+from django_mcp.process import reset_on
 from django_mcp.transports.http.asgi import ASGIApp
-from django_mcp.transports.http.view import MCPView
-from django_mcp.transports.legacy_sse.views import LegacyView
+from django_mcp.transports.http.view import EndpointView, MCPView
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
-
-__all__ = [
-    "Match",
-    "Mount",
-    "announce",
-    "announce_server",
-    "consumer_of",
-    "find_decorated",
-    "find_match",
-    "find_mounts",
-    "is_ours",
-]
 
 logger = logging.getLogger("django_mcp")
 
@@ -44,38 +33,64 @@ MAX_KNOWN = 512
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mount:
-    """One place in the URLconf with a view of this package.
+    """One place in the URLconf with the endpoint of a server.
 
     Attributes:
         path: from the root, with a slash in front; captures as the URLconf writes them.
         is_fixed: it has no captures and does not depend on the language.
-        view: an endpoint's, or its health's.
+        server: its server.
     """
 
     path: str
     is_fixed: bool
-    view: MCPView | HealthView | LegacyView
+    server: MCPServer
+
+
+is_wrapped = threading.Event()
+"""Whether `django_mcp_application` was called in this process."""
 
 
 def find_mounts() -> list[Mount]:
-    """Return all places in the URLconf with a view of this package, in their order."""
+    """Return all endpoints in the URLconf, in their order."""
     return [
-        Mount(path=path, is_fixed=is_fixed, view=view)
-        for path, is_fixed, view in _walk(get_resolver().url_patterns, "/", is_fixed=True)
-        if is_ours(view)
+        Mount(path=path, is_fixed=is_fixed, server=view.server)
+        for path, is_fixed, view in _find_views()
+        if isinstance(view, MCPView)
     ]
 
 
-def is_ours(view: object) -> TypeGuard[MCPView | HealthView | LegacyView]:
-    """Return whether a view is of a server: its endpoint, its health, or HTTP+SSE."""
-    return isinstance(view, MCPView | HealthView | LegacyView)
+def find_path(server: MCPServer) -> str | None:
+    """Return the first path of a server's endpoint that has no captures; None: there is none."""
+    paths = (each.path for each in find_mounts() if each.is_fixed and each.server is server)
+    return next(paths, None)
+
+
+def has_urlconf() -> bool:
+    """Return whether the site has a URLconf; one for stdio only may have none."""
+    return bool(getattr(site_settings, "ROOT_URLCONF", None))
+
+
+def _find_views() -> Iterator[tuple[str, bool, Any]]:
+    """Yield the path of each view in the URLconf, whether it is fixed, and the view."""
+    if has_urlconf():
+        yield from _walk(get_resolver().url_patterns, "/", is_fixed=True)
+
+
+def resolve(path_info: str) -> ResolverMatch | None:
+    """Return what the URLconf has at a path; None: nothing."""
+    if not has_urlconf():
+        return None
+    try:
+        return get_resolver().resolve(path_info)
+    except Resolver404:
+        return None
 
 
 def find_decorated() -> list[str]:
     """Return the paths that lead to an endpoint's view inside of a decorator."""
     return [
         path
-        for path, _is_fixed, view in _walk(get_resolver().url_patterns, "/", is_fixed=True)
+        for path, _is_fixed, view in _find_views()
         if not isinstance(view, MCPView) and isinstance(inspect.unwrap(view), MCPView)
     ]
 
@@ -94,12 +109,10 @@ def _walk(patterns: Any, prefix: str, *, is_fixed: bool) -> Iterator[tuple[str, 
 # -- the server of a path
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Match:
-    """The ASGI application in place of a view, and the captured values of the path."""
+Match: TypeAlias = tuple[ASGIApp, Mapping[str, Any]]
+"""The ASGI application in place of a view, and the captured values of the path."""
 
-    application: ASGIApp
-    kwargs: Mapping[str, Any]
+_known: dict[str, Match] = {}
 
 
 def find_match(path_info: str) -> Match | None:
@@ -107,89 +120,37 @@ def find_match(path_info: str) -> Match | None:
     found = _known.get(path_info)
     if found is not None:
         return found
-    candidates = _candidates if _candidates is not None else _find_candidates()
-    if path_info not in candidates.fixed and not candidates.has_others:
+    fixed, has_others = _find_candidates()
+    if path_info not in fixed and not has_others:
         return None
-    found = _resolve(path_info)
-    if found is not None:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[path_info] = found
+    # Another pattern may come first, so the URLconf decides. A view inside of a decorator is left to
+    # Django: the decorator is there for a reason.
+    match = resolve(path_info)
+    if match is None or not isinstance(match.func, EndpointView):
+        return None
+    if len(_known) >= MAX_KNOWN:
+        _known.clear()
+    found = _known[path_info] = match.func.serve, match.kwargs
     return found
 
 
-def _resolve(path_info: str) -> Match | None:
-    # Another pattern may come first, so the URLconf decides.
-    try:
-        match = get_resolver().resolve(path_info)
-    except Resolver404:
-        return None
-    # A view inside of a decorator is left to Django: the decorator is there for a reason.
-    if isinstance(match.func, MCPView):
-        return Match(application=consumer_of(match.func.server), kwargs=match.kwargs)
-    if isinstance(match.func, LegacyView):
-        view = match.func
-        application = legacy_consumer_of(view.server, takes_messages=view.takes_messages)
-        return Match(application=application, kwargs=match.kwargs)
-    if isinstance(match.func, HealthView):
-        return Match(application=serve_health, kwargs=match.kwargs)
-    return None
+@cache
+def _find_candidates() -> tuple[frozenset[str], bool]:
+    """Return the fixed paths worth resolving, and whether there are others.
 
-
-def consumer_of(server: MCPServer) -> ASGIApp:
-    """Return the ASGI application that serves a server's endpoint."""
-    # Channels is loaded only when used: a site under WSGI does not use it.
-    from django_mcp.transports.http.consumer import MCPConsumer
-
-    def application(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        # As `as_asgi` does, without a coroutine for each request.
-        return MCPConsumer(server=server)(scope, receive, send)
-
-    return application
-
-
-def legacy_consumer_of(server: MCPServer, *, takes_messages: bool) -> ASGIApp:
-    """Return the ASGI application of HTTP+SSE that receives messages, or that opens streams."""
-    from django_mcp.transports.legacy_sse.consumers import (
-        LegacyMessageConsumer,
-        LegacyStreamConsumer,
+    With them, other requests to the site are not resolved twice.
+    """
+    found = [
+        (path, is_fixed) for path, is_fixed, view in _find_views() if isinstance(view, EndpointView)
+    ]
+    return (
+        frozenset(path for path, is_fixed in found if is_fixed),
+        any(not is_fixed for _path, is_fixed in found),
     )
 
-    consumer = LegacyMessageConsumer if takes_messages else LegacyStreamConsumer
-    application: ASGIApp = consumer.as_asgi(server=server)
-    return application
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Candidates:
-    """Paths worth resolving, so that other requests to the site are not resolved twice."""
-
-    fixed: frozenset[str]
-    has_others: bool
-
-
-_known: dict[str, Match] = {}
-_candidates: _Candidates | None = None
-
-
-def _find_candidates() -> _Candidates:
-    global _candidates
-    mounts = find_mounts()
-    _candidates = _Candidates(
-        fixed=frozenset(mount.path for mount in mounts if mount.is_fixed),
-        has_others=any(not mount.is_fixed for mount in mounts),
-    )
-    return _candidates
-
-
-def _forget(*, setting: str, **_kwargs: Any) -> None:
-    global _candidates
-    if setting == "ROOT_URLCONF":
-        _candidates = None
-        _known.clear()
-
-
-setting_changed.connect(_forget, dispatch_uid="django_mcp.endpoints.mounts")
+reset_on(_find_candidates.cache_clear, settings=("ROOT_URLCONF",))
+reset_on(_known.clear, settings=("ROOT_URLCONF",))
 
 
 # -- log messages at start
@@ -201,8 +162,7 @@ _announced: WeakSet[MCPServer] = WeakSet()
 def announce() -> None:
     """Log where each server of the URLconf is and what it offers, once in a process."""
     for mount in find_mounts():
-        if isinstance(mount.view, MCPView):
-            announce_server(mount.view.server, mount.path)
+        announce_server(mount.server, mount.path)
 
 
 def announce_server(server: MCPServer, endpoint: str) -> None:

@@ -18,14 +18,13 @@ from django.urls import URLResolver, path
 
 from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.conf import settings
-from django_mcp.endpoints.mounts import is_ours
+from django_mcp.endpoints.mounts import has_urlconf
 from django_mcp.endpoints.well_known import SERVER_PATH, patterns, require_authorization_servers
 from django_mcp.transports.http.asgi import ASGIApp, not_found
+from django_mcp.transports.http.view import EndpointView
 
 if TYPE_CHECKING:
     from django_mcp.servers import MCPServer
-
-__all__ = ["site_of", "urlpatterns"]
 
 urlpatterns: list[Any] = []
 """The URLs of the server that `site_of` was called for."""
@@ -42,7 +41,7 @@ def site_of(server: MCPServer) -> ASGIApp:
     Raises:
         ImproperlyConfigured: clients could not find out where to get tokens.
     """
-    site = import_module(site_settings.ROOT_URLCONF)
+    site = import_module(site_settings.ROOT_URLCONF) if has_urlconf() else None
     urlpatterns[:] = [
         path("", server.urls),
         *patterns(),
@@ -90,5 +89,5 @@ def _without_servers(found: Any) -> Iterator[Any]:
             yield URLResolver(
                 each.pattern, inside, each.default_kwargs, each.app_name, each.namespace
             )
-        elif not is_ours(each.callback):
+        elif not isinstance(each.callback, EndpointView):
             yield each

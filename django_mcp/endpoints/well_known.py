@@ -5,41 +5,29 @@ The documents are plain Django views at the origin's root, so the ASGI wrapper l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, get_script_prefix, path
+from django.urls import URLPattern, URLResolver, get_script_prefix, path
 
 from django_mcp.auth.addresses import METADATA_PATH, origin_of
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.scopes import baseline_scopes
-from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.mounts import find_mounts, resolve
 from django_mcp.open_views import open_to_pages, refusal
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView
 
-__all__ = [
-    "DocumentsApp",
-    "find_issuers",
-    "find_root_path",
-    "find_server",
-    "find_undescribed",
-    "find_unnamed",
-    "find_unreachable",
-    "patterns",
-    "require_authorization_servers",
-]
-
 SERVER_PATH = "/.well-known/oauth-authorization-server"
-REMEDY = (
+_REMEDY = (
     "Add 'oauth2_provider' and 'django_mcp.contrib.oauth' to INSTALLED_APPS and "
     'path("", include("django_mcp.urls")) to the root URLconf.'
 )
-NAMING_REMEDY = (
+_NAMING_REMEDY = (
     "Set its authorization_servers, or needs_authorization_server = False if clients get its tokens by "
     "other means."
 )
@@ -66,72 +54,60 @@ def require_authorization_servers() -> None:
         ImproperlyConfigured: a server accepts tokens of this site's authorization server, whose
             metadata does not exist, or tokens of an authorization server that nothing names.
     """
-    for server, authenticator in find_unnamed():
-        raise ImproperlyConfigured(
-            f"The MCP server {server.public_name!r} takes bearer tokens, and "
-            f"{type(authenticator).__name__} names no authorization server. {NAMING_REMEDY}"
+    for text, remedy in chain(find_unnamed(), find_unreachable()):
+        raise ImproperlyConfigured(f"{text} {remedy}")
+
+
+def find_unnamed() -> Iterator[tuple[str, str]]:
+    """Yield which authenticators of tokens name no authorization server, with the remedy."""
+    for server, authenticator in _mounted_authenticators():
+        if (
+            authenticator.needs_authorization_server
+            and not authenticator.names_authorization_server()
+        ):
+            text = (
+                f"The MCP server {server.name!r} takes bearer tokens, and "
+                f"{type(authenticator).__name__} names no authorization server, so clients cannot "
+                "get one."
+            )
+            yield text, _NAMING_REMEDY
+
+
+def find_unreachable() -> Iterator[tuple[str, str]]:
+    """Yield which servers take tokens of this site's authorization server, if it is missing."""
+    if _is_there(SERVER_PATH) and _is_there(METADATA_PATH):
+        return
+    for name in {each.name for each, taker in _mounted_authenticators() if taker.is_of_this_site}:
+        text = (
+            f"The MCP server {name!r} takes tokens of this site's authorization server, and there "
+            f"is none: {SERVER_PATH} and {METADATA_PATH} must answer."
         )
-    for server in find_unreachable():
-        raise ImproperlyConfigured(
-            f"The MCP server {server.public_name!r} takes tokens of this site's authorization server, "
-            f"and there is none: {SERVER_PATH} and {METADATA_PATH} must answer. {REMEDY}"
-        )
-
-
-def find_unreachable() -> list[MCPServer]:
-    """Return the servers whose tokens come from this site's authorization server, if it is missing."""
-    takers = _mounted_with(lambda each: each.is_of_this_site)
-    return takers if takers and not (_is_there(SERVER_PATH) and _is_there(METADATA_PATH)) else []
-
-
-def find_unnamed() -> list[tuple[MCPServer, Authenticator]]:
-    """Return the authenticators of tokens whose authorization server nothing names."""
-    return [
-        (server, each)
-        for server in _mounted_with(_lacks_authorization_server)
-        for each in (() if server.gate is None else server.gate.authenticators)
-        if _lacks_authorization_server(each)
-    ]
-
-
-def _lacks_authorization_server(authenticator: Authenticator) -> bool:
-    return (
-        authenticator.needs_authorization_server and not authenticator.names_authorization_server()
-    )
+        yield text, _REMEDY
 
 
 def find_undescribed() -> list[MCPServer]:
     """Return the servers that accept tokens of other issuers, if no metadata names these."""
-    takers = _mounted_with(lambda each: bool(each.authorization_servers))
-    return takers if takers and not _is_there(METADATA_PATH) else []
+    if _is_there(METADATA_PATH):
+        return []
+    takers = (server for server, each in _mounted_authenticators() if each.authorization_servers)
+    return list(dict.fromkeys(takers))
 
 
-def _mounted_with(is_meant: Callable[[Authenticator], bool]) -> list[MCPServer]:
-    mounted = {mount.view.server for mount in find_mounts() if isinstance(mount.view, MCPView)}
-    return [
-        server
-        for server in all_servers()
-        if server in mounted
-        and server.gate is not None
-        and any(map(is_meant, server.gate.authenticators))
-    ]
+def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
+    mounted = {mount.server for mount in find_mounts()}
+    for server in all_servers():
+        if server in mounted and server.gate is not None:
+            yield from ((server, each) for each in server.gate.authenticators)
 
 
 def _is_there(path_info: str) -> bool:
-    try:
-        get_resolver().resolve(path_info)
-    except Resolver404:
-        return False
-    return True
+    return resolve(path_info) is not None
 
 
 def find_server(path_info: str) -> MCPServer | None:
     """Return the server whose endpoint has a path, or None."""
-    try:
-        view = get_resolver().resolve(path_info).func
-    except Resolver404:
-        return None
-    server = view.server if isinstance(view, MCPView) else None
+    match = resolve(path_info)
+    server = match.func.server if match and isinstance(match.func, MCPView) else None
     return server if isinstance(server, MCPServer) else None
 
 
@@ -190,11 +166,7 @@ def find_issuers(server: Any, request: HttpRequest) -> list[str]:
 
 def find_root_path() -> str | None:
     """Return the path of the root metadata's endpoint: the default server's, or the only one."""
-    endpoints = {
-        mount.view.server: mount.path
-        for mount in reversed(find_mounts())
-        if mount.is_fixed and isinstance(mount.view, MCPView)
-    }
+    endpoints = {mount.server: mount.path for mount in reversed(find_mounts()) if mount.is_fixed}
     for server, endpoint in endpoints.items():
         if getattr(server, "is_default", False) or len(endpoints) == 1:
             return endpoint

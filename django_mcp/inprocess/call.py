@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from django_mcp.server.server import MCPServer
 
-__all__ = ["MAX_ROUNDS", "Surroundings", "is_question", "principal_of", "revision_called", "send"]
-
 MAX_ROUNDS = 100
 """Rounds of questions in one call; more indicate an endless loop in the handler."""
 
@@ -33,7 +31,7 @@ _ids = itertools.count(1)
 class Surroundings(TypedDict, total=False):
     """The user and the listeners of a call in process; all of it is optional.
 
-    Keys:
+    Attributes:
         user: an active user, or a principal; without one the call is anonymous.
         answers: answers to questions, by key, in their order, or a function of key and question.
             Without it a tool that has to ask raises `MissingCapability`.
@@ -189,13 +187,7 @@ class _Listener:
         self._on_progress = how.get("on_progress")
         self._on_log = how.get("on_log")
 
-    async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`: there is nothing to open."""
-
-    async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`: there is nothing to close."""
-
-    async def send(self, message: bytes, event_id: str | None = None) -> None:
+    async def send(self, message: bytes) -> None:
         """See `Sink.send`."""
         parsed = decode(message)
         params, result = parsed.get("params", {}), None

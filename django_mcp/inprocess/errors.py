@@ -14,17 +14,6 @@ from django_mcp.protocol.errors import (
 )
 from django_mcp.protocol.json import JSONObject
 
-__all__ = [
-    "MCPError",
-    "MissingCapability",
-    "Unanswered",
-    "UnknownPrompt",
-    "UnknownReference",
-    "UnknownResource",
-    "UnknownTool",
-    "to_error",
-]
-
 
 class MCPError(Exception):
     """The server returned a JSON-RPC error.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from asgiref.sync import async_to_sync
 
-from django_mcp.handlers.threads import in_calling_thread
+from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess.call import Surroundings, send
 from django_mcp.inprocess.results import (
     CallResult,
@@ -17,14 +18,37 @@ from django_mcp.inprocess.results import (
     ResourceResult,
 )
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.setting import LIST_METHODS
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["InProcess"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _in_sync(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return the synchronous form of a coroutine function, which runs in the calling thread."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+        async def run() -> T:
+            running.append((asyncio.get_running_loop(), asyncio.current_task()))
+            return await function(*args, **kwargs)
+
+        with in_calling_thread():
+            try:
+                return async_to_sync(run)()
+            except KeyboardInterrupt:
+                # The handler runs in this thread, and would wait for an event loop in another.
+                for loop, task in running:
+                    if task is not None and not loop.is_closed():
+                        loop.call_soon_threadsafe(task.cancel)
+                raise
+
+    return call
 
 
 class InProcess:
@@ -35,10 +59,11 @@ class InProcess:
     failure) are a result with `is_error`.
 
     From synchronous code, synchronous handlers run in the calling thread, on its database
-    connections and inside its transaction. All methods take the keywords of `Surroundings`.
+    connections and inside its transaction. All methods take the keywords of `Surroundings`; each
+    has an asynchronous form, such as `acall_tool` for `call_tool`.
     """
 
-    def call_tool(
+    async def acall_tool(
         self,
         name: str,
         arguments: Mapping[str, Any] | None = None,
@@ -57,32 +82,21 @@ class InProcess:
             Unanswered: a question has no answer.
             MCPError: any other error.
         """
-        return _wait(self.acall_tool, name, arguments, **how)
-
-    async def acall_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        **how: Unpack[Surroundings],
-    ) -> CallResult:
-        """Call a tool; see `call_tool`."""
         params = {"name": name, "arguments": dict(arguments or {})}
-        return CallResult(raw=await self._send("tools/call", params, how))
+        return CallResult(raw=await send(self._as_server(), "tools/call", params, **how))
 
-    def read_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
+    async def aread_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
         """Read the resource at a URI.
 
         Raises:
             UnknownResource: there is none for this user.
             MCPError: any other error, or a failure of the handler.
         """
-        return _wait(self.aread_resource, uri, **how)
+        return ResourceResult(
+            raw=await send(self._as_server(), "resources/read", {"uri": uri}, **how)
+        )
 
-    async def aread_resource(self, uri: str, **how: Unpack[Surroundings]) -> ResourceResult:
-        """Read a resource; see `read_resource`."""
-        return ResourceResult(raw=await self._send("resources/read", {"uri": uri}, how))
-
-    def get_prompt(
+    async def aget_prompt(
         self,
         name: str,
         arguments: Mapping[str, str] | None = None,
@@ -94,19 +108,10 @@ class InProcess:
             UnknownPrompt: there is none for this user.
             MCPError: any other error, such as a missing argument, or a failure of the handler.
         """
-        return _wait(self.aget_prompt, name, arguments, **how)
-
-    async def aget_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        **how: Unpack[Surroundings],
-    ) -> FilledPrompt:
-        """Get a prompt; see `get_prompt`."""
         params = {"name": name, "arguments": dict(arguments or {})}
-        return FilledPrompt(raw=await self._send("prompts/get", params, how))
+        return FilledPrompt(raw=await send(self._as_server(), "prompts/get", params, **how))
 
-    def complete(
+    async def acomplete(
         self,
         of: str,
         argument: str,
@@ -127,88 +132,59 @@ class InProcess:
             UnknownReference: there is no such prompt or template for this user.
             MCPError: any other error, such as an unknown argument.
         """
-        return _wait(self.acomplete, of, argument, value, arguments, **how)
-
-    async def acomplete(
-        self,
-        of: str,
-        argument: str,
-        value: str = "",
-        arguments: Mapping[str, str] | None = None,
-        **how: Unpack[Surroundings],
-    ) -> CompletionResult:
-        """Return proposed values; see `complete`."""
         params = completion_params(of, argument, value, arguments)
-        return CompletionResult(raw=await self._send("completion/complete", params, how))
-
-    def list_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the tools that the user sees, in the protocol's form."""
-        return _wait(self.alist_tools, **how)
+        return CompletionResult(
+            raw=await send(self._as_server(), "completion/complete", params, **how)
+        )
 
     async def alist_tools(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the tools that the user sees; see `list_tools`."""
+        """Return the tools that the user sees, in the protocol's form."""
         return await self._list("tools/list", how)
 
-    def list_resources(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the resources that the user sees, in the protocol's form."""
-        return _wait(self.alist_resources, **how)
-
     async def alist_resources(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the resources that the user sees; see `list_resources`."""
+        """Return the resources that the user sees, in the protocol's form."""
         return await self._list("resources/list", how)
 
-    def list_resource_templates(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the resource templates that the user sees, in the protocol's form."""
-        return _wait(self.alist_resource_templates, **how)
-
     async def alist_resource_templates(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the resource templates that the user sees; see `list_resource_templates`."""
+        """Return the resource templates that the user sees, in the protocol's form."""
         return await self._list("resources/templates/list", how)
 
-    def list_prompts(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the prompts that the user sees, in the protocol's form."""
-        return _wait(self.alist_prompts, **how)
-
     async def alist_prompts(self, **how: Unpack[Surroundings]) -> list[JSONObject]:
-        """Return the prompts that the user sees; see `list_prompts`."""
+        """Return the prompts that the user sees, in the protocol's form."""
         return await self._list("prompts/list", how)
 
-    async def _send(self, method: str, params: JSONObject, how: Surroundings) -> JSONObject:
-        return await send(self._as_server(), method, params, **how)
+    call_tool = _in_sync(acall_tool)
+    read_resource = _in_sync(aread_resource)
+    get_prompt = _in_sync(aget_prompt)
+    complete = _in_sync(acomplete)
+    list_tools = _in_sync(alist_tools)
+    list_resources = _in_sync(alist_resources)
+    list_resource_templates = _in_sync(alist_resource_templates)
+    list_prompts = _in_sync(alist_prompts)
 
     async def _list(self, method: str, how: Surroundings) -> list[JSONObject]:
         server = self._as_server()
-        if not LISTS[method] & server.derived.features:
+        if method.partition("/")[0] not in server.derived.features:
             # The server has no such list if nothing is registered; in process it is empty.
             return []
-        found: list[JSONObject] = []
-        params: JSONObject = {}
-        while True:
-            page = await send(server, method, params, **how)
-            found += page[LIST_KEYS[method]]
-            if "nextCursor" not in page:
-                return found
-            params = {"cursor": page["nextCursor"]}
+        return await read_pages(method, lambda params: send(server, method, params, **how))
 
     def _as_server(self) -> MCPServer:
         return self  # type: ignore[return-value]  # a part of one
 
 
-LISTS = {
-    "tools/list": {"tools"},
-    "resources/list": {"resources"},
-    "resources/templates/list": {"resources"},
-    "prompts/list": {"prompts"},
-}
-"""The lists, and the feature that each needs."""
-
-LIST_KEYS = {
-    "tools/list": "tools",
-    "resources/list": "resources",
-    "resources/templates/list": "resourceTemplates",
-    "prompts/list": "prompts",
-}
-"""The key of each list in its result."""
+async def read_pages(
+    method: str, request: Callable[[JSONObject], Awaitable[JSONObject]]
+) -> list[JSONObject]:
+    """Return the entries on all pages of a list; `request` sends the method with its params."""
+    found: list[JSONObject] = []
+    params: JSONObject = {}
+    while True:
+        page = await request(params)
+        found += page[LIST_METHODS[method]]
+        if "nextCursor" not in page:
+            return found
+        params = {"cursor": page["nextCursor"]}
 
 
 def completion_params(
@@ -220,21 +196,3 @@ def completion_params(
     if arguments:
         params["context"] = {"arguments": dict(arguments)}
     return params
-
-
-def _wait(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
-
-    async def run() -> T:
-        running.append((asyncio.get_running_loop(), asyncio.current_task()))
-        return await function(*args, **kwargs)
-
-    with in_calling_thread():
-        try:
-            return async_to_sync(run)()
-        except KeyboardInterrupt:
-            # The handler runs in this thread, and would wait for an event loop in another.
-            for loop, task in running:
-                if task is not None and not loop.is_closed():
-                    loop.call_soon_threadsafe(task.cancel)
-            raise

@@ -12,8 +12,6 @@ from asgiref.sync import sync_to_async
 from django_mcp.inprocess.errors import Unanswered
 from django_mcp.protocol.json import JSONObject, decode, encode
 
-__all__ = ["ALL_CAPABILITIES", "Answerer", "Answers", "to_answer"]
-
 Answers: TypeAlias = (
     Mapping[str, Any] | Iterable[Any] | Callable[[str, JSONObject], Any | Awaitable[Any]]
 )

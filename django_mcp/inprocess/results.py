@@ -9,18 +9,20 @@ from typing import Any
 
 from django_mcp.protocol.json import JSONObject, decode
 
-__all__ = ["CallResult", "CompletionResult", "FilledPrompt", "ResourceResult"]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallResult:
-    """The result of a tool.
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A result of a server.
 
     Attributes:
         raw: the whole result in the protocol's form.
     """
 
     raw: JSONObject
+
+
+class CallResult(Result):
+    """The result of a tool."""
 
     @property
     def is_error(self) -> bool:
@@ -51,15 +53,8 @@ class CallResult:
         return dict(self.raw.get("_meta", {}))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResourceResult:
-    """The contents of a resource.
-
-    Attributes:
-        raw: the whole result in the protocol's form.
-    """
-
-    raw: JSONObject
+class ResourceResult(Result):
+    """The contents of a resource."""
 
     @property
     def contents(self) -> list[JSONObject]:
@@ -89,15 +84,8 @@ class ResourceResult:
         return found
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FilledPrompt:
-    """The result of a prompt.
-
-    Attributes:
-        raw: the whole result in the protocol's form.
-    """
-
-    raw: JSONObject
+class FilledPrompt(Result):
+    """The result of a prompt."""
 
     @property
     def messages(self) -> list[JSONObject]:
@@ -116,15 +104,8 @@ class FilledPrompt:
         return found
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompletionResult:
-    """The proposed values for an argument.
-
-    Attributes:
-        raw: the whole result in the protocol's form.
-    """
-
-    raw: JSONObject
+class CompletionResult(Result):
+    """The proposed values for an argument."""
 
     @property
     def values(self) -> list[str]:

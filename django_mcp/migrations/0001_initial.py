@@ -109,7 +109,7 @@ class Migration(migrations.Migration):
                     "lease_until",
                     models.DateTimeField(
                         db_index=True,
-                        help_text="A process that is still there renews it in time.",
+                        help_text="A running process renews it before it ends.",
                         verbose_name="lease until",
                     ),
                 ),
@@ -117,7 +117,7 @@ class Migration(migrations.Migration):
                     "in_flight",
                     django_mcp.models.sessions.JSONTextField(
                         blank=True,
-                        help_text="Requests it answered a moment ago.",
+                        help_text="Requests that it answered recently.",
                         null=True,
                         verbose_name="in flight",
                     ),
@@ -148,7 +148,7 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
-                        help_text="What the key is for, such as the client it is in.",
+                        help_text="What the key is for, such as the name of a client.",
                         max_length=100,
                         verbose_name="name",
                     ),
@@ -157,7 +157,7 @@ class Migration(migrations.Migration):
                     "scopes",
                     models.TextField(
                         blank=True,
-                        help_text="What the key is good for where tools ask for scopes; separated by spaces.",
+                        help_text="The scopes that the key grants, for tools that require scopes; separated by spaces.",
                         verbose_name="scopes",
                     ),
                 ),
@@ -188,7 +188,7 @@ class Migration(migrations.Migration):
                     "last_used_at",
                     models.DateTimeField(
                         editable=False,
-                        help_text="To the minute.",
+                        help_text="Accurate to the minute.",
                         null=True,
                         verbose_name="last used",
                     ),
@@ -200,7 +200,7 @@ class Migration(migrations.Migration):
                 (
                     "user",
                     models.ForeignKey(
-                        help_text="On whose behalf the key acts.",
+                        help_text="The user on whose behalf the key acts.",
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="mcp_api_keys",
                         to=settings.AUTH_USER_MODEL,
@@ -366,14 +366,14 @@ class Migration(migrations.Migration):
                     "last_seen_at",
                     models.DateTimeField(
                         default=django.utils.timezone.now,
-                        help_text="To the minute.",
+                        help_text="Accurate to a few seconds.",
                         verbose_name="last seen",
                     ),
                 ),
                 (
                     "expires_at",
                     models.DateTimeField(
-                        help_text="At the latest; after some idle time it ends before.",
+                        help_text="The latest end; an idle session ends earlier.",
                         verbose_name="expires",
                     ),
                 ),
@@ -693,7 +693,7 @@ class Migration(migrations.Migration):
                     "uri_count",
                     models.PositiveIntegerField(
                         default=0,
-                        help_text="How many resources it follows.",
+                        help_text="The number of resources that it is subscribed to.",
                         verbose_name="resources",
                     ),
                 ),
@@ -702,7 +702,7 @@ class Migration(migrations.Migration):
                     models.TextField(
                         blank=True,
                         editable=False,
-                        help_text="The resources it follows, where no session keeps them.",
+                        help_text="The resources that it is subscribed to, where no session keeps them.",
                         verbose_name="digests of resources",
                     ),
                 ),
@@ -710,7 +710,7 @@ class Migration(migrations.Migration):
                     "queued_events",
                     models.PositiveIntegerField(
                         default=0,
-                        help_text="Messages that waited for its reader lately.",
+                        help_text="Messages that recently waited to be sent.",
                         verbose_name="queued events",
                     ),
                 ),
@@ -801,7 +801,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         choices=[
                             ("done", "done"),
-                            ("failed", "failed, and said why"),
+                            ("failed", "tool error"),
                             ("refused", "refused"),
                             ("asked", "asked the client"),
                             ("cancelled", "cancelled"),
@@ -830,6 +830,16 @@ class Migration(migrations.Migration):
                     models.CharField(blank=True, max_length=50, verbose_name="client version"),
                 ),
                 ("arguments", models.TextField(blank=True, verbose_name="arguments")),
+                ("session", models.CharField(blank=True, max_length=32, verbose_name="session")),
+                (
+                    "error",
+                    models.CharField(
+                        blank=True,
+                        help_text="The class of the exception.",
+                        max_length=100,
+                        verbose_name="exception",
+                    ),
+                ),
                 (
                     "user",
                     models.ForeignKey(
@@ -846,9 +856,24 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "call",
                 "verbose_name_plural": "calls",
-                "default_permissions": ("view", "delete"),
+                "default_permissions": ("view", "delete", "export"),
                 "indexes": [
                     models.Index(fields=["-started_at", "-id"], name="django_mcp_call_time"),
+                    models.Index(
+                        condition=models.Q(("session", ""), _negated=True),
+                        fields=["session", "-started_at", "-id"],
+                        name="django_mcp_call_session",
+                    ),
+                    models.Index(
+                        condition=models.Q(("reference", ""), _negated=True),
+                        fields=["reference"],
+                        name="django_mcp_call_reference",
+                    ),
+                    models.Index(
+                        condition=models.Q(("error", ""), _negated=True),
+                        fields=["error", "-started_at", "-id"],
+                        name="django_mcp_call_error",
+                    ),
                     models.Index(
                         fields=["name", "-started_at", "-id"], name="django_mcp_call_name"
                     ),
@@ -884,7 +909,7 @@ class Migration(migrations.Migration):
                 (
                     "key",
                     models.CharField(
-                        help_text="Its name; of resources the URI or its template.",
+                        help_text="Its name; for resources, the URI or URI template.",
                         max_length=400,
                         verbose_name="key",
                     ),

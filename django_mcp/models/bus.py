@@ -6,8 +6,6 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-__all__ = ["BusMessage"]
-
 
 class BusMessage(models.Model):
     """A message from one process to all others; deleted after a minute."""

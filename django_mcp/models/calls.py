@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-__all__ = ["CallRecord", "CallTally"]
+from django_mcp.models.sessions import user_key
 
 
 class CallRecord(models.Model):
@@ -22,7 +21,7 @@ class CallRecord(models.Model):
         """The outcome of a call."""
 
         DONE = "done", _("done")
-        FAILED = "failed", _("failed, and said why")
+        FAILED = "failed", _("tool error")
         REFUSED = "refused", _("refused")
         ASKED = "asked", _("asked the client")
         CANCELLED = "cancelled", _("cancelled")
@@ -49,28 +48,39 @@ class CallRecord(models.Model):
     name = models.CharField(_("name"), max_length=200)
     outcome = models.CharField(_("outcome"), max_length=10, choices=Outcome)
     reference = models.CharField(_("error reference"), max_length=20, blank=True)
-    # No constraint: rows are inserted later in bulk, and a deleted user must not fail the batch.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        verbose_name=_("user"),
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        db_constraint=False,
-        related_name="+",
-    )
+    user = user_key(on_delete=models.SET_NULL)
     principal = models.CharField(_("principal"), max_length=128, blank=True)
     revision = models.CharField(_("revision"), max_length=20)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
     arguments = models.TextField(_("arguments"), blank=True)
+    session = models.CharField(_("session"), max_length=32, blank=True)
+    error = models.CharField(
+        _("exception"), max_length=100, blank=True, help_text=_("The class of the exception.")
+    )
 
     class Meta:
         verbose_name = _("call")
         verbose_name_plural = _("calls")
-        default_permissions = ("view", "delete")
+        default_permissions = ("view", "delete", "export")
         indexes = (
             models.Index(fields=["-started_at", "-id"], name="django_mcp_call_time"),
+            # Most calls are in none, and few have a reference.
+            models.Index(
+                fields=["session", "-started_at", "-id"],
+                name="django_mcp_call_session",
+                condition=~models.Q(session=""),
+            ),
+            models.Index(
+                fields=["reference"],
+                name="django_mcp_call_reference",
+                condition=~models.Q(reference=""),
+            ),
+            models.Index(
+                fields=["error", "-started_at", "-id"],
+                name="django_mcp_call_error",
+                condition=~models.Q(error=""),
+            ),
             models.Index(fields=["name", "-started_at", "-id"], name="django_mcp_call_name"),
             models.Index(fields=["outcome", "-started_at", "-id"], name="django_mcp_call_outcome"),
         )

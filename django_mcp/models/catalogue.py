@@ -6,8 +6,6 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-__all__ = ["DisabledEntry"]
-
 
 class DisabledEntry(models.Model):
     """One entry of a server that is unknown to clients, in all processes.
@@ -26,7 +24,7 @@ class DisabledEntry(models.Model):
     server = models.CharField(_("server"), max_length=100)
     kind = models.CharField(_("kind"), max_length=10, choices=Kind)
     key = models.CharField(
-        _("key"), max_length=400, help_text=_("Its name; of resources the URI or its template.")
+        _("key"), max_length=400, help_text=_("Its name; for resources, the URI or URI template.")
     )
     disabled_at = models.DateTimeField(_("disabled at"), auto_now_add=True)
     disabled_by = models.ForeignKey(

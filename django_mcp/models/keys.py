@@ -18,8 +18,6 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.protocol.texts import clean, mark_invisible
 
-__all__ = ["APIKey", "APIKeyManager", "KeyParts", "split_key"]
-
 SECRET_BYTES = 32
 PREFIX_BYTES = 6
 
@@ -59,7 +57,13 @@ class APIKeyManager(models.Manager["APIKey"]):
             scopes: the scopes it has.
             tools: the only tools it may use; None: all that the user may.
             expires_at: when it expires; None: never.
+
+        Raises:
+            TypeError: `scopes` or `tools` is one text, and not a list.
         """
+        for argument, given in (("scopes", scopes), ("tools", tools)):
+            if isinstance(given, str):
+                raise TypeError(f"{argument}= takes a list: write {argument}=[{given!r}]")
         key = self.model(
             user=user,
             name=name,
@@ -79,19 +83,21 @@ class APIKey(models.Model):
     prefix = models.CharField(_("prefix"), max_length=12, unique=True, editable=False)
     digest = models.CharField(_("digest"), max_length=64, editable=False)
     name = models.CharField(
-        _("name"), max_length=100, help_text=_("What the key is for, such as the client it is in.")
+        _("name"), max_length=100, help_text=_("What the key is for, such as the name of a client.")
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.CASCADE,
         related_name="mcp_api_keys",
         verbose_name=_("user"),
-        help_text=_("On whose behalf the key acts."),
+        help_text=_("The user on whose behalf the key acts."),
     )
     scopes = models.TextField(
         _("scopes"),
         blank=True,
-        help_text=_("What the key is good for where tools ask for scopes; separated by spaces."),
+        help_text=_(
+            "The scopes that the key grants, for tools that require scopes; separated by spaces."
+        ),
     )
     is_restricted = models.BooleanField(
         _("only some tools"),
@@ -104,7 +110,7 @@ class APIKey(models.Model):
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     last_used_at = models.DateTimeField(
-        _("last used"), null=True, editable=False, help_text=_("To the minute.")
+        _("last used"), null=True, editable=False, help_text=_("Accurate to the minute.")
     )
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
@@ -124,7 +130,7 @@ class APIKey(models.Model):
         """Check that the key has exactly the rights that its fields seem to give."""
         errors: dict[str, Any] = {}
         if not mark_invisible(self.name, lambda _: "").strip():
-            errors["name"] = _("Nothing of this name can be seen.")
+            errors["name"] = _("The name has no visible characters.")
         if self.tools.split() and not self.is_restricted:
             errors["is_restricted"] = _("Tools are listed below: check this, or take them out.")
         for field in ("scopes", "tools"):

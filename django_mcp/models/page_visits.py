@@ -7,28 +7,18 @@ from __future__ import annotations
 
 import uuid
 
-from django.conf import settings
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.models.sessions import JSONTextField
-
-__all__ = ["PageVisit"]
+from django_mcp.models.sessions import JSONTextField, user_key
 
 
 class PageVisit(models.Model):
     """A page that one user was asked to visit, once, for one call."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    # No constraint: the users may be in another database.
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        verbose_name=_("user"),
-        on_delete=models.CASCADE,
-        db_constraint=False,
-        related_name="+",
-    )
+    user = user_key(null=False, blank=False)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
     server = models.CharField(_("server"), max_length=100)
     entry = models.CharField(_("entry"), max_length=200, blank=True)

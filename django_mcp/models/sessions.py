@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 else:
     _TextField = models.TextField
 
-__all__ = [
-    "JSONTextField",
-    "PendingAnswer",
-    "Session",
-    "SessionItem",
-    "Stream",
-    "StreamEvent",
-    "Subscription",
-    "Worker",
-]
-
 
 class JSONTextField(_TextField):
     """Any JSON value, as text: PostgreSQL's own type rejects some that clients may send."""
@@ -55,16 +44,18 @@ class JSONTextField(_TextField):
         return str(self.get_prep_value(self.value_from_object(obj)))
 
 
-def _user() -> models.ForeignKey[Any, Any]:
-    # No constraint: rows are written later in bulk, and the users may be in another database.
+def user_key(**options: Any) -> models.ForeignKey[Any, Any]:
+    """Return a key of the site's user, without a constraint and by default optional.
+
+    Rows are written later in bulk, and the users may be in another database.
+    """
+    found = {"null": True, "blank": True, "on_delete": models.CASCADE, **options}
     return models.ForeignKey(
         settings.AUTH_USER_MODEL,
         verbose_name=_("user"),
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
         db_constraint=False,
         related_name="+",
+        **found,
     )
 
 
@@ -79,7 +70,7 @@ class Session(models.Model):
     digest = models.CharField(_("digest"), max_length=64, unique=True, editable=False)
     server = models.CharField(_("server"), max_length=100)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
-    user = _user()
+    user = user_key()
     quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
     revision = models.CharField(_("revision"), max_length=20)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
@@ -91,10 +82,10 @@ class Session(models.Model):
     transport = models.CharField(_("transport"), max_length=10, default="http")
     created_at = models.DateTimeField(_("opened"), default=timezone.now)
     last_seen_at = models.DateTimeField(
-        _("last seen"), default=timezone.now, help_text=_("To the minute.")
+        _("last seen"), default=timezone.now, help_text=_("Accurate to a few seconds.")
     )
     expires_at = models.DateTimeField(
-        _("expires"), help_text=_("At the latest; after some idle time it ends before.")
+        _("expires"), help_text=_("The latest end; an idle session ends earlier.")
     )
 
     class Meta:
@@ -177,10 +168,10 @@ class Worker(models.Model):
     lease_until = models.DateTimeField(
         _("lease until"),
         db_index=True,
-        help_text=_("A process that is still there renews it in time."),
+        help_text=_("A running process renews it before it ends."),
     )
     in_flight = JSONTextField(
-        _("in flight"), null=True, blank=True, help_text=_("Requests it answered a moment ago.")
+        _("in flight"), null=True, blank=True, help_text=_("Requests that it answered recently.")
     )
 
     class Meta:
@@ -224,7 +215,7 @@ class Stream(models.Model):
     )
     server = models.CharField(_("server"), max_length=100)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
-    user = _user()
+    user = user_key()
     revision = models.CharField(_("revision"), max_length=20, blank=True)
     client_name = models.CharField(_("client"), max_length=100, blank=True)
     client_version = models.CharField(_("client version"), max_length=50, blank=True)
@@ -233,16 +224,16 @@ class Stream(models.Model):
         _("lists"), max_length=100, blank=True, help_text=_("Lists whose changes it receives.")
     )
     uri_count = models.PositiveIntegerField(
-        _("resources"), default=0, help_text=_("How many resources it follows.")
+        _("resources"), default=0, help_text=_("The number of resources that it is subscribed to.")
     )
     uri_digests = models.TextField(
         _("digests of resources"),
         blank=True,
         editable=False,
-        help_text=_("The resources it follows, where no session keeps them."),
+        help_text=_("The resources that it is subscribed to, where no session keeps them."),
     )
     queued_events = models.PositiveIntegerField(
-        _("queued events"), default=0, help_text=_("Messages that waited for its reader lately.")
+        _("queued events"), default=0, help_text=_("Messages that recently waited to be sent.")
     )
 
     class Meta:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-__all__ = ["KeptState", "UsedState"]
-
 
 class KeptState(models.Model):
     """The state of a call while its client answers; the client only holds a reference to it."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.models.sessions import JSONTextField, _user
-
-__all__ = ["Task"]
+from django_mcp.models.sessions import JSONTextField, user_key
 
 
 class Task(models.Model):
@@ -29,7 +27,7 @@ class Task(models.Model):
     server = models.CharField(_("server"), max_length=100)
     tool = models.CharField(_("tool"), max_length=128)
     principal_key = models.CharField(_("principal"), max_length=128, blank=True)
-    user = _user()
+    user = user_key()
     quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
     session = models.CharField(_("session"), max_length=64, blank=True)
     revision = models.CharField(_("revision"), max_length=32)

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
 from django_mcp.server.asking.answers import Elicited
+from django_mcp.server.asking.questions import check_asks
 from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.rounds import AskFailed, Waiting
 from django_mcp.server.handlers.context import Context
 
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from django_mcp.models.page_visits import PageVisit
-    from django_mcp.pages.visits import Outcome
-
-__all__ = ["PARAMETER", "PageAsking"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -85,9 +84,9 @@ class PageAsking(Context[Any]):
         elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
         if not elicited.is_accepted:
             return elicited
-        from django_mcp.pages.visits import read_outcome
+        from django_mcp.pages.visits import find_completed
 
-        return self._conclude(key, message, path, visit_id, read_outcome(visit_id))
+        return self._conclude(key, message, path, visit_id, find_completed(visit_id))
 
     async def aelicit_page(
         self,
@@ -110,10 +109,10 @@ class PageAsking(Context[Any]):
         elicited: Elicited = self.ask({key: self._question(message, path, visit_id)})[key]
         if not elicited.is_accepted:
             return elicited
-        from django_mcp.pages.visits import read_outcome
+        from django_mcp.pages.visits import find_completed
 
-        outcome = await run_in_pool(partial(read_outcome, visit_id))
-        return self._conclude(key, message, path, visit_id, outcome)
+        completed = await run_in_pool(partial(find_completed, visit_id))
+        return self._conclude(key, message, path, visit_id, completed)
 
     def _begin_page(self, view: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
         """Return the path of a page, after all checks that could prevent asking."""
@@ -121,7 +120,7 @@ class PageAsking(Context[Any]):
 
         path = reverse(view, args=args or None, kwargs=dict(kwargs or {}) or None)
         # Before anything is written: check the client and the user.
-        self.check_asks({"": ask_url("", self._origin() + path)}, may_be_told=False)
+        check_asks(self, {"": ask_url("", self._origin() + path)}, may_be_told=False)
         if self.user.is_anonymous or self.user.pk is None:
             raise ToolError(_("This needs a user who is signed in."))
         return path
@@ -152,19 +151,16 @@ class PageAsking(Context[Any]):
 
         visit: PageVisit = PageVisit(
             user=self.user,
-            principal_key=self.server.access.identify(self.principal) or "",
+            principal_key=key_of(self.principal) or "",
             server=self.server.name,
             entry=self.entry.name if self.entry is not None else "",
             path=path.removeprefix(get_script_prefix().rstrip("/")),
             session_key=self.connection.key if isinstance(self.connection, Session) else "",
             state=state,
         )
-        return open_visit(visit, self._seconds)
-
-    @property
-    def _seconds(self) -> float:
-        """How much time the user has."""
-        return max(self.options.state_ttl_s, self.options.ask_timeout_s)
+        # How much time the user has.
+        seconds = max(self.options.state_ttl_s, self.options.ask_timeout_s)
+        return open_visit(visit, seconds)
 
     def _question(self, message: str, path: str, visit_id: str) -> Ask:
         from django_mcp.pages.visits import token_of
@@ -173,14 +169,14 @@ class PageAsking(Context[Any]):
         return replace(ask_url(message, url), elicitation_id=visit_id)
 
     def _conclude(
-        self, key: str, message: str, path: str, visit_id: str, outcome: Outcome
+        self, key: str, message: str, path: str, visit_id: str, completed: PageVisit | None
     ) -> Elicited:
         """Return the result of a visit that the user agreed to, or continue waiting for it.
 
         Source: 2026-07-28 client/elicitation "URL Mode": accepting means consent, no more.
         """
-        if outcome.is_done:
-            return Elicited(action="accept", data=outcome.result)
+        if completed is not None:
+            return Elicited(action="accept", data=completed.result)
         may_ask_again = self.unwinds_to_ask
         if key not in self.answers.waited:
             from django_mcp.pages.visits import wait_until_done
@@ -188,7 +184,7 @@ class PageAsking(Context[Any]):
             seconds = WAIT_S if may_ask_again else self.options.ask_timeout_s
             raise Waiting(key, partial(wait_until_done, visit_id, seconds))
         if not may_ask_again:
-            raise AskFailed(_("The user has not done in time what they were asked to on a page."))
+            raise AskFailed(_("The user did not finish the page in time."))
         del self.answers.known[key]
         self.ask({key: self._question(message, path, visit_id)})
         raise AssertionError("asking leaves the handler")

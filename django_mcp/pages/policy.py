@@ -1,7 +1,7 @@
 """The Content-Security-Policy of the package's pages, on sites that have none.
 
-Middleware that sets a policy does not change a response that has one. So the package sets one only
-if the site has no such middleware; a policy set by a proxy or other middleware replaces it.
+Middleware that sets a policy does not change a response that has one. So the package's policy is added
+as the headers are sent, when it is known whether the site has set its own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponseBase, ResponseHeaders
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
 
-__all__ = ["protect_admin_page", "protect_public_page", "set_policy"]
-
 HEADER = "Content-Security-Policy"
+
+UNFRAMED = "frame-ancestors 'none'"
 
 _ANY_THEME = "object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
 """For an admin with a theme or changes by the site, whose scripts and styles may be anywhere."""
@@ -27,26 +27,45 @@ _ANY_THEME = "object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
 _ADMIN_TEMPLATES = ("admin/base.html", "admin/base_site.html")
 
 
-def set_policy(response: HttpResponseBase, policy: str) -> None:
-    """Set this policy on a response, unless it has one or the site's middleware sets one."""
-    if not any(
-        "csp" in name.lower() or "contentsecurity" in name.lower() for name in settings.MIDDLEWARE
-    ):
-        response.headers.setdefault(HEADER, policy)
+class _Headers(ResponseHeaders):
+    """Headers of a response that are sent with a policy of the package, which middleware does not see.
+
+    Attributes:
+        policy: sent if the site has set none.
+        always: the part of it that browsers have to enforce besides a policy of the site.
+    """
+
+    policy = always = ""
+
+    def items(self) -> Any:
+        """Return what is sent."""
+        theirs = self.get(HEADER)
+        policies = (self.policy,) if theirs is None else (theirs, self.always)
+        others = {name: value for name, value in super().items() if name.lower() != HEADER.lower()}
+        return {**others, HEADER: ", ".join(filter(None, policies))}.items()
+
+
+def set_policy(response: HttpResponseBase, policy: str, always: str = "") -> None:
+    """Send a policy with a response, unless it has one or the site sets one.
+
+    Args:
+        response: gets the policy.
+        policy: the directives.
+        always: those that are sent besides the site's policy. Browsers enforce both.
+    """
+    if not isinstance(response.headers, _Headers):
+        response.headers = headers = _Headers(response.headers)
+        headers.policy, headers.always = policy, always
 
 
 def protect_public_page(response: HttpResponseBase) -> None:
-    """Set a policy on one of the package's pages outside of the admin.
+    """Set a policy on one of the package's pages outside of the admin, which is never framed.
 
-    It allows a template of the site styles, and scripts in files of the site, but nothing from other
-    origins. It does not restrict form targets: the consent page's form leads to the client.
+    It allows scripts and styles in files of the site, and nothing from other origins. It does not
+    restrict form targets: the consent page's form leads to the client.
     """
-    own = _own_sources()
-    set_policy(
-        response,
-        f"default-src 'none'; script-src {own}; style-src {own} 'unsafe-inline'; img-src {own} data:; "
-        f"font-src {own}; connect-src {own}; base-uri 'none'; frame-ancestors 'none'",
-    )
+    policy = _own_policy()
+    set_policy(response, f"{policy}; base-uri 'none'; {UNFRAMED}", always=UNFRAMED)
 
 
 def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,24 +74,21 @@ def protect_admin_page(view: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(view)
     def answer(*args: Any, **kwargs: Any) -> Any:
         response = view(*args, **kwargs)
-        set_policy(response, _admin_policy() if _is_plain_admin() else _ANY_THEME)
+        own = f"{_own_policy()}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+        set_policy(response, own if _is_plain_admin() else _ANY_THEME)
         return response
 
     return answer
 
 
-def _admin_policy() -> str:
-    own = _own_sources()
-    return (
-        f"default-src 'none'; script-src {own}; style-src {own}; img-src {own} data:; font-src {own}; "
-        f"connect-src {own}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
-    )
-
-
-def _own_sources() -> str:
-    """Return the sources of the site's own files."""
+def _own_policy() -> str:
+    """Return a policy that allows the site's own files."""
     static = urlsplit(settings.STATIC_URL or "")
-    return f"'self' {static.scheme or 'https'}://{static.netloc}" if static.netloc else "'self'"
+    own = f"'self' {static.scheme or 'https'}://{static.netloc}" if static.netloc else "'self'"
+    return (
+        f"default-src 'none'; script-src {own}; style-src {own}; img-src {own} data:; "
+        f"font-src {own}; connect-src {own}"
+    )
 
 
 def _is_plain_admin() -> bool:

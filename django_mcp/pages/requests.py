@@ -6,8 +6,6 @@ from django.http import HttpRequest
 
 from django_mcp.pages.views import Elicitation
 
-__all__ = ["ElicitationRequest"]
-
 
 class ElicitationRequest(HttpRequest):
     """The request that a view decorated with `elicitation_page` gets."""

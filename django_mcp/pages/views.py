@@ -16,39 +16,25 @@ if TYPE_CHECKING:
 
     from django_mcp.models.page_visits import PageVisit
 
-__all__ = ["Elicitation", "elicitation_page", "get_elicitation"]
-
 
 class Elicitation:
     """The elicitation that sent a user to a page.
 
     Attributes:
         request: the browser's. Its user is the one who was asked.
+        state: the value that the handler passed to `elicit_page` for the page.
+        server: the name of the server that was called.
+        entry: the name of the tool, prompt or resource that asks.
+        principal_key: the key of the principal that asks: the user and the client; see `Principal.key`.
     """
 
     def __init__(self, request: HttpRequest, visit: PageVisit) -> None:
         self.request = request
+        self.state: Any = visit.state
+        self.server = visit.server
+        self.entry = visit.entry
+        self.principal_key = visit.principal_key
         self._visit = visit
-
-    @property
-    def state(self) -> Any:
-        """The value that the handler passed to `elicit_page` for the page."""
-        return self._visit.state
-
-    @property
-    def server(self) -> str:
-        """The name of the server that was called."""
-        return self._visit.server
-
-    @property
-    def entry(self) -> str:
-        """The name of the tool, prompt or resource that asks."""
-        return self._visit.entry
-
-    @property
-    def principal_key(self) -> str:
-        """The key of the principal that asks: the user and the client; see `Principal.key`."""
-        return self._visit.principal_key
 
     @property
     def is_done(self) -> bool:
@@ -89,18 +75,24 @@ def get_elicitation(request: HttpRequest, token: str | None, path: str) -> Elici
     # Loads models, which decorating a view must not.
     from django.http import Http404
 
+    found = _find_elicitation(request, token, path)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _find_elicitation(request: HttpRequest, token: str | None, path: str) -> Elicitation | None:
     from django_mcp.pages.visits import find_visit
 
     visit = find_visit(token, path, request.user) if request.user.is_authenticated else None
-    if visit is None:
-        raise Http404
-    return Elicitation(request, visit)
+    return None if visit is None else Elicitation(request, visit)
 
 
 def elicitation_page(view: Callable[..., Any]) -> Callable[..., Any]:
     """Make a view a page that `ctx.elicit_page` can send a user to.
 
-    Only the user who was asked sees it, signed in to the site; others get 404. The view gets
+    Only the user who was asked sees it, signed in to the site; others get 404, with the name that they
+    are signed in with and a button to sign in with another. The view gets
     `request.elicitation`, an `Elicitation`, and calls its `complete()` when the user is done. After
     that the page only says that it is done. It is never cached, nor shown in a frame.
 
@@ -132,17 +124,28 @@ def _enter(request: HttpRequest) -> HttpResponseBase | None:
     if not request.user.is_authenticated:
         # For any token, so that the response reveals nothing about it.
         return redirect_to_login(request.get_full_path())
-    found = get_elicitation(request, request.GET.get(PARAMETER), request.path_info)
+    found = _find_elicitation(request, request.GET.get(PARAMETER), request.path_info)
+    if found is None:
+        from django_mcp.pages.accounts import is_switch, switch_account
+
+        return (
+            switch_account(request) if is_switch(request) else _show(request, "page_none.html", 404)
+        )
     request.elicitation = found  # type: ignore[attr-defined]
     return _done_page(request) if found.is_done else None
 
 
 def _done_page(request: HttpRequest) -> HttpResponse:
+    return _show(request, "page_done.html", 200)
+
+
+def _show(request: HttpRequest, template: str, status: int) -> HttpResponse:
     from django.shortcuts import render
 
     from django_mcp.pages.policy import protect_public_page
 
-    response = render(request, "django_mcp/page_done.html")
+    context = {"account": request.user.get_username()}
+    response = render(request, f"django_mcp/{template}", context, status=status)
     protect_public_page(response)
     return response
 
@@ -150,10 +153,10 @@ def _done_page(request: HttpRequest) -> HttpResponse:
 def _protect(response: HttpResponseBase) -> HttpResponseBase:
     from django.utils.cache import add_never_cache_headers
 
-    from django_mcp.pages.policy import set_policy
+    from django_mcp.pages.policy import UNFRAMED, set_policy
 
     add_never_cache_headers(response)
-    set_policy(response, "frame-ancestors 'none'")
+    set_policy(response, UNFRAMED, always=UNFRAMED)
     response.headers.setdefault("X-Frame-Options", "DENY")
     response.headers.setdefault("Referrer-Policy", "same-origin")
     return response

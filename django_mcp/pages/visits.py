@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.core.signing import BadSignature, Signer
 from django.db import router, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_mcp.handlers.threads import run_in_pool, run_later
+from django_mcp.execution.pruning import Pruner, delete_some
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.page_visits import PageVisit
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.delivery.notify import announce
 from django_mcp.server.streams.stream import Change
-
-__all__ = [
-    "Outcome",
-    "complete_visit",
-    "find_visit",
-    "open_visit",
-    "prune_visits",
-    "read_outcome",
-    "token_of",
-    "wait_until_done",
-]
 
 MAX_TOKEN_CHARS = 200
 POLL_S = 1.0
@@ -37,24 +26,6 @@ POLL_S = 1.0
 
 PRUNE_EVERY_S = 60.0
 """How often each process deletes expired visits, when it opens one."""
-
-PRUNED_AT_ONCE = 1000
-
-PAUSE_S = 0.02
-"""Pause between two batches, so that other queries can run. Our own limit."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """The outcome of a visit.
-
-    Attributes:
-        is_done: whether the page called `complete()`.
-        result: the value it passed.
-    """
-
-    is_done: bool
-    result: Any = None
 
 
 def token_of(visit_id: str) -> str:
@@ -105,52 +76,37 @@ def complete_visit(visit: PageVisit, result: Any) -> bool:
     return True
 
 
-def read_outcome(visit_id: str) -> Outcome:
-    """Return the outcome of a visit; a deleted one is not done."""
+def find_completed(visit_id: str) -> PageVisit | None:
+    """Return a visit if its page is completed."""
     rows = PageVisit._default_manager.filter(pk=visit_id, expires_at__gt=timezone.now())
-    for completed_at, result in rows.values_list("completed_at", "result"):
-        return Outcome(is_done=completed_at is not None, result=result)
-    return Outcome(is_done=False)
+    return rows.exclude(completed_at=None).first()
 
 
 async def wait_until_done(visit_id: str, seconds: float) -> None:
     """Return when a visit is completed, or after so many seconds."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + seconds
-    while not (await run_in_pool(partial(read_outcome, visit_id))).is_done:
+    while await run_in_pool(partial(find_completed, visit_id)) is None:
         left_s = until_s - clock()
         if left_s <= 0:
             return
         await asyncio.sleep(min(POLL_S, left_s))
 
 
-_next_pruning_s = 0.0
+_pruner = Pruner(PRUNE_EVERY_S)
 
 
 def open_visit(visit: PageVisit, seconds: float) -> str:
     """Store a request to visit a page, and return the visit's id."""
-    global _next_pruning_s
-    now_s = time.monotonic()
-    if now_s >= _next_pruning_s:
-        _next_pruning_s = now_s + PRUNE_EVERY_S
-        run_later(_prune_all)
+    _pruner.prune_if_due(lambda: delete_some(expired_visits()))
     visit.expires_at = visit.created_at + timedelta(seconds=seconds)
     visit.save(force_insert=True)
     return visit.pk.hex
 
 
-def prune_visits(*, is_dry_run: bool = False) -> int:
-    """Delete expired visits, up to `PRUNED_AT_ONCE`; return how many."""
-    expired = PageVisit._default_manager.filter(expires_at__lte=timezone.now())
-    if is_dry_run:
-        return expired.count()
-    ids = list(expired.values_list("pk", flat=True)[:PRUNED_AT_ONCE])
-    return PageVisit._default_manager.filter(pk__in=ids).delete()[0] if ids else 0
-
-
-def _prune_all() -> None:
-    while prune_visits() >= PRUNED_AT_ONCE:
-        time.sleep(PAUSE_S)
+def expired_visits() -> QuerySet[PageVisit]:
+    """Return the visits that have expired."""
+    return PageVisit._default_manager.filter(expires_at__lte=timezone.now())
 
 
 def _signer() -> Signer:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.names import is_meta_key
-
-__all__ = [
-    "Annotations",
-    "Icon",
-    "Meta",
-    "Role",
-    "check_meta",
-    "check_mime_type",
-    "check_optional_mime_type",
-    "check_uri",
-    "to_tuple",
-]
 
 Role: TypeAlias = Literal["user", "assistant"]
 Meta: TypeAlias = Mapping[str, Any]
@@ -60,15 +49,9 @@ class Annotations:
         if self.last_modified is not None:
             object.__setattr__(self, "last_modified", _to_timestamp(self.last_modified))
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {}
-        if self.audience is not None:
-            wire["audience"] = list(self.audience)
-        if self.priority is not None:
-            wire["priority"] = self.priority
-        if self.last_modified is not None:
-            wire["lastModified"] = self.last_modified
-        return wire
+    def to_wire(self) -> JSONObject:
+        audience = None if self.audience is None else list(self.audience)
+        return present(audience=audience, priority=self.priority, lastModified=self.last_modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +80,19 @@ class Icon:
         check_optional_mime_type(self.mime_type)
         sizes = to_tuple("sizes", self.sizes)
         for size in sizes:
-            if not isinstance(size, str) or not _ICON_SIZE.fullmatch(size):
+            if not _ICON_SIZE.fullmatch(size):
                 raise ValueError(f"The icon size {size!r} is neither like '48x48' nor 'any'")
         object.__setattr__(self, "sizes", sizes)
         if self.theme is not None and self.theme not in _THEMES:
             raise ValueError(f"The icon theme {self.theme!r} is neither 'light' nor 'dark'")
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"src": self.src}
-        if self.mime_type is not None:
-            wire["mimeType"] = self.mime_type
-        if self.sizes:
-            wire["sizes"] = list(self.sizes)
-        if self.theme is not None:
-            wire["theme"] = self.theme
-        return wire
+    def to_wire(self) -> JSONObject:
+        sizes = list(self.sizes) or None
+        return present(src=self.src, mimeType=self.mime_type, sizes=sizes, theme=self.theme)
 
 
 def check_mime_type(mime_type: str) -> None:
     """Check that a MIME type has the form `type/subtype`; parameters are allowed.
-
-    Raises:
-        ValueError: with an example of a valid one.
 
     Source: RFC 6838 section 4.2.
     """
@@ -129,9 +103,6 @@ def check_mime_type(mime_type: str) -> None:
 def check_uri(uri: str) -> None:
     """Check that a URI is absolute, and holds no blanks or control characters.
 
-    Raises:
-        ValueError: with an example of a valid one.
-
     Source: RFC 3986 section 4.3.
     """
     if not _URI.fullmatch(uri):
@@ -140,9 +111,6 @@ def check_uri(uri: str) -> None:
 
 def check_meta(meta: Meta | None) -> None:
     """Check that the protocol allows the keys of `_meta`.
-
-    Raises:
-        ValueError: with the key and the form that keys have.
 
     Source: 2026-07-28 basic, "_meta".
     """
@@ -156,17 +124,29 @@ def check_meta(meta: Meta | None) -> None:
             )
 
 
+def to_plain(meta: Meta | None) -> JSONObject | None:
+    """Return `_meta` as JSON; None if there is nothing in it."""
+    return dict(meta) if meta else None
+
+
 def check_optional_mime_type(mime_type: str | None) -> None:
     """Check a MIME type as `check_mime_type` does, if there is one."""
     if mime_type is not None:
         check_mime_type(mime_type)
 
 
-def to_tuple(field: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the values; raises TypeError for a string that should be in a list."""
-    if isinstance(values, str):
-        raise TypeError(f"{field} is a sequence: write ({values!r},)")
-    return tuple(values)
+def to_tuple(field: str, values: Iterable[Any], kind: Any = str) -> tuple[Any, ...]:
+    """Return the values; raises TypeError unless they are of a kind, and in a list or the like."""
+    if isinstance(values, str | kind) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"{field} is a list: write [{field.removesuffix('s')}], not {values!r:.100}"
+        )
+    found = tuple(values)
+    for value in found:
+        if not isinstance(value, kind):
+            name = getattr(kind, "__name__", kind)
+            raise TypeError(f"{field} is made of {name}, not of {type(value).__name__}")
+    return found
 
 
 def _check_icon_source(src: str) -> None:

@@ -12,18 +12,6 @@ from typing import Any, Unpack
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sampling import SamplingMessage, SamplingOptions, sampling_params
-from django_mcp.protocol.sampling_pairs import check_sampling
-
-__all__ = [
-    "Ask",
-    "FormError",
-    "ask_form",
-    "ask_roots",
-    "ask_sampling",
-    "ask_sampling_raw",
-    "ask_url",
-    "holds_link",
-]
 
 _LINK = re.compile(r"https?://", re.IGNORECASE)
 _PRIMITIVES = ("string", "number", "integer", "boolean")
@@ -32,6 +20,10 @@ _REQUEST_ID = re.compile(r"(?!ask-|ping-)[!-~]{1,64}")
 """Ids that a site may choose; this package makes the others."""
 
 _LOOPBACK = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d*)?([/?#].*)?", re.DOTALL)
+
+
+class SamplingError(ValueError):
+    """Messages that models reject."""
 
 
 class FormError(ValueError):
@@ -78,6 +70,25 @@ class Ask:
         if self.params is None:
             return {"method": self.method}
         return {"method": self.method, "params": self.params}
+
+
+@dataclass(frozen=True, slots=True)
+class InputRequired:
+    """Return from a handler to ask, and read the answers from `ctx.input_responses` next time.
+
+    For handlers that control the rounds themselves; `ctx.elicit` and the like do not need it.
+
+    Args:
+        asks: the questions by key; made with `ask_form`, `ask_url`, `ask_sampling`, `ask_roots`.
+        state: any JSON value, returned as `ctx.request_state`; signed on its way.
+    """
+
+    asks: Mapping[str, Ask]
+    state: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.asks and self.state is None:
+            raise ValueError("InputRequired needs questions, a state, or both")
 
 
 def ask_form(message: str, schema: Any) -> Ask:
@@ -175,6 +186,43 @@ def _ask_model(params: JSONObject, request_id: str | None, *, is_raw: bool) -> A
         request_id=request_id,
         is_raw=is_raw,
     )
+
+
+def check_sampling(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Raise `SamplingError` unless the results of each message's tool uses follow in the next message.
+
+    That message is the user's and contains only results, one for each use.
+
+    Args:
+        messages: `{"role": "user" | "assistant", "content": block or blocks}`, oldest first.
+
+    Source: 2025-11-25 client/sampling "Tool Result Messages", "Tool Use and Result Balance".
+    """
+    due: list[Any] = []
+    for place, message in enumerate(messages):
+        blocks = _blocks_of(message)
+        found = [each.get("toolUseId") for each in blocks if each.get("type") == "tool_result"]
+        where = f"messages[{place}]"
+        if found and (len(found) < len(blocks) or message.get("role") != "user"):
+            raise SamplingError(
+                f"{where}: results of tools stand in a message of the user's, alone."
+            )
+        if sorted(map(repr, found)) != sorted(map(repr, due)):
+            raise SamplingError(
+                f"{where}: holds the results of {found}, and the message before it uses tools as "
+                f"{due}: each use is answered once, in the next message."
+            )
+        due = [each.get("id") for each in blocks if each.get("type") == "tool_use"]
+        if due and message.get("role") != "assistant":
+            raise SamplingError(f"{where}: only the assistant uses tools.")
+    if due:
+        raise SamplingError(f"The uses {due} of tools in the last message have no results.")
+
+
+def _blocks_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    blocks = content if isinstance(content, list | tuple) else [content]
+    return [each for each in blocks if isinstance(each, Mapping)]
 
 
 def ask_roots() -> Ask:

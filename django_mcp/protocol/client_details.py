@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, encode
-
-__all__ = ["MAX_CLIENT_BYTES", "limit_client_details"]
 
 MAX_CLIENT_BYTES = 8 * 1024
 """Bytes of `clientInfo` and the client's capabilities together, encoded as JSON. Our own limit."""
@@ -25,21 +23,16 @@ def limit_client_details(
 
     Icons are dropped if the rest then fits the limit. Neither argument is changed.
     """
-    info = None if client_info is None else _pick(client_info, _INFO)
     found = _pick(capabilities, _CAPABILITIES)
-    if len(encode([info, found])) <= MAX_CLIENT_BYTES:
-        return info, found
-    if info is not None:
-        info.pop("icons", None)
-    size = len(encode([info, found]))
-    if size <= MAX_CLIENT_BYTES:
-        return info, found
-    return Refusal(
-        code=INVALID_PARAMS,
-        message=(
-            f"clientInfo and the client capabilities have {size} bytes together; at most "
-            f"{MAX_CLIENT_BYTES} are accepted. Shorten them, for example under experimental."
-        ),
+    size = 0
+    for names in (_INFO, _INFO - {"icons"}):
+        info = None if client_info is None else _pick(client_info, names)
+        size = len(encode([info, found]))
+        if size <= MAX_CLIENT_BYTES:
+            return info, found
+    return invalid_params(
+        f"clientInfo and the client capabilities have {size} bytes together; at most "
+        f"{MAX_CLIENT_BYTES} are accepted. Shorten them, for example under experimental."
     )
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["MAX_CURSOR_CHARS", "decode", "encode"]
-
 MAX_CURSOR_CHARS = 4096
 """Longer cursors are rejected unread. Our own limit."""
 
@@ -19,10 +17,7 @@ _SEPARATOR = "\0"
 def encode(kind: str, last: str, seal: Callable[[bytes], str]) -> str:
     """Return the cursor after the entry `last` of the list `kind` (`"tools"`...).
 
-    Args:
-        kind: the list; may not contain NUL.
-        last: the name or URI of the last entry on the page.
-        seal: turns bytes into unforgeable text that `unseal` reads.
+    `last` is its name or URI, and `seal` turns bytes into unforgeable text that `unseal` reads.
 
     Raises:
         ValueError: the entry's name is so long that the cursor would be rejected.

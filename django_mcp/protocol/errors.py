@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -24,8 +25,7 @@ TOO_MANY_REQUESTS = 429
 """Answers a request over a rate limit. Outside the reserved range; after the HTTP status."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """A rejected message, with the contents of its JSON-RPC error object.
 
     `status` is the HTTP status if the rule prescribes one; None leaves it to the revision's table.
@@ -37,6 +37,29 @@ class Refusal:
     data: Any = None
     status: int | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def to_error(self) -> dict[str, Any]:
+        """Return the JSON-RPC error object."""
+        error: dict[str, Any] = {"code": self.code, "message": str(self.message)}
+        return error if self.data is None else {**error, "data": self.data}
+
+
+def invalid_params(message: str, status: int | None = None) -> Refusal:
+    """Return the refusal of params that the method does not accept."""
+    return Refusal(code=INVALID_PARAMS, message=message, status=status)
+
+
+def try_later(
+    message: str,
+    after_s: int = 10,
+    *,
+    code: int = INTERNAL_ERROR,
+    status: int = 503,
+    data: Any = None,
+) -> Refusal:
+    """Return the refusal of a request that may be sent again after some seconds."""
+    headers = ((b"retry-after", b"%d" % after_s),)
+    return Refusal(code=code, message=message, status=status, headers=headers, data=data)
 
 
 FAULT = Refusal(code=INTERNAL_ERROR, message="Internal error")

@@ -9,18 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from django_mcp.protocol.names import is_token
+from msgspec import Struct
 
-__all__ = [
-    "ANNOTATION",
-    "PARAM_PREFIX",
-    "HeaderParam",
-    "HeaderParamType",
-    "InvalidHeaderName",
-    "McpHeader",
-    "header_params",
-    "to_pointer",
-]
+from django_mcp.protocol.json import to_pointer
+from django_mcp.protocol.names import is_token
+from django_mcp.protocol.subschemas import walk
 
 ANNOTATION = "x-mcp-header"
 """The schema keyword that names a header."""
@@ -31,39 +24,13 @@ PARAM_PREFIX = "Mcp-Param-"
 HeaderParamType: TypeAlias = Literal["string", "integer", "boolean"]
 
 _TYPES = get_args(HeaderParamType)
-# Keywords of any dialect that hold schemas. Under other keywords (`default`, `examples`, `enum`)
-# the annotation is plain data.
-_SCHEMA_KEYWORDS = frozenset(
-    [
-        "additionalItems",
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "oneOf",
-        "prefixItems",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ]
-)
-_SCHEMA_MAP_KEYWORDS = frozenset(
-    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
-)
 
 
 class InvalidHeaderName(ValueError):
     """An `x-mcp-header` annotation that would make clients reject the tool."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeaderParam:
+class HeaderParam(Struct, frozen=True, kw_only=True):
     """One argument that is repeated in a header.
 
     Attributes:
@@ -78,7 +45,7 @@ class HeaderParam:
 
     @property
     def pointer(self) -> str:
-        """The place of the argument as a JSON Pointer (RFC 6901)."""
+        """The place of the argument, as a JSON Pointer."""
         return to_pointer(self.path)
 
 
@@ -91,6 +58,7 @@ class McpHeader:
 
     The keyword is only allowed on a property whose type is string, integer or boolean. The hook for
     pydantic therefore rewrites the schema of the annotated type:
+
     - `{"anyOf": [X, {"type": "null"}]}`, which is `Optional[X]`, becomes X, with what was beside
       `anyOf`. This schema does not accept null, so nulls of optional arguments have to be left out
       before validation.
@@ -148,11 +116,6 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
     return tuple(found.values())
 
 
-def to_pointer(path: tuple[str, ...]) -> str:
-    """Return a path of keys as a JSON Pointer (RFC 6901)."""
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
-
-
 def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
     name = node[ANNOTATION]
     where = f"{ANNOTATION} {name!r} at {to_pointer(path)}"
@@ -177,30 +140,11 @@ def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
 
 def _annotated(schema: object) -> Iterator[tuple[tuple[str, ...] | None, str, Mapping[str, Any]]]:
     """Yield every annotated schema: its path in the arguments, if any, and its place."""
-    # A stack, so that the depth check can report a deep schema without a RecursionError.
-    waiting: list[tuple[tuple[str, ...] | None, tuple[str, ...], object]] = [((), (), schema)]
-    while waiting:
-        path, place, node = waiting.pop()
-        if isinstance(node, list):
-            waiting.extend((None, (*place, str(i)), child) for i, child in enumerate(node))
-        if not isinstance(node, dict):
-            continue
-        if ANNOTATION in node:
-            yield path or None, to_pointer(place) or "the root", node
-        waiting.extend(reversed(list(_children(path, place, node))))
-
-
-def _children(
-    path: tuple[str, ...] | None, place: tuple[str, ...], node: dict[str, Any]
-) -> Iterator[tuple[tuple[str, ...] | None, tuple[str, ...], object]]:
-    for keyword, value in node.items():
-        if keyword in _SCHEMA_KEYWORDS:
-            yield None, (*place, keyword), value
-        elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-            is_reachable = path is not None and keyword == "properties"
-            for key, child in value.items():
-                inner = (*path, key) if is_reachable and path is not None else None
-                yield inner, (*place, keyword, key), child
+    for place, _, node in walk(schema):
+        if isinstance(node, dict) and ANNOTATION in node:
+            is_argument = place and set(place[::2]) == {"properties"} and len(place) % 2 == 0
+            path = tuple(map(str, place[1::2])) if is_argument else None
+            yield path, to_pointer(place) or "the root", node
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:

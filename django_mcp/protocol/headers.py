@@ -1,8 +1,7 @@
 """The headers of one request, and the comparison of those that mirror its body.
 
 A gateway may route by `Mcp-Name` and `Mcp-Param-*`, so they must agree with the body. The server
-responds to a mismatch (-32020, HTTP 400); `header_params` finds the headers of a tool, and its
-names can be imported from here too.
+responds to a mismatch (-32020, HTTP 400); `header_params` finds the headers of a tool.
 """
 
 from __future__ import annotations
@@ -10,35 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from django_mcp.protocol.header_params import (
-    PARAM_PREFIX,
-    HeaderParam,
-    InvalidHeaderName,
-    McpHeader,
-    header_params,
-)
+from msgspec import Struct
 
-__all__ = [
-    "LAST_EVENT_ID",
-    "METHOD",
-    "NAME",
-    "PARAM_PREFIX",
-    "PROTOCOL_VERSION",
-    "SESSION_ID",
-    "HeaderParam",
-    "Headers",
-    "InvalidHeader",
-    "InvalidHeaderName",
-    "McpHeader",
-    "check_name",
-    "check_params",
-    "decode_value",
-    "encode_value",
-    "header_params",
-]
+from django_mcp.protocol.header_params import HeaderParam
 
 PROTOCOL_VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"
@@ -73,7 +48,7 @@ _ENCODED = _Encoded()
 
 
 class Headers:
-    """The headers of one request: names in any case, values latin-1 with outer blanks trimmed.
+    """The headers of one request: values latin-1 with outer blanks trimmed.
 
     Lines of one name are joined with `", "` (RFC 9110 section 5.3). `is_repeated` returns whether
     there were several, which is never right for a header that mirrors the body.
@@ -81,32 +56,20 @@ class Headers:
 
     __slots__ = ("_repeated", "by_name", "line_count")
 
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take the `headers` of an ASGI scope."""
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        """Take the `headers` of an ASGI scope, whose names are in lower case by its specification."""
         # One pass at the cost of a dict: this runs for every request.
-        lines = raw if type(raw) is list else list(raw)
-        self.by_name = {name.lower(): value for name, value in lines}
+        self.by_name = dict(raw)
         """Values by name, both as bytes; the values may still have outer blanks."""
-        self.line_count = len(lines)
+        self.line_count = len(raw)
         self._repeated = _NONE
-        if len(self.by_name) != len(lines):
-            self._join(lines)
+        if len(self.by_name) != self.line_count:
+            self._join(raw)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, str]) -> Headers:
         """Read headers in the form of WSGI, Django or a test: `{"Mcp-Name": "find_orders"}`."""
-        return cls([(_to_bytes(name), _to_bytes(value)) for name, value in mapping.items()])
-
-    @classmethod
-    def from_asgi(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
-        """Read the headers of an ASGI scope, whose names are in lower case by its specification."""
-        found = cls.__new__(cls)
-        found.by_name = dict(raw)
-        found.line_count = len(raw)
-        found._repeated = _NONE
-        if len(found.by_name) != found.line_count:
-            found._join(raw)
-        return found
+        return cls([(_to_bytes(name.lower()), _to_bytes(value)) for name, value in mapping.items()])
 
     def get(self, name: str) -> str | None:
         """Return the value of a header, or None; the name is given in lower case."""
@@ -140,13 +103,12 @@ class Headers:
     def _join(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
         lines: dict[bytes, list[bytes]] = {}
         for name, value in raw:
-            lines.setdefault(name.lower(), []).append(value.strip(_WHITESPACE))
+            lines.setdefault(name, []).append(value.strip(_WHITESPACE))
         self.by_name = {name: b", ".join(values) for name, values in lines.items()}
         self._repeated = frozenset(name for name, values in lines.items() if len(values) > 1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InvalidHeader:
+class InvalidHeader(Struct, frozen=True, kw_only=True):
     """An unreadable header value; `reason` continues the sentence "The header ..."."""
 
     reason: str
@@ -214,7 +176,7 @@ def check_name(expected: str, headers: Headers) -> str | None:
     return f"The header Mcp-Name {found.reason}"
 
 
-def check_params(
+def check_param_headers(
     params: Sequence[HeaderParam], arguments: Mapping[str, object], headers: Headers
 ) -> str | None:
     """Return how a tool's headers differ from its arguments, or None if they agree.

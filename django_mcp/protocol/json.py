@@ -7,37 +7,15 @@ recursive code cannot overflow the stack.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
-
-__all__ = [
-    "DIGITS_WEIGHT",
-    "EXPONENT_WEIGHT",
-    "JSONDecodeError",
-    "JSONObject",
-    "JSONValue",
-    "LIST_WEIGHT",
-    "LONG_DIGITS",
-    "MAX_DEPTH",
-    "OBJECT_WEIGHT",
-    "Raw",
-    "decode",
-    "encode",
-    "encode_pretty",
-    "encode_sorted",
-    "has_more_values",
-    "is_deeper_than",
-    "may_be_deep",
-]
 
 JSONValue: TypeAlias = Any
 """None, bool, int, float, str, list or dict: what `decode` returns."""
 
 JSONObject: TypeAlias = dict[str, Any]
-
-Raw = msgspec.Raw
-"""Encoded JSON: `encode` writes its bytes unchanged."""
 
 MAX_DEPTH = 64
 """Levels of nesting accepted from a peer; deeper data is a parse error. Our own limit."""
@@ -176,6 +154,19 @@ encode = _encoder.encode
 Dates are ISO 8601, UUID and Decimal strings, Enum members their values; dataclasses, TypedDicts
 and pydantic models are objects. NaN becomes null. Raises TypeError for anything else.
 """
+
+
+def present(**members: JSONValue) -> JSONObject:
+    """Return a JSON object of the members that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def to_pointer(path: Iterable[str | int]) -> str:
+    """Return the JSON Pointer of a path of member names and indexes (RFC 6901 section 3)."""
+    return "".join(
+        f"/{step}" if isinstance(step, int) else "/" + step.replace("~", "~0").replace("/", "~1")
+        for step in path
+    )
 
 
 def encode_pretty(value: object) -> str:

@@ -6,13 +6,12 @@ the status.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from functools import lru_cache
-
-__all__ = ["admits_event_stream", "admits_json", "is_json"]
 
 _JSON = ("application", "json")
 _EVENT_STREAM = ("text", "event-stream")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _UTF_8_NAMES = frozenset({"utf-8", "utf8"})
 # Longer values are not cached, so that a client cannot fill the memory.
 _LONGEST_CACHED_CHARS = 512
@@ -112,22 +111,4 @@ def _parameter(text: str) -> tuple[str, str]:
 
 def _split(text: str, separator: str) -> list[str]:
     """Split at separators outside of quoted strings."""
-    if '"' not in text:
-        return text.split(separator)
-    return list(_split_quoted(text, separator))
-
-
-def _split_quoted(text: str, separator: str) -> Iterator[str]:
-    start = 0
-    is_quoted = is_escaped = False
-    for position, character in enumerate(text):
-        if is_escaped:
-            is_escaped = False
-        elif character == '"':
-            is_quoted = not is_quoted
-        elif is_quoted:
-            is_escaped = character == "\\"
-        elif character == separator:
-            yield text[start:position]
-            start = position + 1
-    yield text[start:]
+    return _QUOTED.sub(lambda quoted: quoted[0].replace(separator, "\0"), text).split(separator)

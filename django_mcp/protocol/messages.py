@@ -33,49 +33,35 @@ class Request(Record, forbid_unknown_fields=True):
     """The message's value; None for a request that was never on a wire."""
 
 
-class Notification:
+class Notification(Record):
     """A message that never gets a response, not even if it is invalid."""
 
-    __slots__ = ("method", "params")
-
-    def __init__(self, method: str, params: JSONObject) -> None:
-        self.method = method
-        self.params = params
+    method: str
+    params: JSONObject
 
 
-class Response:
+class Response(Record):
     """A client's response to the server's request, with either `result` or `error`."""
 
-    __slots__ = ("error", "id", "result")
-
-    def __init__(
-        self, id: RequestId | None, result: JSONValue = None, error: JSONObject | None = None
-    ) -> None:
-        self.id = id
-        self.result = result
-        self.error = error
+    id: RequestId | None
+    result: JSONValue = None
+    error: JSONObject | None = None
 
 
-class Malformed:
+class Malformed(Record):
     """JSON that is not a valid message; `id` is echoed if it could be read."""
 
-    __slots__ = ("id", "refusal")
-
-    def __init__(self, refusal: Refusal, id: RequestId | None = None) -> None:
-        self.refusal = refusal
-        self.id = id
+    refusal: Refusal
+    id: RequestId | None = None
 
 
 Message: TypeAlias = Request | Notification | Response | Malformed
 
 
-class Batch:
+class Batch(Record):
     """An array of messages, as 2025-03-26 allows, which are independent of each other."""
 
-    __slots__ = ("messages",)
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self.messages = messages
+    messages: Sequence[Message]
 
 
 _decode_request = msgspec.json.Decoder(Request).decode
@@ -137,22 +123,16 @@ def _decode_any(data: bytes) -> Message | Batch:
 
 def to_message(value: JSONValue) -> Message | Batch:
     """Return the message, or batch, of a parsed JSON value."""
-    if type(value) is dict:
-        return _to_single(value)
     if type(value) is list:
         if not value:
             return _malformed("A batch must not be empty")
-        return Batch([_to_member(member) for member in value])
-    return _malformed("A message must be a JSON object")
+        return Batch([_to_single(member) for member in value])
+    return _to_single(value)
 
 
-def _to_member(value: JSONValue) -> Message:
-    if type(value) is dict:
-        return _to_single(value)
-    return _malformed("A message must be a JSON object")
-
-
-def _to_single(value: JSONObject) -> Message:
+def _to_single(value: JSONValue) -> Message:
+    if type(value) is not dict:
+        return _malformed("A message must be a JSON object")
     if "method" not in value:
         return _to_response(value)
     method = value["method"]
@@ -214,12 +194,10 @@ def encode_error(id_: RequestId | None, refusal: Refusal) -> bytes:
 
     Source: 2025-11-25 and later make the id of an error optional; it is never null.
     """
-    error: JSONObject = {"code": refusal.code, "message": refusal.message}
-    if refusal.data is not None:
-        error["data"] = refusal.data
+    error = encode(refusal.to_error())
     if id_ is None:
-        return b'{"jsonrpc":"2.0","error":%b}' % encode(error)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id_), encode(error))
+        return b'{"jsonrpc":"2.0","error":%b}' % error
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id_), error)
 
 
 def encode_request(id_: RequestId, method: str, params: JSONObject | None = None) -> bytes:
@@ -243,3 +221,20 @@ def encode_notification_head(method: str, params: JSONObject | None) -> bytes:
     """
     inner = encode(params)[:-1] + b"," if params else b"{"
     return b'{"jsonrpc":"2.0","method":%b,"params":%b' % (encode(method), inner)
+
+
+# -- ids of the server's requests
+
+
+_ASK = "ask-"
+
+
+def to_ask_id(method: str, number: str) -> str:
+    """Return the id of a request of the server's, from which any process can read the method."""
+    return f"{_ASK}{method}-{number}"
+
+
+def method_of(ask_id: object) -> str:
+    """Return the method in the id of a request of the server's; `""` if there is none."""
+    text = ask_id if isinstance(ask_id, str) else ""
+    return text.removeprefix(_ASK).rpartition("-")[0] if text.startswith(_ASK) else ""

@@ -8,20 +8,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = [
-    "EXTENSION_ID_PATTERN",
-    "MAX_TOOL_NAME_CHARS",
-    "find_hidden_character",
-    "is_extension_id",
-    "is_meta_key",
-    "is_reserved_meta_key",
-    "is_token",
-    "is_tool_name",
-]
-
-MAX_TOOL_NAME_CHARS = 128
-"""The longest tool name (2025-11-25 server/tools, Tool Names)."""
-
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
@@ -90,8 +76,7 @@ def is_extension_id(identifier: str) -> bool:
 
     Source: 2026-07-28 basic, Extensions.
     """
-    prefix, _, name = identifier.rpartition("/")
-    return bool(name) and _is_prefix(prefix) and _META_NAME.fullmatch(name) is not None
+    return re.fullmatch(EXTENSION_ID_PATTERN, identifier) is not None
 
 
 def find_hidden_character(text: str) -> str | None:

@@ -7,19 +7,16 @@ whole text. A part that starts inside a character grows by up to 3 bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
-
-__all__ = ["CAPABILITY", "ByteRange", "find_range"]
 
 CAPABILITY = "resourceReadChunking"
 """The experimental capability for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ByteRange:
+class ByteRange(Struct, frozen=True):
     """The requested bytes of the text in UTF-8; without a length, all from the offset on."""
 
     offset: int
@@ -42,19 +39,14 @@ class ByteRange:
 
 
 def find_range(params: JSONObject, clamp_bytes: int | None) -> ByteRange | Refusal | None:
-    """Return the part that a request asks for; None: the whole.
-
-    Args:
-        params: of the request.
-        clamp_bytes: the maximum length of a part; None: no limit.
-    """
+    """Return the part that a request asks for, of `clamp_bytes` at most; None: the whole."""
     if "offset" not in params and "length" not in params:
         return None
     offset, length = params.get("offset", 0), params.get("length")
     if type(offset) is not int or offset < 0:
-        return Refusal(code=INVALID_PARAMS, message="offset must be a number of bytes, 0 or more")
+        return invalid_params("offset must be a number of bytes, 0 or more")
     if "length" in params and (type(length) is not int or length < 1):
-        return Refusal(code=INVALID_PARAMS, message="length must be a number of bytes, 1 or more")
+        return invalid_params("length must be a number of bytes, 1 or more")
     if clamp_bytes is not None:
         length = clamp_bytes if length is None else min(length, clamp_bytes)
     return ByteRange(offset, length)

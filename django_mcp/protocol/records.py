@@ -6,8 +6,6 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["Record"]
-
 
 class Record(Struct, eq=False):
     """Fields by their annotations; equal only to itself.

@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
+from django_mcp.protocol.annotations import Meta, Role, check_meta, to_plain, to_tuple
 from django_mcp.protocol.content import (
     Audio,
     BlobContents,
@@ -19,26 +20,12 @@ from django_mcp.protocol.content import (
     EmbeddedResource,
     File,
     Image,
-    Meta,
     ResourceContents,
     ResourceLink,
-    Role,
     Text,
     TextContents,
-    check_meta,
 )
-
-__all__ = [
-    "ABSENT",
-    "MAX_COMPLETION_VALUES",
-    "Absent",
-    "CacheHint",
-    "Completion",
-    "PromptMessage",
-    "PromptResult",
-    "ReadResult",
-    "ToolResult",
-]
+from django_mcp.protocol.json import JSONObject, present
 
 MAX_COMPLETION_VALUES = 100
 """The maximum number of values of one response (all revisions, server/utilities/completion)."""
@@ -98,8 +85,8 @@ class ToolResult:
         object.__setattr__(self, "content", tuple(map(_to_block, self.content)))
         check_meta(self.meta)
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"content": [_to_wire(block) for block in self.content]}
+    def to_wire(self) -> JSONObject:
+        wire: JSONObject = {"content": [_to_wire(block) for block in self.content]}
         if self.structured is not ABSENT:
             wire["structuredContent"] = self.structured
         if self.is_error:
@@ -124,7 +111,7 @@ class PromptMessage:
         if self.role not in ("user", "assistant"):
             raise ValueError(f"role is {self.role!r}: use 'user' or 'assistant'")
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JSONObject:
         return {"role": self.role, "content": _to_wire(self.content)}
 
 
@@ -138,18 +125,14 @@ class PromptResult:
     meta: Meta | None = None
 
     def __post_init__(self) -> None:
-        messages = _all_of(PromptMessage, "messages", self.messages)
+        messages = to_tuple("messages", self.messages, PromptMessage)
         object.__setattr__(self, "messages", messages)
         check_meta(self.meta)
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {}
-        if self.description is not None:
-            wire["description"] = str(self.description)
-        wire["messages"] = [message.to_wire() for message in self.messages]
-        if self.meta:
-            wire["_meta"] = dict(self.meta)
-        return wire
+    def to_wire(self) -> JSONObject:
+        description = None if self.description is None else str(self.description)
+        messages = [message.to_wire() for message in self.messages]
+        return present(description=description, messages=messages, _meta=to_plain(self.meta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +145,13 @@ class ReadResult:
     cache: CacheHint | None = None
 
     def __post_init__(self) -> None:
-        contents = _all_of(TextContents | BlobContents, "contents", self.contents)
+        contents = to_tuple("contents", self.contents, TextContents | BlobContents)
         object.__setattr__(self, "contents", contents)
         check_meta(self.meta)
 
-    def to_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"contents": [each.to_wire() for each in self.contents]}
-        if self.meta:
-            wire["_meta"] = dict(self.meta)
-        return wire
+    def to_wire(self) -> JSONObject:
+        contents = [each.to_wire() for each in self.contents]
+        return present(contents=contents, _meta=to_plain(self.meta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +167,7 @@ class Completion:
     has_more: bool | None = None
 
     def __post_init__(self) -> None:
-        values = _all_of(str, "values", self.values)
+        values = to_tuple("values", self.values)
         if len(values) > MAX_COMPLETION_VALUES:
             object.__setattr__(self, "has_more", True)
             if self.total is None:
@@ -200,23 +181,19 @@ class Completion:
         It stops taking candidates once it is clear that there are more.
         """
         start = prefix.casefold()
-        hits = (each for each in candidates if each.casefold().startswith(start))
-        values = list(islice(hits, MAX_COMPLETION_VALUES + 1))
-        has_more = len(values) > MAX_COMPLETION_VALUES
-        return cls(
-            values[:MAX_COMPLETION_VALUES],
-            total=None if has_more else len(values),
-            has_more=has_more,
-        )
+        return cls.first_of(each for each in candidates if each.casefold().startswith(start))
 
-    def to_wire(self) -> dict[str, Any]:
+    @classmethod
+    def first_of(cls, values: Iterable[str], total: int | None = None) -> Completion:
+        """Return the first 100 of some values, of which no more than 101 are taken."""
+        found = list(islice(values, MAX_COMPLETION_VALUES + 1))
+        if len(found) <= MAX_COMPLETION_VALUES:
+            return cls(found, total=len(found), has_more=False)
+        return cls(found[:MAX_COMPLETION_VALUES], total=total, has_more=True)
+
+    def to_wire(self) -> JSONObject:
         """Return the value of `completion` in the result."""
-        wire: dict[str, Any] = {"values": list(self.values)}
-        if self.total is not None:
-            wire["total"] = self.total
-        if self.has_more is not None:
-            wire["hasMore"] = self.has_more
-        return wire
+        return present(values=list(self.values), total=self.total, hasMore=self.has_more)
 
 
 def _to_block(value: object) -> Content:
@@ -232,17 +209,6 @@ def _to_block(value: object) -> Content:
     )
 
 
-def _to_wire(block: Content | File | str) -> dict[str, Any]:
+def _to_wire(block: Content | File | str) -> JSONObject:
     # Only blocks remain after __post_init__, which the field's type cannot express.
     return _to_block(block).to_wire()
-
-
-def _all_of(kind: Any, field: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    if isinstance(values, str | kind):
-        raise TypeError(f"{field} is a sequence: write [{field[:-1]}]")
-    found = tuple(values)
-    for value in found:
-        if not isinstance(value, kind):
-            name = getattr(kind, "__name__", kind)
-            raise TypeError(f"{field} is made of {name}, not of {type(value).__name__}")
-    return found

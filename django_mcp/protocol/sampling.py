@@ -1,37 +1,25 @@
-"""Requests to a client's model as Python values, checked when they are created.
+"""Requests to a client's model and its answers as Python values, checked when they are created.
 
 `to_wire` writes the protocol's form. Source: 2025-11-25 client/sampling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from math import isfinite
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from django_mcp.protocol.content import Audio, Image, Role, Text
-from django_mcp.protocol.json import JSONObject
-
-__all__ = [
-    "IncludeContext",
-    "ModelPreferences",
-    "SamplingContent",
-    "SamplingMessage",
-    "SamplingOptions",
-    "SamplingTool",
-    "ToolChoice",
-    "ToolUse",
-    "ToolUseResult",
-    "sampling_params",
-]
+from django_mcp.protocol.annotations import Role, to_tuple
+from django_mcp.protocol.content import Audio, Image, Text
+from django_mcp.protocol.json import JSONObject, present
 
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 IncludeContext: TypeAlias = Literal["none", "this_server", "all_servers"]
 
-_ROLES = ("user", "assistant")
-_TOOL_CHOICES = ("auto", "required", "none")
-_CONTEXTS = {"none": "none", "this_server": "thisServer", "all_servers": "allServers"}
+_TOOL_CHOICES = get_args(ToolChoice)
+_CONTEXTS = get_args(IncludeContext)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +73,7 @@ class SamplingMessage:
     role: Role = "user"
 
     def __post_init__(self) -> None:
-        _check_choice("role", self.role, _ROLES)
+        _check_choice("role", self.role, get_args(Role))
         if not isinstance(self.content, _BLOCKS):
             blocks = _to_blocks(self.content, _BLOCKS)
             if not blocks:
@@ -108,20 +96,19 @@ class ModelPreferences:
     intelligence_priority: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hints", _to_texts("hints", self.hints))
+        object.__setattr__(self, "hints", to_tuple("hints", self.hints))
         for name in ("cost_priority", "speed_priority", "intelligence_priority"):
             value = getattr(self, name)
             if value is not None and not (_is_number(value) and 0 <= value <= 1):
                 raise ValueError(f"{name} is {value!r:.100}: use a number from 0 to 1")
 
     def to_wire(self) -> JSONObject:
-        wire: JSONObject = {"hints": [{"name": hint} for hint in self.hints]} if self.hints else {}
-        priorities = {
-            "costPriority": self.cost_priority,
-            "speedPriority": self.speed_priority,
-            "intelligencePriority": self.intelligence_priority,
-        }
-        return {**wire, **{key: value for key, value in priorities.items() if value is not None}}
+        return present(
+            hints=[{"name": hint} for hint in self.hints] or None,
+            costPriority=self.cost_priority,
+            speedPriority=self.speed_priority,
+            intelligencePriority=self.intelligence_priority,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +127,9 @@ class SamplingTool:
             raise ValueError('The input_schema of a SamplingTool has "type": "object" at its root')
 
     def to_wire(self) -> JSONObject:
-        wire: JSONObject = {"name": self.name, "inputSchema": dict(self.input_schema)}
-        if self.description is not None:
-            wire["description"] = str(self.description)
-        return wire
+        description = None if self.description is None else str(self.description)
+        schema = dict(self.input_schema)
+        return present(name=self.name, inputSchema=schema, description=description)
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -171,9 +157,6 @@ class SamplingOptions(TypedDict, total=False):
     tool_choice: ToolChoice | None
 
 
-_OPTIONS = frozenset(SamplingOptions.__annotations__)
-
-
 def sampling_params(
     messages: str | Sequence[SamplingMessage], max_tokens: int, options: SamplingOptions
 ) -> JSONObject:
@@ -183,26 +166,19 @@ def sampling_params(
         TypeError: there is no such option, or a value has the wrong type.
         ValueError: a value is out of its range.
     """
-    unknown = sorted(set(options) - _OPTIONS)
+    unknown = sorted(options.keys() - _WRITERS.keys())
     if unknown:
-        raise TypeError(f"Sampling has no option {unknown[0]!r}: use {', '.join(sorted(_OPTIONS))}")
+        raise TypeError(f"Sampling has no option {unknown[0]!r}: use {', '.join(sorted(_WRITERS))}")
     if type(max_tokens) is not int or max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens!r:.100}: use a whole number above 0")
     if isinstance(messages, str):
         messages = (SamplingMessage(messages),)
-    found = [each.to_wire() for each in _all_of(SamplingMessage, "messages", messages)]
-    return {"messages": found, "maxTokens": max_tokens, **_write_options(options)}
-
-
-def _write_options(options: SamplingOptions) -> JSONObject:
-    wire: JSONObject = {}
-    given = {name: value for name, value in options.items() if value is not None}
-    for name, value in given.items():
-        key, write = _WRITERS[name]
-        written = write(name, value)
-        # An empty list has no effect.
-        if written != []:
-            wire[key] = written
+    found = [each.to_wire() for each in to_tuple("messages", messages, SamplingMessage)]
+    wire: JSONObject = {"messages": found, "maxTokens": max_tokens}
+    for name, value in options.items():
+        written = None if value is None else _WRITERS[name](name, value)
+        if written is not None and written != []:  # an empty list has no effect
+            wire[_to_camel(name)] = written
     return wire
 
 
@@ -220,45 +196,123 @@ def _write_temperature(name: str, value: Any) -> float:
     return found
 
 
-def _write_texts(name: str, value: Any) -> list[str]:
-    return list(_to_texts(name, value))
-
-
 def _write_preferences(name: str, value: Any) -> JSONObject:
     if not isinstance(value, ModelPreferences):
         raise TypeError(f"{name} is a ModelPreferences, not {value!r:.100}")
     return value.to_wire()
 
 
-def _write_context(name: str, value: Any) -> str:
-    _check_choice(name, value, tuple(_CONTEXTS))
-    return _CONTEXTS[value]
-
-
-def _write_mapping(name: str, value: Any) -> JSONObject:
-    _check_mapping(name, value)
-    return dict(value)
-
-
-def _write_tools(name: str, value: Any) -> list[JSONObject]:
-    return [each.to_wire() for each in _all_of(SamplingTool, name, value)]
-
-
-def _write_tool_choice(name: str, value: Any) -> JSONObject:
-    _check_choice(name, value, _TOOL_CHOICES)
-    return {"mode": value}
-
-
-_WRITERS: Mapping[str, tuple[str, Any]] = {
-    "system_prompt": ("systemPrompt", _write_text),
-    "temperature": ("temperature", _write_temperature),
-    "stop_sequences": ("stopSequences", _write_texts),
-    "model_preferences": ("modelPreferences", _write_preferences),
-    "include_context": ("includeContext", _write_context),
-    "metadata": ("metadata", _write_mapping),
-    "tools": ("tools", _write_tools),
-    "tool_choice": ("toolChoice", _write_tool_choice),
+_WRITERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "system_prompt": _write_text,
+    "temperature": _write_temperature,
+    "stop_sequences": lambda name, value: list(to_tuple(name, value)),
+    "model_preferences": _write_preferences,
+    "include_context": lambda name, value: _to_camel(_check_choice(name, value, _CONTEXTS)),
+    "metadata": lambda name, value: dict(_check_mapping(name, value)),
+    "tools": lambda name, value: [each.to_wire() for each in to_tuple(name, value, SamplingTool)],
+    "tool_choice": lambda name, value: {"mode": _check_choice(name, value, _TOOL_CHOICES)},
 }
+
+
+def _to_camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)
+
+
+# -- answers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingResult:
+    """The answer of the client's model.
+
+    Attributes:
+        role: usually `assistant`.
+        content: the blocks, in order.
+        model: the client's name for the model.
+        stop_reason: why it stopped, such as `endTurn`, `maxTokens`, `stopSequence` or `toolUse`; None
+            if the client does not say.
+        raw: the answer as the client sent it.
+    """
+
+    role: Role
+    content: tuple[SamplingContent, ...]
+    model: str
+    stop_reason: str | None = None
+    raw: JSONObject = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text of all text blocks together."""
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUse, ...]:
+        """The tool calls that the model requests."""
+        return tuple(block for block in self.content if isinstance(block, ToolUse))
+
+    def to_message(self) -> SamplingMessage:
+        """Return the answer as a message, to continue the conversation."""
+        return SamplingMessage(self.content, role=self.role)
+
+
+def read_sampling_result(answer: Mapping[str, Any]) -> SamplingResult:
+    """Return the checked answer of a client's model.
+
+    Raises:
+        ValueError: it is not valid; the text says what is missing.
+    """
+    role, model = answer.get("role"), answer.get("model")
+    if role not in ("user", "assistant"):
+        raise ValueError("it must have the role 'user' or 'assistant'")
+    stop_reason = answer.get("stopReason")
+    is_named = isinstance(model, str) and isinstance(stop_reason, str | None)
+    if not is_named:
+        raise ValueError("its model and its stopReason must be strings")
+    content = answer.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    return SamplingResult(
+        role=role,
+        content=tuple(map(_read_block, blocks)),
+        model=str(model),
+        stop_reason=stop_reason,
+        raw=dict(answer),
+    )
+
+
+def _read_block(block: object) -> SamplingContent:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if not isinstance(block, Mapping) or not isinstance(kind, str) or kind not in _READERS:
+        raise ValueError(f"its content must be blocks of the types {', '.join(_READERS)}")
+    try:
+        found: SamplingContent = _READERS[kind](block)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"its {kind} block is not complete") from None
+    return found
+
+
+def _read_text(block: Mapping[str, Any]) -> Text:
+    if not isinstance(block["text"], str):
+        raise TypeError("the text of a text block is a string")
+    return Text(block["text"])
+
+
+def _read_result(block: Mapping[str, Any]) -> ToolUseResult:
+    content: Any = list(map(_read_block, block["content"]))
+    return ToolUseResult(block["toolUseId"], content, is_error=block.get("isError") is True)
+
+
+_READERS: Mapping[Any, Any] = {
+    "text": _read_text,
+    "image": lambda block: Image(_from_base64(block["data"]), block["mimeType"]),
+    "audio": lambda block: Audio(_from_base64(block["data"]), block["mimeType"]),
+    "tool_use": lambda block: ToolUse(block["id"], block["name"], block["input"]),
+    "tool_result": _read_result,
+}
+
+
+def _from_base64(data: str) -> bytes:
+    return binascii.a2b_base64(data, strict_mode=True)
 
 
 # -- checks
@@ -269,30 +323,21 @@ def _check_text(name: str, value: object) -> None:
         raise ValueError(f"{name} is {value!r:.100}: use a string that is not empty")
 
 
-def _check_mapping(name: str, value: object) -> None:
+def _check_mapping(name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"{name} is a JSON object, not {value!r:.100}")
+    return value
 
 
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{name} is {value!r:.100}: use one of {', '.join(choices)}")
+    found: str = value
+    return found
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-
-
-def _to_texts(name: str, values: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(values, str) or not all(isinstance(each, str) for each in values):
-        raise TypeError(f"{name} is a list of strings, not {values!r:.100}")
-    return tuple(values)
-
-
-def _all_of(kind: type, name: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    if not isinstance(values, Sequence) or not all(isinstance(each, kind) for each in values):
-        raise TypeError(f"{name} is a list of {kind.__name__}, not {values!r:.100}")
-    return tuple(values)
 
 
 def _to_blocks(content: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django_mcp.protocol.json import JSONObject
+from msgspec import Struct
 
-__all__ = [
-    "CANCELLED",
-    "COMPLETED",
-    "EXTENSION",
-    "FAILED",
-    "FINAL",
-    "INPUT_REQUIRED",
-    "NEVER",
-    "REQUIRED",
-    "SUPPORT",
-    "WORKING",
-    "TaskRules",
-    "read_ttl_ms",
-    "task_to_wire",
-]
+from django_mcp.protocol.json import JSONObject
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 
@@ -40,8 +25,7 @@ SUPPORT = {NEVER: "forbidden", "allowed": "optional", REQUIRED: "required", "aut
 """What a tool declares, and its form for clients that request tasks themselves."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TaskRules:
+class TaskRules(Struct, frozen=True, kw_only=True, eq=False):
     """How a revision supports tasks.
 
     Attributes:

@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["clean", "mark_invisible", "name_and_version"]
-
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U000e0100-\U000e01ef]"
 )

@@ -1,247 +1,303 @@
-"""Parse, expand and match the URI templates of resources (RFC 6570, levels 1 to 4).
+"""Parse the URI templates of resources, and match URIs against them in linear time.
 
-Expansion follows the RFC. Matching, which the RFC leaves open, is in `uri_matching`.
+Of RFC 6570, templates may use what leaves one way back from a URI to its variables:
+
+- `{x}` and `{/x}`: a text without slashes; `{/x*}`: a list of such texts, each after a slash.
+- `{+x}`: a path, which may hold slashes and other reserved characters.
+- `{?x,y*}`, at the end: parameters of the query, which may be missing and come in any order. An
+  exploded one (`y*`) may be repeated, and is a list; others are not. Unknown names do not match.
+
+The RFC defines only expansion; the rules for matching are our own:
+
+- All but the parameters of a query are required and not empty, since an empty variable and an
+  undefined one expand alike.
+- A variable takes as much as it can while the rest still matches, as in a regular expression.
+- Values are percent-decoded once, after matching: `%252e` is the text `%2e`. Anything but UTF-8
+  does not match, which includes overlong forms.
+- No value may hold control characters or a backslash. A value of `{x}` or `{/x}` must not be `.` or
+  `..`; the others may hold slashes, but no `.` or `..` between them.
+- A `{+path}` is relative on every platform, so that it stays below the directory it is joined to: it
+  must not start with a slash, a Windows drive or a `~`, and no part of it may be dots and blanks
+  alone. Only after `file://` may it start with a slash. No value in a `file:` URI may start with a
+  drive or a `~`, except in the query.
+
+The matcher does not backtrack: for each part, from the last to the first, it computes from which
+positions the rest of the URI can be matched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import string
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
-from django_mcp.protocol import uri_matching
-from django_mcp.protocol.uri_matching import Expression, Operator, Variable
+from msgspec import Struct
+from msgspec.structs import replace
 
-__all__ = ["UriTemplate", "UriTemplateError", "UriValues"]
-
-UriValues: TypeAlias = dict[str, Any]
-"""Variables of a matched URI: a str each, or a list of str for an exploded one."""
+MAX_URI_CHARS = 8192
+"""Longer URIs match nothing. Our own limit."""
 
 _RESERVED = ":/?#[]@!$&'()*+,;="
-_PERCENT_OR_TEXT = re.compile(r"(%[0-9A-Fa-f]{2})")
-_NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*")
-_LENGTH = re.compile(r"[1-9][0-9]{0,3}")
 # The apostrophe is a literal since erratum 6937.
 _BAD_LITERAL = re.compile(r'[\x00-\x20\x7f"<>\\^`{|}\ud800-\udfff]|%(?![0-9A-Fa-f]{2})')
-_OPERATORS = {
-    "": Operator(symbol="", lead="", separator=","),
-    "+": Operator(symbol="+", lead="", separator=",", keeps_reserved=True),
-    "#": Operator(symbol="#", lead="#", separator=",", keeps_reserved=True),
-    ".": Operator(symbol=".", lead=".", separator="."),
-    "/": Operator(symbol="/", lead="/", separator="/"),
-    ";": Operator(symbol=";", lead=";", separator=";", is_named=True),
-    "?": Operator(symbol="?", lead="?", separator="&", is_named=True, writes_empty=True),
-    "&": Operator(symbol="&", lead="&", separator="&", is_named=True, writes_empty=True),
-}
+# Reserved characters that separate nothing are accepted, since people and models write them:
+# `user://jane@example.com`.
+_SIMPLE = frozenset(string.ascii_letters + string.digits + "-._~%:@!$'()*+")
+_WHOLE = _SIMPLE | frozenset("/?#[]&,;=")
+_QUERY = _SIMPLE | frozenset("/?,;=&")
+_ALL_ASCII = "".join(map(chr, range(128)))
+_CLIMBS = frozenset({".", ".."})
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f\x80-\x9f\\]")
+_OUTSIDE = re.compile(r"~|[A-Za-z]:")
+_OUTSIDE_OR_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
+_DOTS_AND_BLANKS = re.compile(r"(?:^|/) *\.[. ]*(?:/|$)")
+"""What Windows may treat as `.` or `..`: it drops dots and blanks at the end of a name."""
+
+_BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class UriTemplateError(ValueError):
-    """The text is not an RFC 6570 template; `position` counts characters from 0."""
+    """The text is not a template that URIs can be matched against."""
 
-    def __init__(self, problem: str, text: str, position: int) -> None:
-        super().__init__(f"{problem} at character {position} of the URI template {text!r}")
-        self.position = position
+    def __init__(self, problem: str, text: str) -> None:
+        super().__init__(f"{text!r} is not a URI template: {problem}")
+
+
+class _Variable(Struct, frozen=True, kw_only=True):
+    """A variable of the path, whose value is a part of the URI of these characters, not empty.
+
+    It must not start with `refused`.
+    """
+
+    name: str
+    characters: frozenset[str]
+    is_list: bool = False
+    is_path: bool = False
+    refused: re.Pattern[str] | None = None
+
+
+_Part: TypeAlias = str | _Variable
 
 
 class UriTemplate:
     """A template such as `order://{pk}{?expand}`, parsed once.
 
     Attributes:
-        text: the template as written; two templates are equal when their texts are.
+        text: the template as written.
         variables: names in order of appearance, each once.
-        optional_variables: those that a matching URI may leave out: of `{;x}`, `{?x}` and `{&x}`.
-        list_variables: the exploded ones (`{x*}`), whose values are lists.
-        matching_fault: why no URI can be matched against this template, or None; see
-            `uri_matching`. Such a template still expands.
+        optional_variables: those that a matching URI may leave out: of `{?x}`.
+        list_variables: the exploded ones (`{/x*}`), whose values are lists.
 
     Raises:
-        ValueError: the text is not a template.
-
-    Source: RFC 6570.
+        UriTemplateError: the text is not a template, or none of the supported kinds.
     """
-
-    __slots__ = (
-        "_parts",
-        "_pattern",
-        "list_variables",
-        "matching_fault",
-        "optional_variables",
-        "text",
-        "variables",
-    )
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._parts = tuple(_parse(text))
-        expressions = [part for part in self._parts if isinstance(part, Expression)]
-        found = [(each.operator, variable) for each in expressions for variable in each.variables]
-        self.variables = tuple(dict.fromkeys(variable.name for _, variable in found))
-        self.optional_variables = frozenset(
-            variable.name for operator, variable in found if operator.is_named
-        )
+        path, query = _split_query(text)
+        parts = list(_confined(list(_parse_path(path, text)), has_query=bool(query)))
+        self._is_exploded = {each.removesuffix("*"): each.endswith("*") for each in query}
+        self.optional_variables = frozenset(self._is_exploded)
+        found = [part for part in parts if isinstance(part, _Variable)]
+        names = [part.name for part in found] + [each.removesuffix("*") for each in query]
+        self.variables = tuple(dict.fromkeys(names))
+        for name in self.variables:
+            if not (name.isascii() and name.isidentifier()):
+                raise UriTemplateError(f"{name!r} is not a variable name", text)
+            if names.count(name) > 1:
+                raise UriTemplateError(f"the variable {name!r} appears twice", text)
         self.list_variables = frozenset(
-            variable.name for _, variable in found if variable.is_exploded
+            [part.name for part in found if part.is_list]
+            + [name for name, is_list in self._is_exploded.items() if is_list]
         )
-        self.matching_fault = uri_matching.find_fault(self._parts)
-        self._pattern = None if self.matching_fault else uri_matching.Pattern(self._parts)
+        # The literals at both ends are fixed, which excludes most URIs at once.
+        self._head = str(parts.pop(0)) if parts and isinstance(parts[0], str) else ""
+        self._tail = str(parts.pop()) if parts and isinstance(parts[-1], str) else ""
+        self._parts = tuple(parts)
 
-    def expand(self, values: Mapping[str, object]) -> str:
-        """Return the URI for these values.
-
-        Args:
-            values: str, numbers and bools as written in JSON, lists and mappings of such; a variable
-                that is missing, None or an empty list is left out.
-
-        Raises:
-            ValueError: a list or mapping for a variable with a length (`{x:3}`).
-        """
-        return "".join(
-            part if isinstance(part, str) else _expand(part, values) for part in self._parts
-        )
-
-    def match(self, uri: str) -> UriValues | None:
+    def match(self, uri: str) -> dict[str, Any] | None:
         """Return the variables of a URI, percent-decoded once, or None if it does not match.
 
-        It accepts any string, in linear time. Values that could leave a directory do not match; see
-        `uri_matching`.
-
-        Raises:
-            ValueError: `matching_fault` is set.
+        Values are a str each, or a list of str for an exploded variable. It accepts any string.
         """
-        if self._pattern is None:
-            raise ValueError(f"Cannot match URIs against {self.text!r}: {self.matching_fault}")
-        return self._pattern.match(uri)
+        if len(uri) > MAX_URI_CHARS:
+            return None
+        if not uri.isascii():
+            try:
+                uri = quote(uri, safe=_ALL_ASCII)
+            except UnicodeEncodeError:
+                return None
+        values: dict[str, Any] | None = {}
+        if self._is_exploded and "?" in uri:
+            uri, _, query = uri.partition("?")
+            values = self._read_query(query)
+        end = len(uri) - len(self._tail)
+        if end < len(self._head) or not uri.startswith(self._head) or uri[end:] != self._tail:
+            return None
+        texts = _find_texts(self._parts, uri[len(self._head) : end])
+        if values is None or texts is None:
+            return None
+        for part, text in zip(self._parts, texts, strict=True):
+            if isinstance(part, _Variable):
+                found = _read(part, text)
+                if found is None:
+                    return None
+                values[part.name] = found
+        return values
 
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"UriTemplate({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UriTemplate) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-
-def _parse(text: str) -> Iterable[str | Expression]:
-    position = 0
-    while position < len(text):
-        start = text.find("{", position)
-        end = len(text) if start < 0 else start
-        if end > position:
-            yield _parse_literal(text, position, end)
-        if start < 0:
-            return
-        position = text.find("}", start) + 1
-        if not position:
-            raise UriTemplateError("A brace is never closed", text, start)
-        yield _parse_expression(text, start + 1, position - 1)
-
-
-def _parse_literal(text: str, start: int, end: int) -> str:
-    bad = _BAD_LITERAL.search(text, start, end)
-    if bad is not None:
-        raise UriTemplateError(f"{bad.group()!r} is not allowed in a URI", text, bad.start())
-    return _encode(text[start:end], keeps_reserved=True)
-
-
-def _parse_expression(text: str, start: int, end: int) -> Expression:
-    symbol = text[start:end][:1]
-    if symbol and symbol in "=,!@|":
-        raise UriTemplateError(f"The operator {symbol!r} is reserved", text, start)
-    if symbol not in _OPERATORS:
-        symbol = ""
-    position = start + len(symbol)
-    variables = []
-    for spec in text[position:end].split(","):
-        variables.append(_parse_variable(text, spec, position))
-        position += len(spec) + 1
-    return Expression(operator=_OPERATORS[symbol], variables=tuple(variables))
+    def _read_query(self, query: str) -> dict[str, Any] | None:
+        if not _QUERY.issuperset(query):
+            return None
+        values: dict[str, Any] = {}
+        for pair in query.split("&"):
+            name, _, encoded = pair.partition("=")
+            value = _decode(encoded)
+            if value is None or name not in self._is_exploded:
+                return None
+            if self._is_exploded[name]:
+                values.setdefault(name, []).append(value)
+            elif name in values:
+                return None
+            else:
+                values[name] = value
+        return values
 
 
-def _parse_variable(text: str, spec: str, position: int) -> Variable:
-    name, colon, length = spec.partition(":")
-    is_exploded = spec.endswith("*")
-    if is_exploded and not colon:
-        name = spec[:-1]
-    if not _NAME.fullmatch(name):
-        raise UriTemplateError(f"{spec!r} is not a variable name", text, position)
-    if not colon:
-        return Variable(name=name, is_exploded=is_exploded)
-    if not _LENGTH.fullmatch(length):
+def _split_query(text: str) -> tuple[str, list[str]]:
+    """Return what precedes the query of a template, and the names in the query as written."""
+    path, mark, names = text.partition("{?")
+    if not mark:
+        return text, []
+    if not names.endswith("}") or "{" in names or "?" in path:
+        raise UriTemplateError("{?...} is the whole query, at the end", text)
+    return path, names[:-1].split(",")
+
+
+def _parse_path(path: str, text: str) -> Iterator[_Part]:
+    # Literals at even places, and the text between braces at odd ones.
+    pieces = re.split(r"\{([^{}]*)\}", path)
+    before = ""
+    for place, piece in enumerate(pieces):
+        if place % 2:
+            expression = _parse_expression(piece, text)
+            if piece.startswith("/"):
+                before += "/"
+            elif place > 1 and not before:
+                raise UriTemplateError(f"nothing separates {piece!r} from the one before it", text)
+            if before:
+                yield before
+            yield expression
+            continue
+        bad = _BAD_LITERAL.search(piece)
+        if bad is not None:
+            raise UriTemplateError(f"{bad.group()!r} is not allowed in a URI", text)
+        before = quote(piece, safe=_RESERVED + "%")
+    if before:
+        yield before
+
+
+def _parse_expression(piece: str, text: str) -> _Variable:
+    if piece.startswith("+"):
+        return _Variable(name=piece[1:], characters=_WHOLE, is_path=True)
+    if piece.startswith("/"):
+        is_list = piece.endswith("*")
+        characters = _SIMPLE | {"/"} if is_list else _SIMPLE
+        name = piece[1:].removesuffix("*")
+        return _Variable(name=name, characters=characters, is_list=is_list)
+    if not piece.isidentifier():
         raise UriTemplateError(
-            f"{length!r} is not a length from 1 to 9999", text, position + len(name) + 1
+            f"{{{piece}}} is none of {{x}}, {{+x}}, {{/x}}, {{/x*}} and, at the end, {{?x,y*}}",
+            text,
         )
-    return Variable(name=name, length=int(length))
+    return _Variable(name=piece, characters=_SIMPLE)
 
 
-def _expand(expression: Expression, values: Mapping[str, object]) -> str:
-    operator = expression.operator
-    pieces: list[str] = []
-    for variable in expression.variables:
-        pieces.extend(_expand_variable(operator, variable, values.get(variable.name)))
-    return operator.lead + operator.separator.join(pieces) if pieces else ""
+def _confined(parts: Sequence[_Part], *, has_query: bool) -> Iterator[_Part]:
+    """Make each variable reject what would lead out of the directory it is joined to."""
+    before: _Part = ""
+    is_file = bool(parts) and isinstance(parts[0], str) and parts[0].lower().startswith("file:")
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+        else:
+            refused = None
+            if part.is_path or is_file:
+                may_be_absolute = not part.is_path or (is_file and before == "file://")
+                refused = _OUTSIDE if may_be_absolute else _OUTSIDE_OR_ABSOLUTE
+            # Where a query follows, a `{+x}` does not take its start.
+            characters = part.characters - {"?"} if has_query else part.characters
+            yield replace(part, characters=characters, refused=refused)
+        before = part
 
 
-def _expand_variable(operator: Operator, variable: Variable, value: object) -> Iterable[str]:
-    """Yield the parts that the operator's separator joins; nothing for an undefined value."""
-    if value is None:
-        return
-    if not isinstance(value, list | tuple | Mapping):
-        text = _to_text(value)
-        if variable.length is not None:
-            text = text[: variable.length]
-        yield _named(operator, variable, _encode(text, keeps_reserved=operator.keeps_reserved))
-        return
-    if variable.length is not None:
-        raise ValueError(f"{variable.name!r} has a length, so its value must not be a list")
-    pairs = _pairs(operator, value)
-    if variable.is_exploded and isinstance(value, Mapping):
-        yield from (_pair(operator, key or "", item) for key, item in pairs)
-    elif variable.is_exploded:
-        yield from (_named(operator, variable, item) for _, item in pairs)
-    elif pairs:
-        flat = (text for pair in pairs for text in pair if text is not None)
-        yield _named(operator, variable, ",".join(flat))
+def _find_texts(parts: Sequence[_Part], text: str) -> list[str] | None:
+    """Return the text that each part takes, or None."""
+    if len(parts) == 1 and isinstance(parts[0], _Variable):
+        # Most templates have one variable, which takes all or nothing.
+        return [text] if text and parts[0].characters.issuperset(text) else None
+    goes_on = [False] * len(text) + [True]
+    ends_by_part = []
+    for part in reversed(parts):
+        ends = _find_ends(part, text, goes_on)
+        ends_by_part.append(ends)
+        goes_on = [end is not None for end in ends]
+    texts = []
+    position = 0
+    for ends in reversed(ends_by_part):
+        end = ends[position]
+        if end is None:
+            return None
+        texts.append(text[position:end])
+        position = end
+    return texts if position == len(text) else None
 
 
-def _pairs(
-    operator: Operator, value: list[Any] | tuple[Any, ...] | Mapping[Any, Any]
-) -> list[tuple[str | None, str]]:
-    """Return encoded items, each with its encoded key if the value is a mapping."""
-
-    def encode(item: object) -> str:
-        return _encode(_to_text(item), keeps_reserved=operator.keeps_reserved)
-
-    if isinstance(value, Mapping):
-        return [(encode(k), encode(item)) for k, item in value.items() if item is not None]
-    return [(None, encode(item)) for item in value if item is not None]
-
-
-def _named(operator: Operator, variable: Variable, text: str) -> str:
-    return _pair(operator, variable.name, text) if operator.is_named else text
-
-
-def _pair(operator: Operator, name: str, text: str) -> str:
-    if not text and operator.is_named and not operator.writes_empty:
-        return name
-    return f"{name}={text}"
+def _find_ends(part: _Part, text: str, goes_on: list[bool]) -> list[int | None]:
+    """Return, for each position, the last one where the part may end and the rest still match."""
+    ends: list[int | None] = [None] * len(goes_on)
+    if isinstance(part, str):
+        position = text.find(part)
+        while position >= 0:
+            end = position + len(part)
+            if goes_on[end]:
+                ends[position] = end
+            position = text.find(part, position + 1)
+        return ends
+    # The best end of a part that has started already.
+    reach: int | None = None
+    for position in range(len(text), -1, -1):
+        further = reach if text[position : position + 1] in part.characters else None
+        ends[position] = further
+        reach = position if further is None and goes_on[position] else further
+    return ends
 
 
-def _to_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+def _read(variable: _Variable, text: str) -> str | list[str] | None:
+    """Return the value of a variable; None if it is not allowed."""
+    value = _decode(text)
+    if value is None or (variable.refused is not None and variable.refused.match(value)):
+        return None
+    if variable.is_path:
+        return None if _DOTS_AND_BLANKS.search(value) else value
+    if not variable.is_list:
+        return None if "/" in value else value
+    items = [_decode(item) for item in text.split("/")]
+    found = [item for item in items if item and "/" not in item]
+    return found if len(found) == len(items) else None
 
 
-def _encode(text: str, *, keeps_reserved: bool) -> str:
-    if not keeps_reserved:
-        return quote(text, safe="")
-    # Existing percent-encoding is kept; a lone percent sign becomes %25.
-    pieces = _PERCENT_OR_TEXT.split(text)
-    return "".join(
-        piece if index % 2 else quote(piece, safe=_RESERVED) for index, piece in enumerate(pieces)
-    )
+def _decode(encoded: str) -> str | None:
+    """Return the text of a value, or None if it is malformed or could leave a directory."""
+    text = encoded
+    if "%" in encoded:
+        if _BROKEN_PERCENT.search(encoded):
+            return None
+        try:
+            text = unquote_to_bytes(encoded).decode()
+        except UnicodeDecodeError:
+            return None
+    if _UNSAFE.search(text):
+        return None
+    return None if any(segment in _CLIMBS for segment in text.split("/")) else text

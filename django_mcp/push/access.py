@@ -1,103 +1,200 @@
-"""Changed permissions: every process drops what it cached, and notifies the clients concerned.
+"""Changed permissions and API keys: every process drops what it cached, and checks what is open.
 
-Several changes of one transaction are one. It is a hint: what nobody told of counts within 2 s.
+Django's signals and messages between processes make changes take effect at once. Without them, as after
+`QuerySet.update`, a change takes effect within 2 s.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django.apps import apps
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete
 
 from django_mcp.auth.access import permissions_changed
+from django_mcp.auth.credentials import KEY_START
+from django_mcp.auth.verdicts import forget_verdicts
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.process_hub import process_hub
-from django_mcp.push.upkeep import look_after, offer_lists
+from django_mcp.push.upkeep import check_all, offer_lists
 from django_mcp.server.streams.stream import PushStream
 
 if TYPE_CHECKING:
     from django_mcp.server.services.services import ServerHub
 
-__all__ = ["join", "tell_after_commit"]
+MAX_NAMED = 500
+"""Users or keys named in one message. If more have changed, it says that any may have."""
 
-MAX_TOLD = 500
-"""Users named in one message; of more it is said that anybody's may have changed."""
-
-KIND = "access"
-
-_local = threading.local()
-_tasks: set[asyncio.Task[None]] = set()
+Names: TypeAlias = Collection[str] | None
+"""The users or keys that have changed; None: any may have."""
 
 
-def tell_after_commit(user_ids: Collection[Any] | None, using: str) -> None:
-    """Tell of changed permissions once the transaction is committed, here and everywhere.
+_PERMISSION_FIELDS = frozenset({"is_active", "is_superuser", "is_staff"})
+_CHANGES = frozenset({"post_add", "post_remove", "post_clear"})
+
+
+class Changed:
+    """Reports changes to all processes after their commit. Several in one transaction are one message.
 
     Args:
-        user_ids: primary keys of the users; None: anybody's may have changed.
-        using: the database.
+        kind: the kind of the messages between processes.
+        forget: drops what a process cached.
+        recheck: checks what is open in a process.
     """
-    from django.db import transaction
 
-    waiting: dict[str, set[str] | None] = vars(_local).setdefault("waiting", {})
-    if user_ids is None:
-        waiting[using] = None
-    else:
-        named = waiting.setdefault(using, set())
-        if named is not None:
-            named.update(map(str, user_ids))
-    # For each change, since a savepoint of it may be rolled back; the first has them all.
-    transaction.on_commit(partial(_tell, waiting, using), using=using)
+    def __init__(
+        self,
+        kind: str,
+        forget: Callable[[Names], None],
+        recheck: Callable[[ServerHub, Names], Coroutine[Any, Any, object]],
+    ) -> None:
+        self._kind = kind
+        self._forget = forget
+        self._recheck = recheck
+        self._local = threading.local()
+
+    def announce_after_commit(self, names: Collection[Any] | None, using: str) -> None:
+        """Report changes to this process and the others once the transaction is committed.
+
+        Args:
+            names: the users or keys that have changed; None: any may have.
+        """
+        waiting: dict[str, set[str] | None] = vars(self._local).setdefault("waiting", {})
+        known = waiting.setdefault(using, set())
+        waiting[using] = None if names is None or known is None else known | set(map(str, names))
+        # For each change, since a savepoint of it may be rolled back; the first call reports them all.
+        transaction.on_commit(partial(self._report, waiting, using), using=using)
+
+    def _report(self, waiting: dict[str, set[str] | None], using: str) -> None:
+        if using not in waiting:
+            return
+        found = waiting.pop(using)
+        names = None if found is None or len(found) > MAX_NAMED else sorted(found)
+        self._forget(names)
+        hub = process_hub()
+        if hub.is_running and hub.loop is not None:
+            hub.loop.call_soon_threadsafe(self._announce, hub, names)
+        else:
+            hub.bus.send_now({"kind": self._kind, "names": names})
+
+    def _announce(self, hub: ServerHub, names: Names) -> None:
+        hub.broadcast(self._kind, names=names)
+        hub.spawn(self._recheck(hub, names))
+
+    def join(self, hub: ServerHub) -> None:
+        """Let a hub receive changes from other processes."""
+        hub.on(self._kind, partial(self._take, hub))
+
+    def _take(self, hub: ServerHub, message: JSONObject) -> None:
+        self._forget(message["names"])
+        hub.spawn(self._recheck(hub, message["names"]))
 
 
-def _tell(waiting: dict[str, set[str] | None], using: str) -> None:
-    if using not in waiting:
-        return
-    users = waiting.pop(using)
-    if users is not None and len(users) > MAX_TOLD:
-        users = None
-    permissions_changed(users)
-    hub = process_hub()
-    message = {"users": None if users is None else sorted(users)}
-    if hub.is_running and hub.loop is not None:
-        hub.loop.call_soon_threadsafe(_announce, hub, message)
-    else:
-        hub.bus.send_now({"kind": KIND, **message})
-
-
-def _announce(hub: ServerHub, message: JSONObject) -> None:
-    hub.tell(KIND, **message)
-    _take_changed(hub, message)
-
-
-def join(hub: ServerHub) -> None:
-    """Let a hub receive changed permissions from other processes."""
-    hub.on(KIND, partial(_take, hub))
-
-
-def _take(hub: ServerHub, message: JSONObject) -> None:
-    users = message["users"]
-    permissions_changed(None if users is None else set(users))
-    _take_changed(hub, message)
-
-
-def _take_changed(hub: ServerHub, message: JSONObject) -> None:
-    task = asyncio.get_running_loop().create_task(_catch_up(hub, message["users"]))
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-
-
-async def _catch_up(hub: ServerHub, users: Collection[str] | None) -> None:
-    """End what these users may not have open any more, and have the rest read their lists again."""
-    told = await look_after(hub)
+async def _recheck_permissions(hub: ServerHub, users: Names) -> None:
+    """Close what these users may not have open any more, and have the others read their lists again."""
+    notified = await check_all(hub)
     for stream in list(hub.streams.values()):
-        if stream not in told and stream.is_active and _is_of(stream, users):
+        if stream not in notified and stream.is_active and _is_of(stream, users):
             offer_lists(hub, stream)
 
 
-def _is_of(stream: PushStream, users: Collection[str] | None) -> bool:
+def _is_of(stream: PushStream, users: Names) -> bool:
     if not getattr(stream.principal, "is_authenticated", False):
         return False
     user = getattr(stream.principal, "user", stream.principal)
     return users is None or str(getattr(user, "pk", None)) in users
+
+
+changed_permissions = Changed("access", permissions_changed, _recheck_permissions)
+"""Named by the primary keys of users."""
+
+changed_keys = Changed("keys", forget_verdicts, lambda hub, _names: check_all(hub))
+"""Named by the client ids of API keys."""
+
+
+def announce_key(prefix: str, using: str) -> None:
+    """Report a changed API key to all processes once the transaction is committed."""
+    changed_keys.announce_after_commit([f"{KEY_START}{prefix}"], using)
+
+
+def join(hub: ServerHub) -> None:
+    """Let a hub receive changed permissions and keys from other processes."""
+    changed_permissions.join(hub)
+    changed_keys.join(hub)
+
+
+# -- the signals of Django
+
+
+def connect() -> None:
+    """Connect to the signals of API keys and of the models of `django.contrib.auth`."""
+    from django_mcp.models import APIKey
+
+    uid = "django_mcp.push.access"
+    # Also for keys that are deleted with their user.
+    post_save.connect(_key_changed, sender=APIKey, dispatch_uid=uid)
+    post_delete.connect(_key_changed, sender=APIKey, dispatch_uid=uid)
+    if not apps.is_installed("django.contrib.auth"):
+        return
+    from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import Group, Permission
+
+    user_model = get_user_model()
+    for signal in (post_save, post_delete):
+        signal.connect(_user_changed, sender=user_model, dispatch_uid=uid)
+        signal.connect(_all_changed, sender=Permission, dispatch_uid=uid)
+    post_save.connect(_all_changed, sender=Group, dispatch_uid=uid)
+    pre_delete.connect(_group_goes, sender=Group, dispatch_uid=uid)
+    for name in ("groups", "user_permissions"):
+        field = getattr(user_model, name, None)
+        if field is not None:
+            m2m_changed.connect(_members_changed, sender=field.through, dispatch_uid=uid)
+    m2m_changed.connect(_all_changed, sender=Group.permissions.through, dispatch_uid=uid)
+
+
+def _key_changed(instance: Any, using: str, *, created: bool = False, **_: Any) -> None:
+    if not created:
+        announce_key(instance.prefix, using)
+
+
+def _user_changed(
+    instance: Any, using: str, update_fields: Collection[str] | None = None, **_: Any
+) -> None:
+    # Each login writes `last_login`.
+    if update_fields is None or not _PERMISSION_FIELDS.isdisjoint(update_fields):
+        _announce({instance.pk}, using)
+
+
+def _all_changed(using: str, action: str = "post_add", **_: Any) -> None:
+    if action in _CHANGES:
+        _announce(None, using)
+
+
+def _group_goes(instance: Any, using: str, **_: Any) -> None:
+    # After the deletion its members are unknown.
+    from django.contrib.auth import get_user_model
+    from django.contrib.auth.models import PermissionsMixin
+
+    model: Any = get_user_model()
+    if not issubclass(model, PermissionsMixin):
+        _announce(None, using)
+        return
+    members = model._base_manager.using(using).filter(groups=instance)
+    _announce(set(members.values_list("pk", flat=True)), using)
+
+
+def _members_changed(
+    instance: Any, *, action: str, reverse: bool, pk_set: set[Any] | None, using: str, **_: Any
+) -> None:
+    if action in _CHANGES:
+        _announce(pk_set if reverse else {instance.pk}, using)
+
+
+def _announce(user_ids: Collection[Any] | None, using: str) -> None:
+    # Now for reads inside of the transaction, and after the commit for all processes.
+    permissions_changed(user_ids)
+    changed_permissions.announce_after_commit(user_ids, using)

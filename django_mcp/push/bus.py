@@ -1,33 +1,44 @@
-"""SiteBus: carries the hub's messages the way the settings say, between all processes of the site."""
+"""SiteBus: sends the hub's messages between all processes of the site, in the way the settings select."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from django.core.signals import setting_changed
+from django.conf import settings as site_settings
 
+from django_mcp.conf import settings
+from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.bus_choice import choose_bus
+from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
-from django_mcp.server.streams.bus import Bus
+from django_mcp.server.streams.messenger import Bus
 from django_mcp.server.streams.outage import OutageLog
+from django_mcp.unmigrated import report_unmigrated
 
-__all__ = ["SiteBus"]
+MAX_LEFT = 10_000
+"""Messages that wait for the thread; when there are more, the oldest are dropped. Our own limit."""
 
 
 class SiteBus:
-    """The bus of the process's hub. What it leads to is chosen when first needed."""
+    """The bus of the process's hub. It is chosen when first needed."""
 
     def __init__(self) -> None:
         self.is_wanted: Callable[[], bool] = lambda: True
-        """Whether anything here could have use for a message."""
+        """Whether messages can concern anything here."""
+        self._drop()
+        reset_on(self._drop, settings=("DJANGO_MCP", "CHANNEL_LAYERS", "DATABASES"), fork=True)
+
+    def _drop(self) -> None:
         self._bus: Bus | None = None
-        self._outage = _new_outage()
-        setting_changed.connect(self._forget, weak=False)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._drop)
+        self._outage = _Outage("Could not reach the other processes")
+        self._lock = threading.Lock()
+        self._left: deque[JSONObject] = deque(maxlen=MAX_LEFT)
+        self._thread: ThreadPoolExecutor | None = None
 
     @property
     def is_shared(self) -> bool:
@@ -35,7 +46,6 @@ class SiteBus:
         return self._current.is_shared
 
     async def send(self, *messages: JSONObject) -> None:
-        """See `Bus.send`."""
         try:
             await self._current.send(*messages)
         except Exception as error:
@@ -43,25 +53,38 @@ class SiteBus:
             raise
         self._outage.worked()
 
-    def send_now(self, message: JSONObject) -> None:
-        """See `Bus.send_now`."""
+    def send_now(self, *messages: JSONObject) -> None:
+        if find_running_loop() is None:
+            self._send_blocking(messages)
+            return
+        with self._lock:
+            is_first = not self._left
+            self._left.extend(messages)
+            self._thread = self._thread or ThreadPoolExecutor(1, "django-mcp-bus")
+        if is_first:
+            # The thread sends together what has come by then.
+            self._thread.submit(self._send_left)
+
+    def _send_left(self) -> None:
+        from django_mcp.execution.db_connections import run_with_connections
+
+        with self._lock:
+            messages = tuple(self._left)
+            self._left.clear()
+        run_with_connections(lambda: self._send_blocking(messages))
+
+    def _send_blocking(self, messages: tuple[JSONObject, ...]) -> None:
         try:
-            self._current.send_now(message)
-        except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
+            self._current.send_now(*messages)
+        except Exception as error:  # noqa: BLE001 - any error of the library behind the bus
             self._outage.failed(error)
         else:
             self._outage.worked()
 
-    def start(self, receive: Callable[[JSONObject], None]) -> None:
-        """See `Bus.start`."""
-        self._current.start(receive)
-
-    async def ready(self) -> None:
-        """See `Bus.ready`."""
-        await self._current.ready()
+    def start(self, receive: Callable[[JSONObject], None]) -> asyncio.Event | None:
+        return self._current.start(receive)
 
     async def stop(self) -> None:
-        """See `Bus.stop`."""
         await self._current.stop()
 
     @property
@@ -82,14 +105,38 @@ class SiteBus:
             return DatabaseBus(self.is_wanted, self._outage)
         return LocalBus()
 
-    def _forget(self, *, setting: str, **_kwargs: Any) -> None:
-        if setting in ("DJANGO_MCP", "CHANNEL_LAYERS", "DATABASES"):
-            self._drop()
 
-    def _drop(self) -> None:
-        self._bus = None
-        self._outage = _new_outage()
+class _Outage(OutageLog):
+    def failed(self, error: object) -> None:
+        if not report_unmigrated(error):
+            super().failed(error)
 
 
-def _new_outage() -> OutageLog:
-    return OutageLog("Could not reach the other processes")
+IN_MEMORY = "channels.layers.InMemoryChannelLayer"
+
+
+def choose_bus() -> str:
+    """Return `layer`, `database` or `local`: the value of `PUSH_BUS`, or the best one available."""
+    if settings.PUSH_BUS != "auto":
+        return settings.PUSH_BUS
+    if has_shared_layer():
+        return "layer"
+    if settings.SESSION_STORE != "model" or not _has_shared_database():
+        return "local"
+    return "database"
+
+
+def has_shared_layer() -> bool:
+    """Return whether there is a channel layer that more than one process can reach."""
+    layers: dict[str, Any] = getattr(site_settings, "CHANNEL_LAYERS", None) or {}
+    return bool(layers.get("default", {}).get("BACKEND", IN_MEMORY) != IN_MEMORY)
+
+
+def _has_shared_database() -> bool:
+    # Loads the machinery of models, which importing a server must not.
+    from django.db import router
+
+    from django_mcp.execution.db_connections import is_shared_database
+    from django_mcp.models.bus import BusMessage
+
+    return is_shared_database(router.db_for_write(BusMessage))

@@ -1,7 +1,7 @@
-"""DatabaseBus: the hub's messages as rows that each process looks for once a second.
+"""DatabaseBus: the hub's messages as rows that each process reads once a second.
 
 For sites with several processes and no Redis: slower, and one query a second for each process that
-has something open. A process that has nothing open asks nothing.
+has something open. Other processes make no queries.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
-from django_mcp.handlers.db_connections import run_with_connections
-from django_mcp.handlers.pool import LoopPool
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.pool import LoopPool
+from django_mcp.execution.pruning import Pruner, delete_some
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
-from django_mcp.process import has_running_loop, process_id
+from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.wire import hand_over, pack
 from django_mcp.server.streams.outage import OutageLog
-
-__all__ = ["DatabaseBus", "prune_messages"]
 
 T = TypeVar("T")
 
@@ -37,16 +36,15 @@ KEPT_S = 60.0
 PRUNE_EVERY_S = 15.0
 BATCH = 1000
 LATE_S = 5.0
-"""How long a row with a lower number may appear after one with a higher: numbers are given out
-before the commit."""
+"""How long a row may appear after one with a higher number: numbers are given before the commit."""
 
 
 class DatabaseBus:
     """Write messages to a table, and read those of other processes from it; see `Bus`.
 
     Args:
-        is_wanted: whether anything in this process could have use for a message.
-        outage: is told what works and what does not.
+        is_wanted: returns whether messages can concern anything in this process.
+        outage: logs failures.
     """
 
     is_shared = True
@@ -55,65 +53,31 @@ class DatabaseBus:
         self._is_wanted = is_wanted
         self._poller: asyncio.Task[None] | None = None
         self._thread: LoopPool | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._gate = asyncio.Lock()
-        self._next: tuple[list[str], asyncio.Task[None]] | None = None
-        self._next_pruning_s = 0.0
+        self._pruner = Pruner(PRUNE_EVERY_S)
         self._outage = outage
         self._is_idle = True
         self._idle_at = timezone.now()
-        # Ids up to the first are settled, and up to the second looked at; those between them that
-        # were seen are in the set.
+        # No more rows appear up to the first id, and rows up to the second were read. Ids of rows that
+        # were read between them are in the set.
         self._settled = self._highest = 0
         self._marks: deque[tuple[float, int]] = deque()
         self._seen: set[int] = set()
 
     async def send(self, *messages: JSONObject) -> None:
-        """See `Bus.send`."""
         texts = pack(messages)
-        if not texts:
-            return
-        if asyncio.get_running_loop() is not self._loop:
-            # One of a request under WSGI, say, or of a queue's worker: it may end with this message.
+        if texts:
             await self._apart(partial(self._write, texts))
-            return
-        # When many streams open at once, each has something to say. What comes while something is
-        # written goes together with the next.
-        if self._next is None or self._next[1].done():
-            bodies: list[str] = []
-            task = asyncio.get_running_loop().create_task(self._write_next(bodies))
-            self._next = bodies, task
-        bodies, task = self._next
-        bodies += texts
-        await asyncio.shield(task)
 
-    async def _write_next(self, bodies: list[str]) -> None:
-        async with self._gate:
-            self._next = None
-            await self._apart(partial(self._write, bodies))
-
-    def send_now(self, message: JSONObject) -> None:
-        """See `Bus.send_now`."""
-        texts = pack([message])
-        if not texts:
-            return
-        if has_running_loop():
-            self._pool().leave(partial(self._write_apart, texts))
-        else:
+    def send_now(self, *messages: JSONObject) -> None:
+        texts = pack(messages)
+        if texts:
             self._write(texts)
 
     def start(self, receive: Callable[[JSONObject], None]) -> None:
-        """See `Bus.start`."""
         self._is_idle, self._idle_at = True, timezone.now()
-        self._gate, self._next = asyncio.Lock(), None
-        self._loop = asyncio.get_running_loop()
-        self._poller = self._loop.create_task(self._poll(receive))
-
-    async def ready(self) -> None:
-        """See `Bus.ready`. What is said from now on is read when it is time to."""
+        self._poller = asyncio.get_running_loop().create_task(self._poll(receive))
 
     async def stop(self) -> None:
-        """See `Bus.stop`."""
         if self._poller is not None:
             self._poller.cancel()
             await asyncio.gather(self._poller, return_exceptions=True)
@@ -138,10 +102,10 @@ class DatabaseBus:
     # -- in a thread
 
     def _read(self) -> tuple[list[str], bool]:
-        """Return what other processes have said since, and whether there is more of it."""
+        """Return the next messages of other processes, and whether there are more."""
         rows = BusMessage._default_manager.order_by("pk")
         if self._is_idle:
-            # What was said before anything was open here concerns nobody here.
+            # Messages from before anything was open here concern nothing here.
             news = rows.filter(created_at__gt=self._idle_at).first()
             latest = rows.last()
             before = news.pk - 1 if news is not None else (latest.pk if latest is not None else 0)
@@ -156,14 +120,14 @@ class DatabaseBus:
         return found, len(page) == BATCH
 
     def _find_late(self, rows: QuerySet[BusMessage]) -> list[int]:
-        """Return the ids of rows that were not there when rows with higher ones were read."""
+        """Return the ids of rows that appeared after rows with higher ids were read."""
         if self._settled == self._highest:
             return []
         recent = rows.filter(pk__gt=self._settled, pk__lte=self._highest)
         return [pk for pk in recent.values_list("pk", flat=True) if pk not in self._seen][:BATCH]
 
     def _take(self, rows: Sequence[BusMessage]) -> list[str]:
-        """Return what other processes say in these rows, which count as seen from now on."""
+        """Return the messages of other processes in these rows, and mark the rows as read."""
         found = []
         for row in rows:
             self._highest = max(self._highest, row.pk)
@@ -181,39 +145,23 @@ class DatabaseBus:
 
     def _write(self, bodies: Sequence[str]) -> None:
         rows = [BusMessage(sender=process_id(), body=body) for body in bodies]
-        # A block of its own: should it fail, what the caller wrote in its transaction still stands.
+        # A separate block: if it fails, the caller's transaction remains usable.
         using = router.db_for_write(BusMessage)
         with transaction.atomic(using=using):
             BusMessage._default_manager.using(using).bulk_create(rows, batch_size=BATCH)
-        now = time.monotonic()
-        if now >= self._next_pruning_s:
-            self._next_pruning_s = now + PRUNE_EVERY_S
-            prune_messages()
-
-    def _write_apart(self, texts: Sequence[str]) -> None:
-        try:
-            run_with_connections(partial(self._write, texts))
-        except Exception as error:  # noqa: BLE001 - the top of this thread's work
-            self._outage.failed(error)
-        else:
-            self._outage.worked()
+        self._pruner.prune_if_due(lambda: delete_some(old_messages()))
 
     async def _apart(self, function: Callable[[], T]) -> T:
-        """Run a function in a thread of its own, which no handler can keep busy."""
+        """Run a function in a separate thread, which no handler can keep busy."""
         if not settings.SYNC_THREADS:
             return await run_in_pool(function)
-        work = partial(run_with_connections, function)
-        return await asyncio.get_running_loop().run_in_executor(self._pool(), work)
-
-    def _pool(self) -> LoopPool:
         if self._thread is None:
             self._thread = LoopPool(1, "django-mcp-bus")
-        return self._thread
+        work = partial(run_with_connections, function)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def prune_messages(*, is_dry_run: bool = False) -> int:
-    """Delete messages that every process has had time to read; return how many."""
-    old = BusMessage._default_manager.filter(
-        created_at__lt=timezone.now() - timedelta(seconds=KEPT_S)
-    )
-    return old.count() if is_dry_run else old.delete()[0]
+def old_messages() -> QuerySet[BusMessage]:
+    """Return the messages that every process has had time to read."""
+    before = timezone.now() - timedelta(seconds=KEPT_S)
+    return BusMessage._default_manager.filter(created_at__lt=before)

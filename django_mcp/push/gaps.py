@@ -1,7 +1,7 @@
-"""Gaps: notices that messages of other processes were lost on the way.
+"""Gaps: finds out that messages of other processes were lost.
 
-A channel layer drops messages without a word: of a process that does not read fast enough, or while
-it connects anew. So each process numbers what it sends.
+A channel layer silently drops messages to a process that reads too slowly or reconnects. So each
+process numbers the messages it sends.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Gaps"]
-
 LATE_S = 2.0
-"""How much later than a message with a higher number one may come. Our own limit."""
+"""How long after a message with a higher number one may come. Our own limit."""
 
 MAX_SENDERS = 1000
-"""Processes whose numbers are remembered, those that sent last. Our own limit."""
+"""Processes whose numbers are remembered, those that have sent last. Our own limit."""
 
 MAX_AHEAD = 1000
 """Numbers of one process that are remembered beyond a gap. Our own limit."""
@@ -31,12 +29,12 @@ class Gaps:
         self._senders: OrderedDict[str, _Sender] = OrderedDict()
 
     def take(self, sender: Any, number: Any) -> None:
-        """Note that a message came."""
+        """Record a message that came."""
         if type(sender) is not str or type(number) is not int:
             return
         found = self._senders.get(sender)
         if found is None:
-            # What it sent before concerned nobody here.
+            # Earlier messages concerned nothing here.
             self._senders[sender] = _Sender(number)
             if len(self._senders) > MAX_SENDERS:
                 self._senders.popitem(last=False)
@@ -45,7 +43,7 @@ class Gaps:
         found.take(number, self._clock())
 
     def find_lost(self) -> bool:
-        """Return whether messages have not come in time. They are waited for no longer."""
+        """Return whether messages have not come in time; they are not expected any more."""
         latest_s = self._clock() - LATE_S
         lost = [each for each in self._senders.values() if each.give_up(latest_s)]
         return bool(lost)

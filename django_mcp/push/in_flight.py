@@ -1,4 +1,4 @@
-"""What a process answers just now, counted for the admin: by session, and by caller."""
+"""The calls in flight in a process, counted for the admin by session and by caller."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.handlers.threads import find_pool_states
+from django_mcp.execution.threads import find_pool_states
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.texts import clean, name_and_version
 from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.exchange import key_of
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.services.services import ServerHub
 
-__all__ = ["count_requests"]
-
-MAX_TOLD = 200
-"""Sessions and callers that are told of, those with most in flight first."""
+MAX_NAMED = 200
+"""Sessions and callers that are listed, those with most calls first."""
 
 MAX_HELD = 5
 HELD_AFTER_S = 5.0
-"""How many threads are told of by what they do, and after how long. Our own limit."""
+"""Threads that are listed with what they run, and after how long. Our own limit."""
 
 LISTEN = "subscriptions/listen"
-"""It is in flight for as long as its stream is open, and counted there."""
+"""It is in flight while its stream is open, and counted as a stream."""
 
 
 def count_requests(hub: ServerHub) -> JSONObject | None:
-    """Return what is in flight in a process; None: nothing.
+    """Return the calls in flight in a process; None: there are none.
 
     The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
-    key of the user, revision, client name, client version, 1]], "threads": [busy, of so many,
-    calls that wait for one], "held": [[what has a thread for long, since when]]}`.
+    key of the user, revision, client name, client version, 1]], "threads": [busy threads, all
+    threads, calls that wait for one], "held": [[what occupies a thread for long, since when]]}`.
     """
-    running = [call for call in hub.calls if call.method != LISTEN and not _is_detached(call)]
+    # A task goes on after its request was answered.
+    running = [
+        call
+        for call in hub.calls
+        if call.method != LISTEN and not (call.run is not None and call.run.is_detached)
+    ]
     sessions = Counter(
         call.connection.key for call in running if isinstance(call.connection, Session)
     )
@@ -46,8 +50,8 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     callers = Counter(map(_caller, running))
     return {
         "total": len(running),
-        "sessions": dict(sessions.most_common(MAX_TOLD)),
-        "callers": [[*who, count] for who, count in callers.most_common(MAX_TOLD)],
+        "sessions": dict(sessions.most_common(MAX_NAMED)),
+        "callers": [[*who, count] for who, count in callers.most_common(MAX_NAMED)],
         "threads": threads,
         "held": held,
     }
@@ -66,17 +70,12 @@ def _read_threads() -> tuple[list[int], list[list[Any]]]:
     return [len(state.running), state.max_threads, state.waiting], held
 
 
-def _is_detached(call: Call) -> bool:
-    # A task goes on after its request was answered.
-    return call.run is not None and call.run.is_detached
-
-
 def _caller(call: Call) -> tuple[str, ...]:
     principal = call.exchange.principal
     user = getattr(getattr(principal, "user", None), "pk", None)
     return (
         clean(call.options.name, 100),
-        getattr(principal, "key", None) or "",
+        key_of(principal) or "",
         "" if user is None else str(user),
         call.revision,
         *name_and_version(call.client_info),

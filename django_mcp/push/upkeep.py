@@ -1,62 +1,71 @@
-"""What a site looks after every two seconds: who may still listen, and what the tables say of it."""
+"""Checks every two seconds: who may keep what is open, and whether the tables show it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from django_mcp.auth.access import permissions_changed
 from django_mcp.auth.grants import Function, GrantWatch
 from django_mcp.auth.principal import Principal
-from django_mcp.auth.recheck import find_withdrawn, recheck
+from django_mcp.auth.recheck import recheck
+from django_mcp.conf import settings
 from django_mcp.process import Warner
-from django_mcp.push.stream_rows import has_rows, sign_off, write_rows
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.audience import find_matches
-from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream, StreamKind
+from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
+from django_mcp.server.streams.upkeep import notify_lists
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.visibility import Offer
+    from django_mcp.server.exchange.visibility import VisibleEntries
     from django_mcp.server.services.services import ServerHub, Services
 
-__all__ = ["look_after", "offer_lists"]
+_Step: TypeAlias = "Callable[[ServerHub], Awaitable[Any]]"
 
 _trouble = Warner()
 _grants = GrantWatch()
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
-async def look_after(hub: ServerHub) -> set[PushStream]:
-    """Look after everything that is open in this process; return who was told of other lists."""
-    told: set[PushStream] = set()
-    # Of two at once, the one that began with older knowledge could have the last word.
+async def check_all(hub: ServerHub) -> set[PushStream]:
+    """Check everything that is open in this process; return the streams notified of other lists."""
+    notified: set[PushStream] = set()
+    steps: tuple[_Step, ...] = (
+        _end_lost_principals,
+        partial(_check_permissions, notified=notified),
+    )
+    # One at a time, so that older results cannot overwrite newer ones.
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        is_idle = not (hub.is_busy or hub.calls or has_rows())
-        judge = partial(_judge_permissions, told=told)
-        busy_steps = (_end_lost_principals, judge, write_rows)
-        for step in (sign_off,) if is_idle else busy_steps:
+        if settings.SESSION_STORE == "model":
+            # Loads models, which a site with sessions in memory may not have.
+            from django_mcp.push.stream_rows import sign_off, stream_rows
+
+            rows = stream_rows.get()
+            is_idle = not (hub.is_busy or hub.calls or rows.are_any)
+            steps = (sign_off,) if is_idle else (*steps, rows.write)
+        for step in steps:
             try:
                 await step(hub)
             except Exception as error:  # noqa: BLE001 - tried again in two seconds
                 _trouble.warn("Could not look after open streams: %r", error)
-    return told
+    return notified
 
 
 async def _end_lost_principals(hub: ServerHub) -> None:
-    """End what streams and runs for those whose credentials do not hold any more."""
+    """End the streams, calls and tasks of principals whose credentials are no longer valid."""
     streams = [each for each in hub.streams.values() if isinstance(each.principal, Principal)]
     calls = list(hub.calls)
     tasks = [(ctx, ctx.run) for ctx in calls if ctx.run is not None and ctx.run.is_detached]
     runs = {ctx for ctx, _run in tasks}
-    # A listener's call ends with its stream, and says so.
+    # The call of a listening stream ends with its stream, and is answered then.
     listening = {each.exchange for each in streams}
     calls = [ctx for ctx in calls if ctx not in runs and ctx.exchange not in listening]
-    # One user may have several credentials, of which one ends: each request has its own principal.
+    # By principal and not by user, since a user may have several credentials.
     principals = {each.principal for each in streams} | {ctx.exchange.principal for ctx in calls}
     ended = await recheck(principals)
     for stream in streams:
@@ -65,29 +74,27 @@ async def _end_lost_principals(hub: ServerHub) -> None:
     for ctx in calls:
         if ctx.exchange.principal in ended:
             ctx.cancel()
-    withdrawn = await find_withdrawn({ctx.exchange.principal for ctx in runs})
+    withdrawn = await recheck({ctx.exchange.principal for ctx in runs}, for_tasks=True)
     for ctx, run in tasks:
         if ctx.exchange.principal in withdrawn:
             run.stop()
 
 
-async def _judge_permissions(hub: ServerHub, told: set[PushStream]) -> None:
-    """Judge those anew whose permissions changed, and add who was told of other lists to `told`.
+async def _check_permissions(hub: ServerHub, notified: set[PushStream]) -> None:
+    """Close what principals whose permissions changed may not use, and notify them of other lists.
 
-    Calls end of tools that are gone for their callers, and streams of resources.
+    Args:
+        notified: gets the streams that were notified.
     """
     begun: dict[Principal, list[PushStream | Call]] = {}
     functions: dict[Principal, set[Function]] = {}
     reading = {name: _find_reading(server) for name, server in hub.servers.items()}
-    open_here: list[tuple[PushStream | Call, Collection[Function] | None]] = [
-        *((each, _asked_of_stream(hub, each, reading)) for each in hub.streams.values()),
-        *((each, _asked_of_call(hub, each)) for each in hub.calls),
-    ]
-    for each, asked in open_here:
-        if asked is not None and _is_judged(each.exchange):
-            principal = _principal_of(each)
+    for each in (*hub.streams.values(), *hub.calls):
+        found = _find_functions(hub, each, reading)
+        if found is not None:
+            principal = each.principal if isinstance(each, PushStream) else each.exchange.principal
             begun.setdefault(principal, []).append(each)
-            functions.setdefault(principal, set()).update(asked)
+            functions.setdefault(principal, set()).update(found)
     changed = await _grants.find_changed(functions)
     if not changed:
         return
@@ -97,67 +104,52 @@ async def _judge_permissions(hub: ServerHub, told: set[PushStream]) -> None:
             for each in begun[principal]:
                 if not isinstance(each, PushStream):
                     await _stop_if_lost(hub, each)
-                elif await _judge_stream(hub, each):
-                    told.add(each)
-        except Exception as error:  # noqa: BLE001 - judged again in two seconds, and the others now
-            _trouble.warn("Could not judge what somebody has open: %r", error)
+                elif await _check_stream(hub, each):
+                    notified.add(each)
+        except Exception as error:  # noqa: BLE001 - tried again in two seconds
+            _trouble.warn("Could not check the permissions of a principal: %r", error)
         else:
             _grants.settle(principal, grants)
 
 
-def _principal_of(each: PushStream | Call) -> Any:
-    return each.principal if isinstance(each, PushStream) else each.exchange.principal
-
-
 def _find_reading(server: Services) -> frozenset[Function]:
-    """Return the functions among what resources of a server ask for."""
+    """Return the permission functions of a server's resources."""
     rules = server.derived.requirements.rules.items()
-    kinds = (ResourceEntry, TemplateEntry)
-    return frozenset(
-        rule
-        for entry, asked in rules
-        if isinstance(entry, kinds)
-        for rule in asked
-        if callable(rule)
-    )
+    found = (asked for entry, asked in rules if isinstance(entry, ResourceEntry | TemplateEntry))
+    return frozenset(filter(callable, chain.from_iterable(found)))
 
 
-def _asked_of_stream(
-    hub: ServerHub, stream: PushStream, reading: Mapping[str, frozenset[Function]]
+def _find_functions(
+    hub: ServerHub, each: PushStream | Call, reading: Mapping[str, Collection[Function]]
 ) -> Collection[Function] | None:
-    """Return which functions decide about a stream's resources; None: nothing decides about it.
+    """Return the permission functions for a stream's resources, or for what is called.
 
-    Not for the lists alone: there may be thousands of streams with nothing else.
+    None: no permissions have to be checked. Those for lists never count: there may be thousands of
+    streams that subscribed to nothing else. A principal in a tenant's own tables is checked before each
+    notification instead.
     """
-    server = hub.servers.get(stream.server_name)
-    if server is None or not server.derived.requirements.rules:
+    exchange = each.exchange
+    server = hub.servers.get(
+        each.server_name if isinstance(each, PushStream) else each.options.name
+    )
+    if server is None or exchange is None or exchange.is_of_tenant:
         return None
-    return reading.get(server.name, ()) if stream.uris else ()
-
-
-def _asked_of_call(hub: ServerHub, call: Call) -> Collection[Function] | None:
-    """Return which functions decide about a call; None: nothing does."""
-    server = hub.servers.get(call.options.name)
-    if server is None or call.entry is None:
+    rules = server.derived.requirements.rules
+    if not rules or not isinstance(exchange.principal, Principal):
         return None
-    rules = server.derived.requirements.rules.get(call.entry)
-    return None if rules is None else [rule for rule in rules if callable(rule)]
-
-
-def _is_judged(exchange: Exchange | None) -> bool:
-    # Whose rows are in a tenant's own tables is judged when something is to be told.
-    if exchange is None or exchange.is_of_tenant:
-        return False
-    return isinstance(exchange.principal, Principal)
+    if isinstance(each, PushStream):
+        return reading.get(server.name, ()) if each.uris else ()
+    asked = rules.get(each.entry) if each.entry is not None else None
+    return None if asked is None else list(filter(callable, asked))
 
 
 async def _stop_if_lost(hub: ServerHub, call: Call) -> None:
-    """Stop a call of what its principal may not use any more."""
+    """Stop a call of an entry that its principal may not use any more."""
     server = hub.servers.get(call.options.name)
     if server is None or call.entry is None:
         return
-    offer = await server.refresh_offer(call.exchange)
-    if offer.includes(call.entry):
+    visible = await server.refresh_visible(call.exchange)
+    if visible.includes(call.entry):
         return
     if call.run is not None and call.run.is_detached:
         call.run.stop()
@@ -165,31 +157,30 @@ async def _stop_if_lost(hub: ServerHub, call: Call) -> None:
         call.cancel()
 
 
-async def _judge_stream(hub: ServerHub, stream: PushStream) -> bool:
-    """End a stream that lost a resource, or tell it of other lists; return whether it was told."""
+async def _check_stream(hub: ServerHub, stream: PushStream) -> bool:
+    """End a stream that lost a resource, or notify it of other lists; return whether it was notified."""
     server, exchange = hub.servers.get(stream.server_name), stream.exchange
     if server is None or exchange is None:
         return False
-    before, offer = stream.rights, await server.refresh_offer(exchange)
+    before, visible = stream.rights, await server.refresh_visible(exchange)
     if before is not None:
         before = before.under(server.derived.requirements)
-    lost = _find_lost(server, stream.uris, before, offer)
+    lost = _find_lost(server, stream.uris, before, visible)
     if lost:
         await _take_away(hub, server, stream, lost)
-    stream.rights = offer
-    if before is None or before.granted == offer.granted or not stream.is_active:
+    stream.rights = visible
+    if before is None or before.granted == visible.granted or not stream.is_active:
         return False
     offer_lists(hub, stream)
     return True
 
 
 def _find_lost(
-    server: Services, uris: Collection[str], before: Offer | None, now: Offer
+    server: Services, uris: Collection[str], before: VisibleEntries | None, now: VisibleEntries
 ) -> list[str]:
-    """Return the resources that were there for somebody and are not any more.
+    """Return the resources that a principal could see before and cannot see any more.
 
-    Nobody can tell what was never there for them from what there is not. Of whom nothing is known
-    from before, all was: a session has subscribed to nothing that it could not see.
+    Without a `before`, it could see all: a session can only subscribe to what it sees.
     """
     lost = []
     for uri in uris:
@@ -206,7 +197,7 @@ async def _take_away(hub: ServerHub, server: Services, stream: PushStream, lost:
         hub.set_uris(stream, stream.uris.difference(lost))
         return
     if stream.session is not None:
-        # Else the next stream of the session would end as well.
+        # Otherwise the next stream of the session would end as well.
         for uri in lost:
             await server.sessions.unsubscribe(stream.session, uri)
     stream.end(Ending.PRINCIPAL)
@@ -215,8 +206,5 @@ async def _take_away(hub: ServerHub, server: Services, stream: PushStream, lost:
 def offer_lists(hub: ServerHub, stream: PushStream) -> None:
     """Notify a client to read its lists again, where they depend on the principal."""
     server = hub.servers.get(stream.server_name)
-    if server is None or not server.derived.requirements.rules:
-        return
-    for name in LISTS:
-        if name in stream.lists and name in server.derived.features:
-            stream.tell(Change(server=server.name, list=name))
+    if server is not None and server.derived.requirements.rules:
+        notify_lists(server.derived.features, stream)

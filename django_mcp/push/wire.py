@@ -1,4 +1,4 @@
-"""The hub's messages as they travel between processes: packed into few texts, and unpacked again."""
+"""The hub's messages between processes: packed into few texts, and unpacked again."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ from typing import Any
 from django_mcp.process import Warner
 from django_mcp.protocol.json import JSONObject, decode, encode
 
-__all__ = ["MAX_MESSAGE_BYTES", "hand_over", "pack", "unpack"]
-
 MAX_MESSAGE_BYTES = 64 * 1024
-"""Of one text between processes. A message that does not fit is dropped, with a line in the log. Our own limit."""
+"""Maximum size of a text. A larger message is dropped, with a line in the log. Our own limit."""
 
 SLICE = 64
-"""Messages that are taken at once, before other work of the event loop has its turn. Our own limit."""
+"""Messages that are handled before other work of the event loop has its turn. Our own limit."""
 
 _oversized = Warner()
 
 
 def pack(messages: Iterable[JSONObject]) -> list[str]:
-    """Return messages as they travel: in as few texts of `MAX_MESSAGE_BYTES` as they fit into.
-
-    A message that does not fit into one by itself is dropped.
-    """
+    """Return messages in as few texts of `MAX_MESSAGE_BYTES` as they fit into."""
     texts: list[str] = []
     parts: list[bytes] = []
     size_bytes = 0
@@ -46,7 +41,7 @@ def pack(messages: Iterable[JSONObject]) -> list[str]:
 
 
 def unpack(body: Any) -> list[JSONObject]:
-    """Return the messages in a text that came; none when it is not one of ours."""
+    """Return the messages in a text; none if it has another form."""
     if not isinstance(body, str) or len(body) > MAX_MESSAGE_BYTES:
         return []
     try:
@@ -58,7 +53,7 @@ def unpack(body: Any) -> list[JSONObject]:
 
 
 async def hand_over(body: Any, receive: Callable[[JSONObject], None]) -> None:
-    """Call `receive` with each message in a text; streams are written to in between."""
+    """Call `receive` with each message in a text, and let other work of the event loop run in between."""
     for number, message in enumerate(unpack(body)):
         receive(message)
         if number % SLICE == SLICE - 1:

@@ -7,39 +7,50 @@ pydantic is imported inside the functions, so that a site without typed handlers
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from math import isfinite
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from msgspec.structs import replace
 
 from django_mcp.protocol.header_params import ANNOTATION
 from django_mcp.protocol.json import JSONObject, has_more_values
 from django_mcp.registry import hints
+from django_mcp.registry.plain_types import Conversion, plain_schema
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.signatures import EMPTY, Parameter
-from django_mcp.registry.unions import AmbiguousUnion, discriminate_unions
+from django_mcp.registry.unions import AmbiguousUnion, check_unions
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
-__all__ = ["NO_ARGUMENTS", "adapt", "adapt_arguments", "adapt_strings", "input_schema", "schema_of"]
-
 NO_ARGUMENTS: JSONObject = {"type": "object", "additionalProperties": False}
 """The schema of a tool without arguments (2025-11-25 server/tools "Tool", `inputSchema`)."""
+
+
+class UnsupportedType(TypeError):
+    """A type that has no form in JSON, or none in JSON Schema; the text says why."""
+
+
+class UnknownClass(UnsupportedType):
+    """The type is, or contains, a class whose objects JSON cannot represent."""
 
 
 def adapt(annotation: Any) -> TypeAdapter[Any]:
     """Return the converter of one type.
 
     Raises:
-        TypeError: pydantic does not support the type; the text says why.
-        AmbiguousUnion: see `unions.discriminate_unions`.
+        UnsupportedType: pydantic does not support the type.
+        AmbiguousUnion: see `unions.check_unions`.
     """
     import pydantic
 
     try:
         adapter = pydantic.TypeAdapter(hints.replace_old_typed_dicts(annotation))
-        discriminate_unions(adapter)
+        check_unions(adapter)
         return adapter
     except (
         pydantic.errors.PydanticUserError,
@@ -48,18 +59,42 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
         RecursionError,
         ValueError,
     ) as error:
-        raise TypeError(str(error).partition("\n\nFor further information")[0]) from error
+        # A cause would have its text, with advice for authors of types, printed before ours.
+        raise _explain(error) from None
 
 
-def adapt_arguments(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]:
+_UNKNOWN = re.compile(r"Unable to generate pydantic-core schema for <class '([^']+)'>")
+
+
+def _explain(error: Exception) -> UnsupportedType:
+    """Return an error of pydantic in our terms: its own advice is for those who write types."""
+    from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+
+    text = str(error)
+    if isinstance(error, PydanticSchemaGenerationError):
+        named = _UNKNOWN.match(text)
+        if named:
+            return UnknownClass(f"{named[1]} is a class whose objects JSON cannot represent.")
+        return UnsupportedType("it is not a type of data.")
+    if isinstance(error, PydanticInvalidForJsonSchema):
+        return UnsupportedType("its values are not data.")
+    return UnsupportedType(text.partition("\n\nFor further information")[0])
+
+
+def adapt_arguments(parameters: Sequence[Parameter], source: str) -> Conversion:
     """Return the converter from a JSON object to the keyword arguments of a call.
 
-    It leaves out missing arguments, so that the function's own defaults apply. Any name is possible,
-    because the converter is a TypedDict, whose keys collide with nothing.
-
-    Raises:
-        RegistrationError: a parameter's type cannot be represented in JSON.
+    It leaves out missing arguments, so that the function's own defaults apply.
     """
+    return Conversion(lambda: _adapt_all(parameters, source), waits=_are_plain(parameters))
+
+
+def _are_plain(parameters: Sequence[Parameter]) -> bool:
+    return all(plain_schema(each.annotation) is not None for each in parameters)
+
+
+def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]:
+    # Any name is possible, because the keys of a TypedDict collide with nothing.
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
 
@@ -75,25 +110,26 @@ def adapt_arguments(parameters: Sequence[Parameter], source: str) -> TypeAdapter
     try:
         return adapt(arguments)
     except TypeError as error:
-        raise _type_error(parameters, source, error) from error
+        raise _blame(parameters, source, error) from error
 
 
 def adapt_strings(
     parameters: Sequence[Parameter], source: str, lists: Collection[str] = ()
-) -> TypeAdapter[Any]:
+) -> Conversion:
     """Return the converter of the string arguments of prompts and URI templates.
 
     It reads numbers, dates, choices and the like from their text, and lists and objects from JSON,
     except for the parameters in `lists`, which arrive as lists of strings.
-
-    Raises:
-        RegistrationError: a parameter's type cannot be read from a string.
     """
-    converted = [
-        each if each.name in lists else replace(each, annotation=_from_string(each.annotation))
-        for each in parameters
-    ]
-    return adapt_arguments(converted, source)
+
+    def make() -> TypeAdapter[Any]:
+        converted = [
+            each if each.name in lists else replace(each, annotation=_from_string(each.annotation))
+            for each in parameters
+        ]
+        return _adapt_all(converted, source)
+
+    return Conversion(make, waits=_are_plain(parameters))
 
 
 def _from_string(annotation: Any) -> Any:
@@ -120,44 +156,45 @@ def _check_size(text: Any) -> Any:
     return text
 
 
-def _type_error(
-    parameters: Sequence[Parameter], source: str, error: TypeError
-) -> RegistrationError:
-    """Return the error that names the parameter with the unsupported type."""
+def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
+    """Return the error that names the parameter whose type fails."""
     for each in parameters:
+        fault = "has no form in JSON"
         try:
-            adapt(each.annotation)
+            adapter = adapt(each.annotation)
+            fault = "cannot be described in JSON Schema"
+            schema_of(adapter)
         except AmbiguousUnion as reason:
             return RegistrationError(f"{source}: the type of the parameter `{each.name}`: {reason}")
         except TypeError as reason:
+            advice = "Use plain types, a dataclass, a TypedDict or a pydantic model."
+            if isinstance(reason, UnknownClass):
+                advice = (
+                    "Take what identifies the object, such as the primary key of a model "
+                    f"(`{each.name}: int`), or declare its fields with a dataclass, a TypedDict or "
+                    "a pydantic model."
+                )
             return RegistrationError(
-                f"{source}: the type of the parameter `{each.name}` has no form in JSON: {reason} "
-                f"Use plain types, a dataclass, a TypedDict or a pydantic model."
+                f"{source}: the type of the parameter `{each.name}` {fault}: {reason} {advice}"
             )
-    return RegistrationError(f"{source}: its parameters have no form in JSON: {error}")
+    return RegistrationError(f"{source}: its parameters: {error}")
 
 
-def input_schema(
-    adapter: TypeAdapter[Any], parameters: Sequence[Parameter], source: str
-) -> JSONObject:
-    """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes.
-
-    Raises:
-        RegistrationError: a parameter's type cannot be represented in JSON.
-    """
-    try:
-        generated = schema_of(adapter)
-    except TypeError as error:
-        for each in parameters:
-            try:
-                schema_of(adapt(each.annotation))
-            except TypeError as reason:
-                raise _schema_error(each.name, source, reason) from error
-        raise RegistrationError(f"{source}: {error}") from error
+def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source: str) -> JSONObject:
+    """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes."""
+    generated: JSONObject = {
+        "properties": {each.name: plain_schema(each.annotation) for each in parameters},
+        "required": [each.name for each in parameters if each.is_required],
+    }
+    if None in generated["properties"].values():
+        try:
+            generated = schema_of(arguments.adapter)
+        except TypeError as error:
+            raise _blame(parameters, source, error) from error
     schema: JSONObject = {"type": "object", "properties": generated["properties"]}
     for each in parameters:
         _complete(schema["properties"][each.name], each)
-    if "required" in generated:
+    if generated.get("required"):
         schema["required"] = generated["required"]
     schema["additionalProperties"] = False
     if "$defs" in generated:
@@ -165,11 +202,15 @@ def input_schema(
     return schema
 
 
-def _schema_error(name: str, source: str, reason: TypeError) -> RegistrationError:
-    return RegistrationError(
-        f"{source}: the type of the parameter `{name}` cannot be described in JSON Schema: "
-        f"{reason} Use plain types, a dataclass, a TypedDict or a pydantic model."
-    )
+def adapt_output(annotation: Any) -> tuple[Conversion, JSONObject]:
+    """Return the converter of a tool's data, and its JSON Schema (2020-12).
+
+    Raises:
+        TypeError, AmbiguousUnion: see `adapt`.
+    """
+    plain = plain_schema(annotation)
+    conversion = Conversion(lambda: adapt(annotation), waits=plain is not None)
+    return conversion, plain or schema_of(conversion.adapter, is_output=True)
 
 
 def _complete(schema: JSONObject, parameter: Parameter) -> None:
@@ -187,6 +228,8 @@ def _complete(schema: JSONObject, parameter: Parameter) -> None:
 
 def _to_json(value: Any) -> Any:
     """Return a default as JSON; `EMPTY` if it cannot be represented."""
+    if type(value) in (str, int, bool, NoneType) or (type(value) is float and isfinite(value)):
+        return value
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
@@ -201,7 +244,7 @@ def schema_of(adapter: TypeAdapter[Any], *, is_output: bool = False) -> JSONObje
     Titles that pydantic derives from names are left out: they cost tokens and add nothing.
 
     Raises:
-        TypeError: the type has no JSON Schema.
+        UnsupportedType: the type has no JSON Schema.
     """
     from pydantic.errors import PydanticUserError
 
@@ -212,7 +255,8 @@ def schema_of(adapter: TypeAdapter[Any], *, is_output: bool = False) -> JSONObje
             schema_generator=_generator(),
         )
     except PydanticUserError as error:
-        raise TypeError(str(error).partition("\n\nFor further information")[0]) from error
+        # A cause would have its text, with advice for authors of types, printed before ours.
+        raise _explain(error) from None
 
 
 @functools.cache

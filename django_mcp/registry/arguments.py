@@ -6,38 +6,27 @@ a URI template are strings.
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from django_mcp.protocol.json import JSONObject
+from msgspec import Struct
+
+from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Access
 from django_mcp.registry.injection import Injection
-from django_mcp.registry.problems import ArgumentErrors, Problem, to_pointer
-from django_mcp.registry.reports import MAX_PROBLEMS, describe_conversion, in_order, show
+from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.registry.reports import (
+    MAX_PROBLEMS,
+    conversion_error,
+    describe_conversion,
+    in_order,
+    show,
+)
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
     from django_mcp.registry.object_checks import ObjectCheck
-
-__all__ = [
-    "ArgumentErrors",
-    "Handler",
-    "Problem",
-    "Reader",
-    "Yielded",
-    "is_async_callable",
-    "prepare_function",
-    "read_chosen",
-    "read_nothing",
-    "read_strings",
-    "read_typed",
-    "read_whole",
-]
+    from django_mcp.registry.plain_types import Conversion
 
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 """Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""
@@ -45,8 +34,7 @@ Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 _OPEN = Access()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Handler:
+class Handler(Struct, frozen=True, kw_only=True, eq=False):
     """A function of the site, ready to be called.
 
     Attributes:
@@ -76,53 +64,9 @@ class Handler:
     aliases: tuple[str, ...] | None = ()
 
     def inject(self, bound: dict[str, Any], ctx: Any) -> None:
-        """Add what the server provides to arguments that `read` returned.
-
-        Raises:
-            Unavailable: a value to inject is missing.
-        """
+        """Add what the server provides to arguments that `read` returned."""
         for injection in self.injections:
             bound[injection.parameter] = injection.provide(ctx)
-
-
-class Yielded(list[Any]):
-    """The values that an asynchronous generator yielded: the parts of one result."""
-
-
-def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return the function to call, and whether it is asynchronous.
-
-    An asynchronous generator becomes a coroutine function that returns all it yields.
-    """
-    target = _called(function)
-    if not inspect.isasyncgenfunction(target):
-        return function, is_async_callable(function)
-
-    async def collect(**arguments: Any) -> Yielded:
-        return Yielded([item async for item in function(**arguments)])
-
-    return functools.update_wrapper(collect, function, updated=()), True
-
-
-def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Return whether calling a function, method, partial or object returns an awaitable."""
-    target = _called(function)
-    # asgiref marks functions this way before Python 3.12.
-    return (
-        inspect.iscoroutinefunction(function)
-        or inspect.iscoroutinefunction(target)
-        or getattr(function, "_is_coroutine", None) is not None
-    )
-
-
-def _called(function: Callable[..., Any]) -> Any:
-    target: Any = function
-    while isinstance(target, functools.partial):
-        target = target.func
-    return target if inspect.isroutine(target) else type(target).__call__
-
-
-# -- readers
 
 
 def read_nothing(arguments: JSONObject) -> dict[str, Any]:
@@ -134,25 +78,22 @@ def read_nothing(arguments: JSONObject) -> dict[str, Any]:
     return {}
 
 
-def read_typed(adapter: TypeAdapter[Any]) -> Reader:
+def read_typed(conversion: Conversion) -> Reader:
     """Return a reader that converts the arguments of a tool to the types of its parameters."""
-    from pydantic import ValidationError
-
-    validate = adapter.validator.validate_python
 
     def read(arguments: JSONObject) -> dict[str, Any]:
         try:
-            bound: dict[str, Any] = validate(arguments)
-        except ValidationError as error:
+            bound: dict[str, Any] = conversion.validate(arguments)
+        except conversion_error() as error:
             raise ArgumentErrors(describe_conversion(error, arguments)) from None
         return bound
 
     return read
 
 
-def read_strings(adapter: TypeAdapter[Any], lists: Collection[str] = ()) -> Reader:
+def read_strings(conversion: Conversion, lists: Collection[str] = ()) -> Reader:
     """Return a reader of string arguments, which expects lists of strings for `lists`."""
-    convert = read_typed(adapter)
+    convert = read_typed(conversion)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
         wrong = _first(

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from django_mcp.registry.problems import RegistrationError
 
-__all__ = ["Atomic", "find_aliases", "read_aliases"]
-
 Atomic: TypeAlias = bool | str | Sequence[str]
 """True: the default database; False: none; else the alias of a database, or several."""
 
@@ -16,11 +14,7 @@ _DEFAULT = "default"
 
 
 def read_aliases(atomic: Any) -> tuple[str, ...]:
-    """Return the aliases that a value of `atomic` means, each once.
-
-    Raises:
-        TypeError: the value has another type.
-    """
+    """Return the aliases that a value of `atomic` means, each once."""
     if isinstance(atomic, bool):
         return (_DEFAULT,) if atomic else ()
     given = (atomic,) if isinstance(atomic, str) else atomic
@@ -33,11 +27,7 @@ def read_aliases(atomic: Any) -> tuple[str, ...]:
 def find_aliases(
     atomic: Atomic | None, source: str, *, is_read_only: bool, is_async: bool
 ) -> tuple[str, ...] | None:
-    """Return the aliases for a tool; None leaves them to its server.
-
-    Raises:
-        RegistrationError: `atomic` is wrong, or an asynchronous tool asks for a transaction.
-    """
+    """Return the aliases for a tool; None leaves them to its server."""
     if atomic is None:
         return () if is_read_only or is_async else None
     try:

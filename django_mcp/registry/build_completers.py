@@ -14,13 +14,6 @@ from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.replies import completion_converter
 from django_mcp.registry.signatures import Signature
 
-__all__ = [
-    "COMPLETER_PARAMETERS",
-    "GLOBAL_COMPLETER_PARAMETERS",
-    "build_completer",
-    "choice_completers",
-]
-
 COMPLETER_PARAMETERS = ("value", "arguments")
 """Parameters of a completer of one argument: the text so far, and the other arguments."""
 
@@ -45,14 +38,8 @@ def build_completer(
             f"{signature.source}: a completer does not receive {listed(unknown)}. "
             f"It may take {listed(known)}, and what is injected by its type."
         )
-    return make_handler(
-        function,
-        signature,
-        read_chosen(names),
-        completion_converter(surroundings.converter),
-        access,
-        surroundings,
-    )
+    convert = completion_converter(surroundings.converter)
+    return make_handler(signature, read_chosen(names), convert, access, surroundings)
 
 
 def choice_completers(signature: Signature) -> dict[str, Handler]:

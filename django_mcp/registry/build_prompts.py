@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from django_mcp.registry import adapters
 from django_mcp.registry.arguments import Reader, read_nothing, read_strings
@@ -12,25 +12,22 @@ from django_mcp.registry.building import (
     Surroundings,
     common_fields,
     make_handler,
-    name_of,
     string_reader,
     whole_reader,
 )
 from django_mcp.registry.entries import PromptArgument, PromptEntry
+from django_mcp.registry.options import CommonOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.replies import prompt_converter
 from django_mcp.registry.signatures import Parameter, Signature
-
-__all__ = ["build_prompt"]
 
 
 def build_prompt(
     function: Callable[..., Any],
     surroundings: Surroundings,
     *,
-    name: str | None = None,
     arguments: Sequence[PromptArgument] | None = None,
-    **common: Any,
+    **options: Unpack[CommonOptions],
 ) -> PromptEntry:
     """Return a prompt, whose arguments are the function's parameters unless they are given.
 
@@ -45,12 +42,11 @@ def build_prompt(
         listed = tuple(arguments)
         read = _reader_of(signature, listed)
         completers = {}
-    fields = common_fields(signature, **common)
+    fields = common_fields(signature, options)
     convert = prompt_converter(surroundings.converter)
     return PromptEntry(
-        name=name_of(function, name, signature.source),
         arguments=listed,
-        handler=make_handler(function, signature, read, convert, fields["access"], surroundings),
+        handler=make_handler(signature, read, convert, fields["access"], surroundings),
         completers=completers,
         **fields,
     )
@@ -75,7 +71,7 @@ def _reader_of(signature: Signature, arguments: Sequence[PromptArgument]) -> Rea
     ]
     strings: Reader = read_nothing
     if as_parameters:
-        adapter = adapters.adapt_strings(as_parameters, signature.source)
-        strings = read_strings(adapter)
+        conversion = adapters.adapt_strings(as_parameters, signature.source)
+        strings = read_strings(conversion)
     whole = whole_reader(signature)
     return lambda given: whole(strings(given))

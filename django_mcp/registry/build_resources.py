@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
-from django_mcp.protocol.annotations import check_optional_mime_type, check_uri
-from django_mcp.protocol.content import Annotations
-from django_mcp.protocol.results import CacheHint
+from django_mcp.protocol.annotations import Annotations, check_optional_mime_type, check_uri
 from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry import hints
 from django_mcp.registry.arguments import Reader, read_nothing
@@ -17,17 +16,15 @@ from django_mcp.registry.building import (
     common_fields,
     listed,
     make_handler,
-    name_of,
     registration_errors,
     string_reader,
 )
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.options import TemplateOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.replies import guess_mime_type, resource_converter
 from django_mcp.registry.returns import find_output
 from django_mcp.registry.signatures import Signature
-
-__all__ = ["build_resource", "build_template"]
 
 
 def build_resource(
@@ -35,12 +32,8 @@ def build_resource(
     surroundings: Surroundings,
     uri: str,
     *,
-    name: str | None = None,
-    mime_type: str | None = None,
     size: int | None = None,
-    annotations: Annotations | None = None,
-    cache: CacheHint | None = None,
-    **common: Any,
+    **options: Unpack[TemplateOptions],
 ) -> ResourceEntry:
     """Return a resource at one URI."""
     signature = surroundings.read(function)
@@ -59,11 +52,8 @@ def build_resource(
             raise ValueError(f"size is {size!r}: use a number of bytes")
     return ResourceEntry(
         uri=uri,
-        name=name_of(function, name, source),
         size=size,
-        **_readable(function, surroundings, signature, read_nothing, mime_type, common),
-        annotations=_annotations(annotations, source),
-        cache=cache,
+        **_readable(surroundings, signature, read_nothing, options),
     )
 
 
@@ -71,58 +61,42 @@ def build_template(
     function: Callable[..., Any],
     surroundings: Surroundings,
     uri_template: str,
-    *,
-    name: str | None = None,
-    mime_type: str | None = None,
-    annotations: Annotations | None = None,
-    cache: CacheHint | None = None,
-    **common: Any,
+    **options: Unpack[TemplateOptions],
 ) -> TemplateEntry:
     """Return a resource template, whose variables are the function's parameters."""
     signature = surroundings.read(function)
     source = signature.source
     with registration_errors(source):
         template = UriTemplate(uri_template)
-        if template.matching_fault is not None:
-            raise ValueError(f"no URI can be read by {uri_template!r}: {template.matching_fault}")
-        check_uri(template.expand({}))
+        check_uri(re.sub(r"\{.*?\}", "", template.text))
     _check_variables(template, signature)
     read = string_reader(signature, template.list_variables)
     return TemplateEntry(
         template=template,
-        name=name_of(function, name, source),
-        **_readable(function, surroundings, signature, read, mime_type, common),
-        annotations=_annotations(annotations, source),
-        cache=cache,
+        **_readable(surroundings, signature, read, options),
         completers=choice_completers(signature),
     )
 
 
 def _readable(
-    function: Callable[..., Any],
-    surroundings: Surroundings,
-    signature: Signature,
-    read: Reader,
-    mime_type: str | None,
-    common: dict[str, Any],
+    surroundings: Surroundings, signature: Signature, read: Reader, options: TemplateOptions
 ) -> dict[str, Any]:
-    fields = common_fields(signature, **common)
+    fields = common_fields(signature, options)
+    mime_type, annotations = options.get("mime_type"), options.get("annotations")
     with registration_errors(signature.source):
         check_optional_mime_type(mime_type)
+    if annotations is not None and not isinstance(annotations, Annotations):
+        raise RegistrationError(f"{signature.source}: annotations= takes Annotations(...).")
     converter = surroundings.converter
     output = find_output(signature.returns, signature.source, converter)
     convert = resource_converter(converter, mime_type, output)
     return {
         **fields,
-        "handler": make_handler(function, signature, read, convert, fields["access"], surroundings),
+        "handler": make_handler(signature, read, convert, fields["access"], surroundings),
         "mime_type": mime_type or guess_mime_type(signature.returns),
+        "annotations": annotations,
+        "cache": options.get("cache"),
     }
-
-
-def _annotations(given: Annotations | None, source: str) -> Annotations | None:
-    if given is not None and not isinstance(given, Annotations):
-        raise RegistrationError(f"{source}: annotations= takes Annotations(...).")
-    return given
 
 
 def _check_variables(template: UriTemplate, signature: Signature) -> None:

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
-from django_mcp.protocol.headers import HeaderParam, header_params
-from django_mcp.protocol.json import JSONObject
+from msgspec.structs import replace
+
+from django_mcp.protocol.header_params import HeaderParam, header_params
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.names import is_tool_name
 from django_mcp.protocol.results import ABSENT
 from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
-from django_mcp.registry.atomic import Atomic, find_aliases
+from django_mcp.registry.atomic import find_aliases
 from django_mcp.registry.building import (
     Surroundings,
     common_fields,
     listed,
     make_handler,
-    name_of,
     registration_errors,
     whole_reader,
 )
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.options import ToolOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
 from django_mcp.registry.schemas import has_lazy_texts
 from django_mcp.registry.signatures import Signature
-from django_mcp.registry.validators import Validator, compile_schema
-
-__all__ = ["build_tool"]
+from django_mcp.registry.validators import compile_schema
 
 _HINTS = {
     "read_only": "readOnlyHint",
@@ -43,29 +42,59 @@ _HINTS = {
 
 
 def build_tool(
-    function: Callable[..., Any],
-    surroundings: Surroundings,
-    *,
-    name: str | None = None,
-    input_schema: JSONObject | None = None,
-    output_schema: Any = ABSENT,
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    timeout: float | None = None,
-    throttle: str | None = None,
-    required_client_capabilities: JSONObject | None = None,
-    validate_output: bool | None = None,
-    task: str = NEVER,
-    atomic: Atomic | None = None,
-    record_arguments: bool = False,
-    **common: Any,
+    function: Callable[..., Any], surroundings: Surroundings, **options: Unpack[ToolOptions]
 ) -> ToolEntry:
-    """Return a tool; for the arguments see `Registration.register_tool`."""
+    """Return a tool; for the options see `ToolOptions`."""
     signature = surroundings.read(function)
     source = signature.source
-    name = name_of(function, name, source)
+    fields = common_fields(signature, options)
+    _check_options(fields["name"], options, source)
+    throttle, input_schema = options.get("throttle"), options.get("input_schema")
+    with registration_errors(source):
+        rate = None if throttle is None else read_rate(throttle)
+    read, published, inner = _input(signature, input_schema)
+    output, published_output = _output(
+        signature, surroundings, options.get("output_schema", ABSENT)
+    )
+    is_data = published_output is not None
+    convert = tool_converter(surroundings.converter, output, is_data=is_data)
+    with registration_errors(source):
+        headers = header_params(published)
+    input_validator = compile_schema(
+        published, source, is_input=True, nullable=_nullable(headers, published)
+    )
+    handler = make_handler(
+        signature, read, convert, fields["access"], surroundings, properties=inner
+    )
+    is_read_only = options.get("read_only") is True
+    aliases = find_aliases(
+        options.get("atomic"), source, is_read_only=is_read_only, is_async=handler.is_async
+    )
+    return ToolEntry(
+        handler=replace(handler, aliases=aliases),
+        input_schema=published,
+        input_validator=input_validator,
+        output_schema=published_output,
+        output_validator=None
+        if published_output is None
+        else compile_schema(published_output, source, is_input=False),
+        annotations=_hints(options, source),
+        header_params=headers,
+        timeout_s=options.get("timeout"),
+        throttle=rate,
+        required_client_capabilities=_capabilities(
+            options.get("required_client_capabilities"), source
+        ),
+        validate_output=options.get("validate_output"),
+        task=options.get("task", NEVER),
+        record_arguments=options.get("record_arguments", False),
+        has_lazy_texts=has_lazy_texts([published, published_output]),
+        **fields,
+    )
+
+
+def _check_options(name: str, options: ToolOptions, source: str) -> None:
+    timeout, task = options.get("timeout"), options.get("task", NEVER)
     if not is_tool_name(name):
         raise RegistrationError(
             f"{source}: {name!r} is not a valid tool name. "
@@ -77,70 +106,30 @@ def build_tool(
         raise RegistrationError(
             f"{source}: task= is {task!r}. Choose one of {', '.join(map(repr, SUPPORT))}."
         )
-    fields = common_fields(signature, **common)
-    with registration_errors(source):
-        rate = None if throttle is None else read_rate(throttle)
-    read, published = _input(signature, input_schema)
-    output, published_output = _output(signature, surroundings, output_schema)
-    is_data = published_output is not None
-    convert = tool_converter(surroundings.converter, output, is_data=is_data)
-    with registration_errors(source):
-        headers = header_params(published)
-    input_validator = compile_schema(
-        published, source, is_input=True, nullable=_nullable(headers, published)
-    )
-    given = {
-        "read_only": read_only,
-        "destructive": destructive,
-        "idempotent": idempotent,
-        "open_world": open_world,
-    }
-    annotations = _hints(given, source)
-    handler = make_handler(function, signature, read, convert, fields["access"], surroundings)
-    aliases = find_aliases(
-        atomic, source, is_read_only=read_only is True, is_async=handler.is_async
-    )
-    return ToolEntry(
-        name=name,
-        handler=replace(handler, aliases=aliases),
-        input_schema=published,
-        input_validator=input_validator,
-        output_schema=published_output,
-        output_validator=_validator(published_output, source),
-        annotations=annotations,
-        header_params=headers,
-        timeout_s=timeout,
-        throttle=rate,
-        required_client_capabilities=_capabilities(required_client_capabilities, source),
-        validate_output=validate_output,
-        task=task,
-        record_arguments=record_arguments,
-        has_lazy_texts=has_lazy_texts([published, published_output]),
-        **fields,
-    )
 
 
-def _input(signature: Signature, schema: JSONObject | None) -> tuple[Reader, JSONObject]:
-    """Return the reader of the arguments, and the schema to publish."""
+def _input(
+    signature: Signature, schema: JSONObject | None
+) -> tuple[Reader, JSONObject, Sequence[str]]:
+    """Return the reader of the arguments, the schema to publish, and the names in one dict of all."""
     if schema is not None and not isinstance(schema, dict):
         raise RegistrationError(f"{signature.source}: input_schema= takes a JSON Schema as a dict.")
     if schema is not None and not _takes_each(signature, schema):
-        return whole_reader(signature), copy.deepcopy(schema)
+        inner = tuple(schema.get("properties", ())) if signature.parameters else ()
+        return whole_reader(signature), copy.deepcopy(schema), inner
     if not signature.parameters:
-        return read_nothing, dict(adapters.NO_ARGUMENTS if schema is None else schema)
-    adapter = adapters.adapt_arguments(signature.parameters, signature.source)
-    read = read_typed(adapter)
-    if schema is not None:
-        return read, copy.deepcopy(schema)
-    return read, adapters.input_schema(adapter, signature.parameters, signature.source)
+        return read_nothing, dict(adapters.NO_ARGUMENTS if schema is None else schema), ()
+    conversion = adapters.adapt_arguments(signature.parameters, signature.source)
+    published = (
+        adapters.input_schema(conversion, signature.parameters, signature.source)
+        if schema is None
+        else copy.deepcopy(schema)
+    )
+    return read_typed(conversion), published, ()
 
 
 def _takes_each(signature: Signature, schema: JSONObject) -> bool:
-    """Return whether a function takes the properties of a schema one by one, not as one dict.
-
-    Raises:
-        RegistrationError: its parameters are not the properties.
-    """
+    """Return whether a function takes the properties of a schema one by one, not as one dict."""
     names = [each.name for each in signature.parameters]
     properties = schema.get("properties", {})
     if len(names) <= 1 and not (names and names[0] in properties):
@@ -167,7 +156,7 @@ def _output(
         output = find_output(signature.returns, source, converter)
         return output, None if output is None else output.schema
     try:
-        output = Output(schema, adapters.adapt(schema), source, converter)
+        output = Output(schema, source, converter)
     except TypeError as error:
         raise RegistrationError(
             f"{source}: output_schema= takes a JSON Schema, or a type that has one: {error}"
@@ -175,16 +164,13 @@ def _output(
     return output, output.schema
 
 
-def _validator(schema: JSONObject | None, source: str) -> Validator | None:
-    return None if schema is None else compile_schema(schema, source, is_input=False)
-
-
-def _hints(given: dict[str, bool | None], source: str) -> JSONObject | None:
+def _hints(options: ToolOptions, source: str) -> JSONObject | None:
     # Hints that were not given are not published: some of the protocol's defaults are unsafe.
+    given = {name: options.get(name) for name in _HINTS}
     for option, value in given.items():
         if value is not None and not isinstance(value, bool):
             raise RegistrationError(f"{source}: {option}= is {value!r}. Say True or False.")
-    return {_HINTS[option]: value for option, value in given.items() if value is not None} or None
+    return present(**{_HINTS[option]: value for option, value in given.items()}) or None
 
 
 def _nullable(headers: Sequence[HeaderParam], schema: JSONObject) -> frozenset[str]:

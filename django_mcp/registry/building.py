@@ -5,44 +5,27 @@ What a client would reject or could not use is a `RegistrationError` that names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from django_mcp.protocol.content import Icon, check_meta
+from msgspec import Struct
+
+from django_mcp.protocol.annotations import Icon, check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry import adapters
-from django_mcp.registry.access import Access, Permission, read_access
-from django_mcp.registry.arguments import (
-    Handler,
-    Reader,
-    is_async_callable,
-    prepare_function,
-    read_nothing,
-    read_strings,
-    read_whole,
-)
+from django_mcp.registry.access import Access, read_access
+from django_mcp.registry.arguments import Handler, Reader, read_nothing, read_strings, read_whole
+from django_mcp.registry.callables import prepare_function
 from django_mcp.registry.injection import Injectables, Provider
 from django_mcp.registry.object_checks import read_check
+from django_mcp.registry.options import CommonOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.registry.signatures import Signature, read_signature
 
-__all__ = [
-    "Surroundings",
-    "common_fields",
-    "registration_errors",
-    "listed",
-    "make_handler",
-    "name_of",
-    "string_reader",
-    "whole_reader",
-]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What a server provides to the functions registered on it."""
 
     injectables: Injectables
@@ -63,37 +46,22 @@ def registration_errors(source: str) -> Iterator[None]:
         raise RegistrationError(f"{source}: {error}.") from error
 
 
-def name_of(function: Callable[..., Any], given: str | None, source: str) -> str:
-    """Return the given name of an entry, or else the function's own."""
-    name = given if given is not None else getattr(function, "__name__", None)
+def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any]:
+    """Return the checked fields that every entry has."""
+    source, meta = signature.source, options.get("meta")
+    name = options.get("name")
+    if name is None:
+        name = getattr(signature.function, "__name__", None)
     if not isinstance(name, str) or not name or name == "<lambda>":
         raise RegistrationError(f"{source}: it has no name. Give it one: name='...'.")
-    return name
-
-
-def common_fields(
-    signature: Signature,
-    *,
-    title: Any = None,
-    description: Any = None,
-    icons: Sequence[Icon | str] = (),
-    meta: Mapping[str, Any] | None = None,
-    permission: Permission = None,
-    scopes: str | Sequence[str] | None = None,
-    check: Callable[..., Any] | None = None,
-) -> dict[str, Any]:
-    """Return the checked fields that every entry has.
-
-    Raises:
-        RegistrationError: a text holds invisible characters, or a value has the wrong type.
-    """
-    source = signature.source
+    title, description = options.get("title"), options.get("description")
     if description is None:
         description = signature.description
     for text in (title, description, *(each.description for each in signature.parameters)):
         _check_text(text, source)
     with registration_errors(source):
         check_meta(meta)
+        icons = options.get("icons", ())
         shown = tuple(icon if isinstance(icon, Icon) else Icon(icon) for icon in icons)
     for key in meta or ():
         if is_reserved_meta_key(key):
@@ -102,12 +70,19 @@ def common_fields(
                 f"Use a prefix of your own, such as 'example.com/'."
             )
     return {
+        "name": name,
         "title": title,
         "description": description,
         "icons": shown,
         "meta": None if meta is None else dict(meta),
         "source": source,
-        "access": read_access(source, permission=permission, scopes=scopes, check=check),
+        "access": read_access(
+            source,
+            permission=options.get("permission"),
+            scopes=options.get("scopes"),
+            check=options.get("check"),
+            listed_if=options.get("listed_if"),
+        ),
     }
 
 
@@ -120,15 +95,18 @@ def _check_text(text: Any, source: str) -> None:
 
 
 def make_handler(
-    function: Callable[..., Any],
     signature: Signature,
     read: Reader,
     convert: Callable[..., Any],
     access: Access,
     surroundings: Surroundings,
+    properties: Sequence[str] = (),
 ) -> Handler:
-    """Return the handler of a function, with its check, its reader and its converter."""
-    called, is_async = prepare_function(function)
+    """Return the handler of a function, with its check, its reader and its converter.
+
+    `properties` names the arguments if the function takes all of them as one dict.
+    """
+    called, is_async = prepare_function(signature.function)
     check = access.check
     return Handler(
         function=called,
@@ -136,7 +114,7 @@ def make_handler(
         injections=signature.injections,
         read=read,
         convert=convert,
-        origin=function,
+        origin=signature.function,
         source=signature.source,
         access=access,
         check=None
@@ -145,9 +123,9 @@ def make_handler(
             check,
             signature,
             is_async_handler=is_async,
-            is_async=is_async_callable(check),
             injectables=surroundings.injectables,
             provide_user=surroundings.provide_user,
+            properties=properties,
         ),
     )
 
@@ -156,16 +134,12 @@ def string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> 
     """Return a reader of string arguments, which expects lists of strings for `lists`."""
     if not signature.parameters:
         return read_nothing
-    adapter = adapters.adapt_strings(signature.parameters, signature.source, lists)
-    return read_strings(adapter, lists)
+    conversion = adapters.adapt_strings(signature.parameters, signature.source, lists)
+    return read_strings(conversion, lists)
 
 
 def whole_reader(signature: Signature) -> Reader:
-    """Return a reader that passes all arguments as the function's one parameter, if it has one.
-
-    Raises:
-        RegistrationError: it has several.
-    """
+    """Return a reader that passes all arguments as the function's one parameter, if it has one."""
     if len(signature.parameters) > 1:
         raise RegistrationError(
             f"{signature.source}: it takes {listed(each.name for each in signature.parameters)}, "

@@ -5,14 +5,11 @@ The decorators return the function unchanged, so it can still be called and test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, Unpack, overload
 
-from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission, read_access
-from django_mcp.registry.atomic import Atomic
 from django_mcp.registry.build_completers import GLOBAL_COMPLETER_PARAMETERS, build_completer
 from django_mcp.registry.build_prompts import build_prompt
 from django_mcp.registry.build_resources import build_resource, build_template
@@ -26,94 +23,12 @@ from django_mcp.registry.entries import (
     ToolEntry,
 )
 from django_mcp.registry.injection import Provider
+from django_mcp.registry.options import CommonOptions, ResourceOptions, TemplateOptions, ToolOptions
 from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 
-__all__ = ["Registration"]
-
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class CommonOptions(TypedDict, total=False):
-    """Options of every entry.
-
-    name: for programs; by default the function's.
-    title, description: for people and models; may be lazy. By default the description is the
-        docstring's, without its sections on parameters and the result.
-    icons: `Icon`s, or their `https:` URLs.
-    meta: `_meta` as listed.
-    permission: a permission, several that are all needed, or a function of the user; the entry is
-        hidden from users without them. By default the server's; `()`: none.
-    scopes: OAuth scopes that a token needs all of; they do not hide the entry. By default the
-        server's; `()`: none.
-    check: a function of the user and the arguments of a call; if it returns false, the client gets
-        the same error as for something that does not exist.
-    """
-
-    name: str | None
-    title: Any
-    description: Any
-    icons: Sequence[Icon | str]
-    meta: Mapping[str, Any] | None
-    permission: Permission
-    scopes: str | Sequence[str] | None
-    check: Callable[..., Any] | None
-
-
-class ToolOptions(CommonOptions, total=False):
-    """Options of a tool.
-
-    input_schema: a JSON Schema, published unchanged; by default made from the parameters. The
-        function takes either all arguments as one dict or each property as a parameter.
-    output_schema: a JSON Schema or a type; by default made from the return annotation if that
-        declares data. None: none.
-    read_only, destructive, idempotent, open_world: hints for clients; not sent by default.
-    timeout: seconds a call may take; by default the server's.
-    throttle: how often each principal may call it, such as `"10/m"`.
-    required_client_capabilities: capabilities that a client has to declare.
-    validate_output: check results against the output schema; by default the server's.
-    task: whether a call may continue after its request as a task that the client polls:
-        `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: if it takes long.
-    atomic: the transaction that a synchronous tool runs in. True: on the default database. False:
-        none. An alias, or several: on these databases. By default none for a tool with
-        `read_only=True`, and the server's for others.
-    record_arguments: keep the arguments in the record of calls, if there is one; by default
-        only the type of each value.
-    """
-
-    input_schema: JSONObject | None
-    output_schema: Any
-    read_only: bool | None
-    destructive: bool | None
-    idempotent: bool | None
-    open_world: bool | None
-    timeout: float | None
-    throttle: str | None
-    required_client_capabilities: JSONObject | None
-    validate_output: bool | None
-    task: str
-    atomic: Atomic | None
-    record_arguments: bool
-
-
-class TemplateOptions(CommonOptions, total=False):
-    """Options of a resource template.
-
-    mime_type: of the contents; by default from the return annotation, and then from the value.
-    annotations: the intended audience, and the priority.
-    cache: how long a client may cache the contents, if the revision supports it.
-    """
-
-    mime_type: str | None
-    annotations: Annotations | None
-    cache: CacheHint | None
-
-
-class ResourceOptions(TemplateOptions, total=False):
-    """Options of a resource; `size` is in bytes."""
-
-    size: int | None
 
 
 class Registration:
@@ -126,11 +41,11 @@ class Registration:
     registry: Registry
     converter: ResultConverter
 
-    def injectables(self, annotation: Any) -> Provider | None:
+    def _injectables(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         return None
 
-    def provide_user(self, ctx: Any) -> Any:
+    def _provide_user(self, ctx: Any) -> Any:
         """Return the user of a request for the checks of arguments."""
         return ctx.principal
 
@@ -144,26 +59,21 @@ class Registration:
     ) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         """Register a function as a tool: `@tool`, or `@tool(read_only=True)`; see `ToolOptions`."""
-        if function is not None:
-            self.register_tool(function, **options)
-            return function
-        return _keep(lambda each: self.register_tool(each, **options))
+        keep = _keep(lambda each: self.register_tool(each, **options))
+        return keep if function is None else keep(function)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Register a function that returns a resource; see `ResourceOptions`.
 
-        A URI with braces is a template (RFC 6570), whose variables are the parameters:
-        `@resource("order://{pk}")`.
+        A URI with braces is a template, whose variables are the parameters:
+        `@resource("order://{pk}")`; see `protocol/uri_template.py` for its forms.
         """
         if not isinstance(uri, str):
             raise RegistrationError(
                 f"{describe_source(uri)}: a resource needs a URI. "
                 f"Write @resource('order://{{pk}}')."
             )
-        given: dict[str, Any] = {**options}
-        if "{" in uri:
-            return _keep(lambda each: self.register_template(uri, each, **given))
-        return _keep(lambda each: self.register_resource(uri, each, **given))
+        return _keep(lambda each: self.register_resource(uri, each, **options))
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -173,10 +83,8 @@ class Registration:
     ) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Unpack[CommonOptions]) -> Any:
         """Register a function as a prompt: `@prompt`, or `@prompt(title=...)`; see `CommonOptions`."""
-        if function is not None:
-            self.register_prompt(function, **options)
-            return function
-        return _keep(lambda each: self.register_prompt(each, **options))
+        keep = _keep(lambda each: self.register_prompt(each, **options))
+        return keep if function is None else keep(function)
 
     def completion(
         self,
@@ -221,25 +129,22 @@ class Registration:
         """Register a function as a tool, and return its entry; see `ToolOptions`."""
         _check_options(handler, "tool", options, ToolOptions)
         entry = build_tool(handler, self._surroundings(), **options)
-        self.registry.add_tool(entry)
+        self.registry.add(entry)
         return entry
 
     def register_resource(
         self, uri: str, handler: Callable[..., Any], **options: Unpack[ResourceOptions]
-    ) -> ResourceEntry:
-        """Register a function as the resource at a URI; see `ResourceOptions`."""
-        _check_options(handler, "resource", options, ResourceOptions)
-        entry = build_resource(handler, self._surroundings(), uri, **options)
-        self.registry.add_resource(entry)
-        return entry
+    ) -> ResourceEntry | TemplateEntry:
+        """Register a function as the resource at a URI, or as those at all URIs of a template.
 
-    def register_template(
-        self, uri_template: str, handler: Callable[..., Any], **options: Unpack[TemplateOptions]
-    ) -> TemplateEntry:
-        """Register a function as the resources at all URIs of a template; see `TemplateOptions`."""
-        _check_options(handler, "resource template", options, TemplateOptions)
-        entry = build_template(handler, self._surroundings(), uri_template, **options)
-        self.registry.add_template(entry)
+        See `resource`.
+        """
+        is_template = "{" in uri
+        kind = "resource template" if is_template else "resource"
+        _check_options(handler, kind, options, TemplateOptions if is_template else ResourceOptions)
+        build: Any = build_template if is_template else build_resource
+        entry: ResourceEntry | TemplateEntry = build(handler, self._surroundings(), uri, **options)
+        self.registry.add(entry)
         return entry
 
     def register_prompt(
@@ -251,15 +156,12 @@ class Registration:
     ) -> PromptEntry:
         """Register a function as a prompt, and return its entry; see `CommonOptions`.
 
-        Args:
-            handler: the function.
-            arguments: the prompt's arguments, if they are not the function's parameters; the function
-                then gets all of them as one dict of strings.
-            options: see `CommonOptions`.
+        If the prompt's arguments are given, and not the function's parameters, the function gets all
+        of them as one dict of strings.
         """
         _check_options(handler, "prompt", options, CommonOptions)
         entry = build_prompt(handler, self._surroundings(), arguments=arguments, **options)
-        self.registry.add_prompt(entry)
+        self.registry.add(entry)
         return entry
 
     def set_completion_handler(self, handler: Callable[..., Any] | None) -> None:
@@ -269,27 +171,22 @@ class Registration:
             handler: may take `ref` (as the client sent it), `argument` (its name), `value` and
                 `arguments`; None removes it.
         """
-        if handler is None:
-            self.registry.set_completion_handler(None)
-            return
-        completer = build_completer(handler, self._surroundings(), GLOBAL_COMPLETER_PARAMETERS)
+        completer = None
+        if handler is not None:
+            completer = build_completer(handler, self._surroundings(), GLOBAL_COMPLETER_PARAMETERS)
         self.registry.set_completion_handler(completer)
 
     def remove_tool(self, name: str) -> bool:
         """Remove a tool, and return whether there was one."""
-        return self.registry.remove_tool(name)
+        return self.registry.remove("tools", name)
 
     def remove_resource(self, uri: str) -> bool:
-        """Remove a resource, and return whether there was one."""
-        return self.registry.remove_resource(uri)
-
-    def remove_template(self, uri_template: str) -> bool:
-        """Remove a resource template, and return whether there was one."""
-        return self.registry.remove_template(uri_template)
+        """Remove a resource or a resource template, and return whether there was one."""
+        return self.registry.remove("templates" if "{" in uri else "resources", uri)
 
     def remove_prompt(self, name: str) -> bool:
         """Remove a prompt, and return whether there was one."""
-        return self.registry.remove_prompt(name)
+        return self.registry.remove("prompts", name)
 
     def tool_input_schema(self, name: str) -> JSONObject:
         """Return the input schema of a tool as published; raises KeyError if there is no such tool."""
@@ -300,9 +197,9 @@ class Registration:
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
-            injectables=self.injectables,
+            injectables=self._injectables,
             converter=self.converter,
-            provide_user=self.provide_user,
+            provide_user=self._provide_user,
         )
 
     def _completed(

@@ -5,20 +5,19 @@ Google, NumPy and Sphinx sections are understood; all other text is the descript
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from django_mcp.registry.problems import innermost
 
 if TYPE_CHECKING:
     from docstring_parser import Docstring
 
-__all__ = ["Docs", "read_docs"]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Docs:
+class Docs(Struct, frozen=True, kw_only=True):
     """The contents of a function's docstring.
 
     Attributes:
@@ -34,8 +33,8 @@ class Docs:
 def read_docs(function: Callable[..., Any]) -> Docs:
     """Return the contents of a callable's docstring."""
     text = _docstring(function)
-    if text is None:
-        return Docs()
+    if text is None or ("\n" not in text and not text.startswith((":", "@"))):
+        return Docs(description=text)  # without loading the parser
     import docstring_parser
 
     try:
@@ -68,9 +67,7 @@ def _further_sections(parsed: Docstring) -> Iterator[str]:
 
 
 def _docstring(function: Callable[..., Any]) -> str | None:
-    target: Any = function
-    while isinstance(target, functools.partial):
-        target = target.func
+    target = innermost(function)
     if not inspect.isroutine(target) and "__doc__" not in getattr(target, "__dict__", {}):
         # A callable object is described at its `__call__`, or at its class.
         call = inspect.getdoc(type(target).__call__)

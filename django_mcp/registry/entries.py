@@ -6,12 +6,14 @@ An entry defines how it is listed and called; other modules decide who may see i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from django_mcp.protocol.content import Annotations, Icon
-from django_mcp.protocol.headers import HeaderParam
-from django_mcp.protocol.json import JSONObject
+from msgspec import Struct, field
+
+from django_mcp.protocol.annotations import Annotations, Icon
+from django_mcp.protocol.header_params import HeaderParam
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.protocol.uri_template import UriTemplate
@@ -20,22 +22,17 @@ from django_mcp.registry.arguments import Handler
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.validators import Validator
 
-__all__ = [
-    "Access",
-    "Entry",
-    "PromptArgument",
-    "PromptEntry",
-    "ResourceEntry",
-    "TemplateEntry",
-    "ToolEntry",
-]
-
-
 _OPEN = Access()
 
+EntryMapping: TypeAlias = Literal["tools", "resources", "templates", "prompts"]
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Entry:
+
+def _text(text: Any) -> str | None:
+    """Return a text that may be lazy in the active language."""
+    return None if text is None else str(text)
+
+
+class Entry(Struct, frozen=True, kw_only=True, eq=False):
     """The common part of tools, resources, templates and prompts.
 
     Attributes:
@@ -45,8 +42,12 @@ class Entry:
         source: where its function is defined, for messages.
         access: its access rules.
         handler: its function.
+        mapping: the mapping of a registry that it is in.
+        kind: what it is called in messages.
     """
 
+    mapping: ClassVar[EntryMapping]
+    kind: ClassVar[str]
     name: str
     handler: Handler
     source: str
@@ -56,29 +57,28 @@ class Entry:
     meta: Mapping[str, Any] | None = None
     access: Access = _OPEN
 
+    @property
+    def key(self) -> str:
+        """What it is registered by in its mapping."""
+        return self.name
+
     def to_wire(self) -> JSONObject:
         """Return the entry in the wire form of the newest revision."""
-        wire = self._head()
-        self._finish(wire)
-        return wire
+        return present(
+            name=self.name,
+            title=_text(self.title),
+            description=_text(self.description),
+            **self._members(),
+            icons=[icon.to_wire() for icon in self.icons] or None,
+            _meta=dict(self.meta) if self.meta else None,
+        )
 
-    def _head(self) -> JSONObject:
-        wire: JSONObject = {"name": self.name}
-        if self.title is not None:
-            wire["title"] = str(self.title)
-        if self.description is not None:
-            wire["description"] = str(self.description)
-        return wire
-
-    def _finish(self, wire: JSONObject) -> None:
-        if self.icons:
-            wire["icons"] = [icon.to_wire() for icon in self.icons]
-        if self.meta:
-            wire["_meta"] = dict(self.meta)
+    def _members(self) -> JSONObject:
+        """Return what only its kind of entry has, in wire form; None is left out."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ToolEntry(Entry):
+class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     """A tool.
 
     Attributes:
@@ -95,6 +95,8 @@ class ToolEntry(Entry):
         has_lazy_texts: whether the schemas hold any.
     """
 
+    mapping: ClassVar[EntryMapping] = "tools"
+    kind: ClassVar[str] = "tool"
     input_schema: JSONObject
     input_validator: Validator
     output_schema: JSONObject | None = None
@@ -109,16 +111,13 @@ class ToolEntry(Entry):
     record_arguments: bool = False
     has_lazy_texts: bool = False
 
-    def to_wire(self) -> JSONObject:
-        """Return the tool in the wire form of `tools/list`."""
-        wire = self._head()
-        wire["inputSchema"] = self.published(self.input_schema)
-        if self.output_schema is not None:
-            wire["outputSchema"] = self.published(self.output_schema)
-        if self.annotations:
-            wire["annotations"] = self.annotations
-        self._finish(wire)
-        return wire
+    def _members(self) -> JSONObject:
+        output = self.output_schema
+        return {
+            "inputSchema": self.published(self.input_schema),
+            "outputSchema": None if output is None else self.published(output),
+            "annotations": self.annotations or None,
+        }
 
     @property
     def may_run_again(self) -> bool:
@@ -132,8 +131,7 @@ class ToolEntry(Entry):
         return resolved
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Readable(Entry):
+class _Readable(Entry, frozen=True, kw_only=True, eq=False):
     """The common part of resources and templates."""
 
     mime_type: str | None = None
@@ -145,36 +143,40 @@ class _Readable(Entry):
         result: ReadResult = self.handler.convert(value, uri=uri)
         return result
 
-    def _finish(self, wire: JSONObject) -> None:
-        if self.mime_type is not None:
-            wire["mimeType"] = self.mime_type
-        if self.annotations is not None:
-            wire["annotations"] = self.annotations.to_wire()
-        Entry._finish(self, wire)
+    def _members(self) -> JSONObject:
+        annotations = None if self.annotations is None else self.annotations.to_wire()
+        return {"mimeType": self.mime_type, "annotations": annotations}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ResourceEntry(_Readable):
+class ResourceEntry(_Readable, frozen=True, kw_only=True, eq=False):
     """A resource at one URI; `size` is in bytes."""
 
+    mapping: ClassVar[EntryMapping] = "resources"
+    kind: ClassVar[str] = "resource"
     uri: str
     size: int | None = None
 
-    def to_wire(self) -> JSONObject:
-        """Return the resource in the wire form of `resources/list`."""
-        wire = {"uri": self.uri, **self._head()}
-        if self.size is not None:
-            wire["size"] = self.size
-        self._finish(wire)
-        return wire
+    @property
+    def key(self) -> str:
+        """The URI."""
+        return self.uri
+
+    def _members(self) -> JSONObject:
+        return {"uri": self.uri, "size": self.size, **_Readable._members(self)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TemplateEntry(_Readable):
+class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
     """Resources at all URIs that match a template, with completers by variable."""
 
+    mapping: ClassVar[EntryMapping] = "templates"
+    kind: ClassVar[str] = "resource template"
     template: UriTemplate
     completers: Mapping[str, Handler] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The text of the template."""
+        return self.template.text
 
     @property
     def argument_names(self) -> tuple[str, ...]:
@@ -185,11 +187,8 @@ class TemplateEntry(_Readable):
         """Return the variables of a URI, or None if it does not match."""
         return self.template.match(uri)
 
-    def to_wire(self) -> JSONObject:
-        """Return the template in the wire form of `resources/templates/list`."""
-        wire = {"uriTemplate": self.template.text, **self._head()}
-        self._finish(wire)
-        return wire
+    def _members(self) -> JSONObject:
+        return {"uriTemplate": self.template.text, **_Readable._members(self)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,20 +202,16 @@ class PromptArgument:
 
     def to_wire(self) -> JSONObject:
         """Return the argument in the wire form of a listed prompt."""
-        wire: JSONObject = {"name": self.name}
-        if self.title is not None:
-            wire["title"] = str(self.title)
-        if self.description is not None:
-            wire["description"] = str(self.description)
-        if self.required:
-            wire["required"] = True
-        return wire
+        title, description = _text(self.title), _text(self.description)
+        required = self.required or None
+        return present(name=self.name, title=title, description=description, required=required)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PromptEntry(Entry):
+class PromptEntry(Entry, frozen=True, kw_only=True, eq=False):
     """A prompt, with completers by argument."""
 
+    mapping: ClassVar[EntryMapping] = "prompts"
+    kind: ClassVar[str] = "prompt"
     arguments: tuple[PromptArgument, ...] = ()
     completers: Mapping[str, Handler] = field(default_factory=dict)
 
@@ -232,10 +227,5 @@ class PromptEntry(Entry):
             return replace(result, description=self.description)
         return result
 
-    def to_wire(self) -> JSONObject:
-        """Return the prompt in the wire form of `prompts/list`."""
-        wire = self._head()
-        if self.arguments:
-            wire["arguments"] = [argument.to_wire() for argument in self.arguments]
-        self._finish(wire)
-        return wire
+    def _members(self) -> JSONObject:
+        return {"arguments": [argument.to_wire() for argument in self.arguments] or None}

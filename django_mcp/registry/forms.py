@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
@@ -18,14 +19,11 @@ from django_mcp.registry.validators import TOO_COMPLEX, Validator, compile_schem
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Form", "FormAnswer", "FormMaker", "convert", "make_form"]
-
 MAX_FORMS = 256
 """Compiled schemas that are cached; a site has few different forms. Our own limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
+class FormAnswer(Struct, frozen=True):
     """A valid answer to a form; `data` is an instance of the form's class."""
 
     data: Any
@@ -60,7 +58,7 @@ def make_form(schema: Any) -> Form:
         FormError: it is something else.
     """
     if isinstance(schema, Mapping):
-        return _SchemaForm(dict(schema))
+        return _Form(dict(schema))
     if not hints.is_record(schema):
         raise FormError(
             f"{schema!r:.100} is not a form: use a dataclass, a TypedDict, a pydantic model or a "
@@ -70,45 +68,30 @@ def make_form(schema: Any) -> Form:
 
 
 def convert(cls: Any, value: Any) -> Any:
-    """Return a JSON value as an instance of a class.
-
-    Raises:
-        ValueError: it does not fit the class.
-    """
+    """Return a JSON value as an instance of a class."""
     return _adapter(cls).validate_python(value)
 
 
-class _SchemaForm:
-    """A form given as a JSON Schema."""
+class _Form:
+    """A form given as a JSON Schema, or made from the fields of a class."""
 
     needs_thread = False
 
-    def __init__(self, schema: JSONObject) -> None:
+    def __init__(self, schema: JSONObject, cls: Any = None) -> None:
         self.schema = schema
+        self._cls = cls
 
     def read(self, content: Any) -> FormAnswer | list[Problem]:
-        """See `Form.read`."""
+        from pydantic import ValidationError
+
         if type(content) is not dict:
             return [Problem("", "must be an object")]
         # Fields of forms are plain values, so a brief check is enough for any regular answer.
         found = _validator(encode(self.schema)).check(content)
-        return [TOO_COMPLEX] if found is None else found or FormAnswer(content)
-
-
-class _ClassForm(_SchemaForm):
-    """A form made from the fields of a class."""
-
-    def __init__(self, cls: Any) -> None:
-        super().__init__(_schema_of(_adapter(cls)))
-        self._cls = cls
-
-    def read(self, content: Any) -> FormAnswer | list[Problem]:
-        """See `Form.read`."""
-        from pydantic import ValidationError
-
-        read = super().read(content)
-        if isinstance(read, list):
-            return read
+        if found is None:
+            return [TOO_COMPLEX]
+        if found or self._cls is None:
+            return found or FormAnswer(content)
         try:
             return FormAnswer(convert(self._cls, content))
         except ValidationError as error:
@@ -116,8 +99,8 @@ class _ClassForm(_SchemaForm):
 
 
 @functools.lru_cache(MAX_FORMS)
-def _form_of_class(cls: Any) -> _ClassForm:
-    return _ClassForm(cls)
+def _form_of_class(cls: Any) -> _Form:
+    return _Form(_schema_of(_adapter(cls)), cls)
 
 
 @functools.lru_cache(MAX_FORMS)

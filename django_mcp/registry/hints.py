@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import inspect
 import sys
 import types
@@ -15,34 +14,14 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from django_mcp.registry.problems import RegistrationError
-
-__all__ = [
-    "find_choices",
-    "find_optional",
-    "is_lazy",
-    "is_nullable",
-    "is_record",
-    "is_structured",
-    "is_typed_dict",
-    "members",
-    "replace_old_typed_dicts",
-    "resolve_hints",
-    "strip",
-    "strip_with_metadata",
-    "without_requirement",
-]
+from django_mcp.registry.problems import RegistrationError, innermost
 
 _UNIONS = (Union, types.UnionType)
 _REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)
 
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
-    """Return the type hints of a callable by parameter name, with `Annotated` kept.
-
-    Raises:
-        RegistrationError: a name in them does not exist at run time.
-    """
+    """Return the type hints of a callable by parameter name, with `Annotated` kept."""
     target = _hinted(function)
     try:
         return typing.get_type_hints(target, localns=_closure(target), include_extras=True)
@@ -59,9 +38,7 @@ def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
 
 def _hinted(function: Callable[..., Any]) -> Any:
     """Return the function whose hints describe how `function` is called."""
-    target: Any = function
-    while isinstance(target, functools.partial):
-        target = target.func
+    target = innermost(function)
     if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
         target = type(target).__call__
     return target
@@ -236,17 +213,11 @@ def _renewed(old: Any, seen: dict[Any, Any]) -> Any:
     if old in seen:
         return seen[old]
     seen[old] = old  # a recursive one cannot be replaced; pydantic reports it
-    hints = typing_extensions.get_type_hints(old, include_extras=True)
     fields = {}
-    for name, hint in hints.items():
-        wrapper: Any = get_origin(hint)
-        inner = _replace(without_requirement(hint), seen)
-        is_required = (
-            name in old.__required_keys__
-            if wrapper not in _REQUIREMENTS
-            else wrapper is typing.Required
-        )
-        fields[name] = inner if is_required else typing.NotRequired[inner]
+    for name, hint in typing_extensions.get_type_hints(old, include_extras=True).items():
+        new_hint = _replace(hint, seen)
+        is_settled = name in old.__required_keys__ or get_origin(hint) in _REQUIREMENTS
+        fields[name] = new_hint if is_settled else typing.NotRequired[new_hint]
     make: Any = typing_extensions.TypedDict
     new = make(old.__name__, fields)
     new.__module__, new.__doc__ = old.__module__, old.__doc__

@@ -7,14 +7,13 @@ the provider for an annotation, and handles None.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any, TypeAlias, get_origin
 
+from msgspec import Struct
+
 from django_mcp.protocol.errors import ToolError
 from django_mcp.registry import hints
-
-__all__ = ["Injectables", "Injection", "Provider", "Unavailable", "find_provider"]
 
 Provider: TypeAlias = Callable[[Any], Any]
 """Takes the context of a request and returns a parameter's value; None: there is no value."""
@@ -30,8 +29,7 @@ class Unavailable(ToolError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(Struct, frozen=True):
     """One parameter that the server fills.
 
     Attributes:
@@ -51,22 +49,20 @@ def find_provider(annotation: Any, injectables: Injectables) -> Provider | None:
     None and the annotation does not allow None, the call fails.
     """
     plain = hints.strip(annotation)
-    provider = injectables(plain) or _of_origin(plain, injectables) or _of_union(plain, injectables)
+    provider = injectables(plain) or _of_parts(plain, injectables)
     if provider is None or hints.is_nullable(plain):
         return None if provider is None else _or_none(provider)
     return _required(provider, plain)
 
 
-def _of_origin(annotation: Any, injectables: Injectables) -> Provider | None:
-    origin = get_origin(annotation)
-    return injectables(origin) if isinstance(origin, type) else None
-
-
-def _of_union(annotation: Any, injectables: Injectables) -> Provider | None:
-    parts = [part for part in hints.members(annotation) if part is not NoneType]
-    if len(parts) == 1 and parts[0] is annotation:
-        return None
-    providers = [injectables(part) or _of_origin(part, injectables) for part in parts]
+def _of_parts(annotation: Any, injectables: Injectables) -> Provider | None:
+    providers = []
+    for part in hints.members(annotation):
+        origin = get_origin(part)
+        if part is not NoneType:
+            providers.append(
+                injectables(part) or (injectables(origin) if isinstance(origin, type) else None)
+            )
     return providers[0] if providers and all(providers) else None
 
 

@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.registry.constants import Constants
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.subschemas import REFERENCES
 from django_mcp.registry.patterns import compile_pattern, steps_of_match, surplus_of
-from django_mcp.registry.walking import REFERENCES
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["MAX_BRANCH_ERRORS", "TooMuchWork", "Work", "spend", "validator_class", "work"]
+_MAX_REFERENCES = 10
 
 MAX_BRANCH_ERRORS = 100
 """Errors kept of each alternative of an `anyOf` or `oneOf`. Our own limit."""
@@ -33,19 +33,20 @@ _VALUES_PER_STEP = 8
 
 
 class Work:
-    """The budget of one check.
+    """The state of one check.
 
     Attributes:
         steps_left: how many keywords may still be applied.
-        constants: the fixed values that rule out a branch of `anyOf` or `oneOf`; see
-            `constants.find_constants`.
+        root: the schema; None if it has an `$id`, so that a reference may lead elsewhere.
+        known: constants by branch, and results by branches and value.
     """
 
-    __slots__ = ("constants", "steps_left")
+    __slots__ = ("known", "root", "steps_left")
 
-    def __init__(self, steps: int, constants: Constants) -> None:
+    def __init__(self, steps: int, root: JSONObject | None) -> None:
         self.steps_left = steps
-        self.constants = constants
+        self.root = root
+        self.known: dict[Any, Any] = {}
 
 
 work: ContextVar[Work] = ContextVar("work")
@@ -61,11 +62,7 @@ class TooMuchWork(Exception):
 
 
 def spend(steps: int) -> None:
-    """Take steps off the budget of the running check.
-
-    Raises:
-        TooMuchWork: there are none left.
-    """
+    """Take steps off the budget of the running check."""
     running = work.get()
     running.steps_left -= steps
     if running.steps_left < 0:
@@ -232,42 +229,77 @@ def _property_names(
 def _any_of(
     validator: Any, branches: list[Any], instance: Any, _schema: Any
 ) -> Iterator[ValidationError]:
-    failures: list[ValidationError] = []
-    for index, branch in enumerate(branches):
-        errors = _try_branch(validator, branch, instance, index)
-        if not errors:
-            return
-        failures.extend(errors)
-    yield _error(context=failures)
+    fitting, failures = _try_branches(validator, branches, instance, most=1)
+    if not fitting:
+        yield _error(context=failures)
 
 
 def _one_of(
     validator: Any, branches: list[Any], instance: Any, _schema: Any
 ) -> Iterator[ValidationError]:
-    failures: list[ValidationError] = []
-    fitting = 0
-    for index, branch in enumerate(branches):
-        errors = _try_branch(validator, branch, instance, index)
-        fitting += not errors
-        failures.extend(errors)
+    fitting, failures = _try_branches(validator, branches, instance, most=2)
     if fitting != 1:
-        yield _error(context=[] if fitting else failures)
+        yield _error(context=failures)
 
 
-def _try_branch(validator: Any, branch: Any, instance: Any, index: int) -> list[ValidationError]:
-    """Return the errors of a value in one alternative; one with a wrong constant is not tried."""
-    constants = work.get().constants.get(id(branch))
-    if constants is not None and isinstance(instance, dict):
-        for name, schema in constants.items():
-            if name in instance and _is_wrong(schema, instance[name]):
-                return list(validator.descend(instance[name], schema, path=name, schema_path=index))
-    found = validator.descend(instance, branch, schema_path=index)
-    return list(islice(found, MAX_BRANCH_ERRORS))
+def _try_branches(
+    validator: Any, branches: list[Any], instance: Any, *, most: int
+) -> tuple[int, list[ValidationError]]:
+    """Return how many alternatives a value fits, counted up to `most`, and the errors if it fits none.
+
+    In a recursive schema, alternatives lead to the same part of a value again and again, which would
+    double the work with each level. So the result is kept for each array and object.
+    """
+    key = (id(branches), id(instance))
+    known = work.get().known
+    if key in known:
+        kept: tuple[int, list[ValidationError]] = known[key][1]
+        return kept
+    found = (
+        index
+        for index, branch in enumerate(branches)
+        if not _is_ruled_out(validator, branch, instance)
+        and next(validator.descend(instance, branch), None) is None
+    )
+    fitting = len(list(islice(found, most)))
+    failures: list[ValidationError] = []
+    for index, branch in enumerate(() if fitting else branches):
+        errors = validator.descend(instance, branch, schema_path=index)
+        failures.extend(islice(errors, MAX_BRANCH_ERRORS))
+    if isinstance(instance, dict | list) and work.get().root is not None:
+        known[key] = (instance, (fitting, failures))
+    return fitting, failures
 
 
-def _is_wrong(schema: Any, value: Any) -> bool:
-    choices = [schema["const"]] if "const" in schema else schema["enum"]
-    return _is_none_of(None, choices, value)
+def _is_ruled_out(validator: Any, branch: Any, instance: Any) -> bool:
+    """Return whether a constant such as `{"op": {"const": "and"}}` shows that a branch does not fit."""
+    known = work.get().known
+    if id(branch) not in known:
+        known[id(branch)] = _find_constants(branch, {"const", "enum"} & validator.VALIDATORS.keys())
+    return isinstance(instance, dict) and any(
+        name in instance and _is_none_of(None, choices, instance[name])
+        for name, choices in known[id(branch)].items()
+    )
+
+
+def _find_constants(branch: Any, keywords: set[str]) -> dict[str, list[Any]]:
+    """Return the possible values of properties that have few, if they are easily found."""
+    target: Any = branch
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(target, dict) or "$ref" not in target:
+            break
+        names = str(target["$ref"]).split("/")
+        target = work.get().root if names[0] == "#" else None
+        for name in names[1:]:
+            target = target.get(name) if isinstance(target, dict) else None
+    properties = target.get("properties") if isinstance(target, dict) else None
+    return {
+        name: [schema["const"]] if keyword == "const" else schema["enum"]
+        for name, schema in (properties or {}).items()
+        for keyword in keywords
+        # Before 2019-09, a reference makes the keywords beside it void.
+        if isinstance(schema, dict) and keyword in schema and "$ref" not in schema
+    }
 
 
 def _not(validator: Any, excluded: Any, instance: Any, _: Any) -> Iterator[ValidationError]:

@@ -12,8 +12,6 @@ import functools
 import re
 from collections.abc import Callable
 
-__all__ = ["compile_pattern", "steps_of_match", "surplus_of"]
-
 _CLASSES = {
     "d": "[0-9]",
     "D": "[^0-9]",
@@ -91,12 +89,7 @@ def surplus_of(pattern: str) -> int:
 
 
 def steps_of_match(surplus: int, length: int) -> int:
-    """Return the number of steps that count for matching a text with a pattern.
-
-    Args:
-        surplus: of the pattern.
-        length: characters of the text.
-    """
+    """Return the number of steps for matching a text of `length` characters with a pattern."""
     if surplus <= SMALL_SURPLUS:
         return length // CHARACTERS_PER_STEP
     return length * surplus // STATES_PER_STEP

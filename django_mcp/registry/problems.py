@@ -5,18 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "ArgumentErrors",
-    "Problem",
-    "RegistrationError",
-    "check_names",
-    "describe_source",
-    "suggest",
-    "to_pointer",
-]
+from msgspec import Struct
 
 
 class RegistrationError(Exception):
@@ -26,8 +17,7 @@ class RegistrationError(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One problem with a value.
 
     Attributes:
@@ -48,19 +38,17 @@ class ArgumentErrors(Exception):
         self.problems = list(problems)
 
 
-def to_pointer(path: Iterable[str | int]) -> str:
-    """Return the JSON Pointer of a path of member names and indexes (RFC 6901 section 3)."""
-    return "".join(
-        f"/{step}" if isinstance(step, int) else "/" + step.replace("~", "~0").replace("/", "~1")
-        for step in path
-    )
+def innermost(function: Callable[..., Any]) -> Any:
+    """Return what partials are of; another function is returned as it is."""
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    return target
 
 
 def describe_source(function: Callable[..., Any]) -> str:
     """Return where a function is defined: `shop.mcp.find_orders (/srv/shop/mcp.py:12)`."""
-    target: Any = function
-    while isinstance(target, functools.partial):
-        target = target.func
+    target = innermost(function)
     if not hasattr(target, "__qualname__"):
         target = type(target)
     name = f"{getattr(target, '__module__', 'builtins')}.{target.__qualname__}"

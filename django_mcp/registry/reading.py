@@ -13,8 +13,6 @@ from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from django_mcp.registry import hints
 
-__all__ = ["Read", "compile_reading"]
-
 Read: TypeAlias = Callable[[Any], Any]
 """Takes a value and returns it, or a plainer one that pydantic can read as the declared type."""
 

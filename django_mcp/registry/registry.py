@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import (
     Entry,
+    EntryMapping,
     PromptEntry,
     ResourceEntry,
     TemplateEntry,
@@ -20,9 +21,7 @@ from django_mcp.registry.entries import (
 )
 from django_mcp.registry.problems import RegistrationError
 
-__all__ = ["EntryKey", "Kind", "Registry"]
-
-Kind: TypeAlias = Literal["tools", "resources", "prompts"]
+ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 """What a change concerns; templates count as resources."""
 
 V = TypeVar("V")
@@ -30,7 +29,7 @@ V = TypeVar("V")
 EntryKey: TypeAlias = tuple[str, str]
 """A mapping of a registry, and the key in it: `("tools", "find_orders")`."""
 
-_KINDS: Mapping[str, Kind] = MappingProxyType(
+_KINDS: Mapping[str, ListKind] = MappingProxyType(
     {"tools": "tools", "resources": "resources", "templates": "resources", "prompts": "prompts"}
 )
 
@@ -58,45 +57,30 @@ class Registry:
         self._registered: dict[str, Mapping[str, Entry]] = {each: _frozen({}) for each in _KINDS}
         self.completion_handler: Handler | None = None
         self._completers: Mapping[tuple[str, str, str], Handler] = _frozen({})
-        self._callbacks: tuple[Callable[[Kind], Any], ...] = ()
+        self._callbacks: tuple[Callable[[ListKind], Any], ...] = ()
         self._lock = threading.RLock()
 
     # -- adding
 
-    def add_tool(self, entry: ToolEntry) -> None:
-        """Add a tool; raises `RegistrationError` if there is one with that name."""
-        self._add("tools", entry.name, entry, "tool")
-
-    def add_resource(self, entry: ResourceEntry) -> None:
-        """Add a resource; raises `RegistrationError` if there is one at that URI."""
-        self._add("resources", entry.uri, entry, "resource")
-
-    def add_template(self, entry: TemplateEntry) -> None:
-        """Add a template; raises `RegistrationError` if there is one with that text."""
-        self._add("templates", entry.template.text, entry, "resource template")
-
-    def add_prompt(self, entry: PromptEntry) -> None:
-        """Add a prompt; raises `RegistrationError` if there is one with that name."""
-        self._add("prompts", entry.name, entry, "prompt")
-
-    def _add(self, attribute: str, key: str, entry: Entry, kind: str) -> None:
+    def add(self, entry: Entry) -> None:
+        """Add an entry; raises `RegistrationError` if there is one of its kind with that key."""
         with self._lock:
-            registered = self._registered[attribute]
-            other = registered.get(key)
+            registered = self._registered[entry.mapping]
+            other = registered.get(entry.key)
             if other is not None:
                 raise RegistrationError(
-                    f"{entry.source}: there is a {kind} {key!r} already, by {other.source}. "
-                    f"Choose another one, or remove the first."
+                    f"{entry.source}: there is a {entry.kind} {entry.key!r} already, by "
+                    f"{other.source}. Choose another one, or remove the first."
                 )
-            is_changed = self._show(attribute, {**registered, key: entry})
+            is_changed = self._show(entry.mapping, {**registered, entry.key: entry})
         if is_changed:
-            self._notify(_KINDS[attribute])
+            self._notify(_KINDS[entry.mapping])
 
     def add_completer(
         self, entry: PromptEntry | TemplateEntry, argument: str, handler: Handler
     ) -> None:
         """Add the completer of an argument; raises `RegistrationError` if there is one already."""
-        key = _completer_key(entry, argument)
+        key = (entry.mapping, entry.key, argument)
         with self._lock:
             other = self._completers.get(key)
             if other is not None:
@@ -115,33 +99,23 @@ class Registry:
 
     # -- removing
 
-    def remove_tool(self, name: str) -> bool:
-        """Remove a tool and return whether there was one."""
-        return self._remove("tools", name)
-
-    def remove_resource(self, uri: str) -> bool:
-        """Remove a resource and return whether there was one."""
-        return self._remove("resources", uri)
-
-    def remove_template(self, uri_template: str) -> bool:
-        """Remove a template and its completers, and return whether there was one."""
-        return self._remove("templates", uri_template)
-
-    def remove_prompt(self, name: str) -> bool:
-        """Remove a prompt and its completers, and return whether there was one."""
-        return self._remove("prompts", name)
-
-    def _remove(self, attribute: str, key: str) -> bool:
+    def remove(self, mapping: EntryMapping, key: str) -> bool:
+        """Remove an entry, with its completers, and return whether there was one."""
         with self._lock:
-            registered = self._registered[attribute]
-            entry = registered.get(key)
-            if entry is None:
+            registered = self._registered[mapping]
+            if key not in registered:
                 return False
-            if isinstance(entry, PromptEntry | TemplateEntry):
-                self._drop_completers(entry)
+            kept = {
+                each: handler
+                for each, handler in self._completers.items()
+                if each[:2] != (mapping, key)
+            }
+            self._completers = _frozen(kept)
             others = {each: found for each, found in registered.items() if each != key}
-            is_changed = self._show(attribute, others)
-        return self._notify(_KINDS[attribute]) if is_changed else True
+            is_changed = self._show(mapping, others)
+        if is_changed:
+            self._notify(_KINDS[mapping])
+        return True
 
     def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
         """Update the mapping of visible entries, and return whether it changed."""
@@ -155,12 +129,6 @@ class Registry:
         setattr(self, attribute, _frozen(shown))
         self.version += 1
         return True
-
-    def _drop_completers(self, entry: PromptEntry | TemplateEntry) -> None:
-        of_entry = _completer_key(entry, "")[:2]
-        self._completers = _frozen(
-            {key: handler for key, handler in self._completers.items() if key[:2] != of_entry}
-        )
 
     # -- disabling
 
@@ -184,21 +152,13 @@ class Registry:
 
     # -- finding
 
-    def find_template(self, uri: str) -> tuple[TemplateEntry, dict[str, Any]] | None:
-        """Return the first template that matches a URI, with the variables, or None."""
-        for entry in self.templates.values():
-            variables = entry.match(uri)
-            if variables is not None:
-                return entry, variables
-        return None
-
     def completer(self, entry: PromptEntry | TemplateEntry, argument: str) -> Handler | None:
         """Return the completer of an argument, or None.
 
         It is the one registered for the argument, else that of the choices of its type, else the one
         for all arguments.
         """
-        own = self._completers.get(_completer_key(entry, argument))
+        own = self._completers.get((entry.mapping, entry.key, argument))
         return own or entry.completers.get(argument) or self.completion_handler
 
     @property
@@ -224,21 +184,14 @@ class Registry:
 
     # -- watching
 
-    def on_change(self, callback: Callable[[Kind], Any]) -> None:
+    def on_change(self, callback: Callable[[ListKind], Any]) -> None:
         """Call a function with the kind after each change, in the thread that made it."""
         with self._lock:
             self._callbacks = (*self._callbacks, callback)
 
-    def _notify(self, kind: Kind) -> bool:
+    def _notify(self, kind: ListKind) -> None:
         for callback in self._callbacks:
             callback(kind)
-        return True
-
-
-def _completer_key(entry: PromptEntry | TemplateEntry, argument: str) -> tuple[str, str, str]:
-    if isinstance(entry, PromptEntry):
-        return ("ref/prompt", entry.name, argument)
-    return ("ref/resource", entry.template.text, argument)
 
 
 def _frozen(entries: dict[Any, V]) -> Mapping[Any, V]:

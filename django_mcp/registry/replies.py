@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
-from itertools import islice
 from types import GeneratorType
 from typing import Any
 
@@ -20,15 +19,9 @@ from django_mcp.protocol.content import (
     TextContents,
 )
 from django_mcp.protocol.json import encode
-from django_mcp.protocol.results import (
-    MAX_COMPLETION_VALUES,
-    Completion,
-    PromptMessage,
-    PromptResult,
-    ReadResult,
-)
+from django_mcp.protocol.results import Completion, PromptMessage, PromptResult, ReadResult
 from django_mcp.registry import hints
-from django_mcp.registry.arguments import Yielded
+from django_mcp.registry.callables import Yielded
 from django_mcp.registry.returns import (
     BINARY,
     BLOCKS,
@@ -38,9 +31,8 @@ from django_mcp.registry.returns import (
     ReturnError,
     promises_data,
     to_json,
+    to_text,
 )
-
-__all__ = ["completion_converter", "guess_mime_type", "prompt_converter", "resource_converter"]
 
 _TEXT = "text/plain"
 _JSON = "application/json"
@@ -65,11 +57,8 @@ def resource_converter(
 ) -> Callable[..., ReadResult]:
     """Return a function that converts a resource's return values to contents at the URI read.
 
-    Args:
-        converter: for the framework's objects.
-        mime_type: of the resource; None: `text/plain` for text, `application/json` for data and
-            `application/octet-stream` for bytes.
-        output: the declared type of the data, if the return annotation has one.
+    Without a MIME type it is `text/plain` for text, `application/json` for data and
+    `application/octet-stream` for bytes. `output` is the declared type of the data.
     """
 
     def convert(value: Any, *, uri: str) -> ReadResult:
@@ -159,8 +148,7 @@ def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult
             return PromptMessage(File(value))
         if isinstance(value, Mapping) and value.keys() == {"role", "content"}:
             return PromptMessage(value["content"], role=value["role"])
-        data = to_json(value, converter)
-        return PromptMessage(data if isinstance(data, str) else encode(data).decode())
+        return PromptMessage(to_text(to_json(value, converter)))
 
     def convert(value: Any) -> PromptResult:
         if isinstance(value, PromptResult):
@@ -193,12 +181,8 @@ def completion_converter(converter: ResultConverter) -> Callable[[Any], Completi
                 f"a completer returned a {type(value).__name__}: return a list of strings"
             )
         total = len(value) if isinstance(value, list | tuple) else None
-        # One more than is sent shows that there are more, and fetches no further rows.
-        values = [_proposal(each) for each in islice(value, MAX_COMPLETION_VALUES + 1)]
-        has_more = len(values) > MAX_COMPLETION_VALUES
-        if not has_more:
-            total = len(values)
-        return Completion(values[:MAX_COMPLETION_VALUES], total=total, has_more=has_more)
+        # No more rows are fetched than show that there are more.
+        return Completion.first_of(map(_proposal, value), total)
 
     return convert
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import encode, to_pointer
 from django_mcp.registry.keywords import spend
-from django_mcp.registry.problems import Problem, to_pointer
+from django_mcp.registry.problems import Problem
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
     from pydantic import ValidationError as ConversionError
-
-__all__ = ["MAX_PROBLEMS", "describe_conversion", "describe_errors", "in_order", "show"]
 
 MAX_PROBLEMS = 50
 """Problems reported at once; the rest are counted. Our own limit."""
@@ -45,9 +43,7 @@ _ARTICLED = {
 def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Problem]:
     """Return up to `MAX_PROBLEMS` problems, ordered by pointer and without duplicates.
 
-    Args:
-        problems: those that were found.
-        has_more: whether the search ended before all were found.
+    `has_more` says that the search ended before all were found.
     """
     found = sorted(set(problems), key=lambda each: (each.pointer, each.message))
     left = len(found) - MAX_PROBLEMS
@@ -215,6 +211,13 @@ def _distance(errors: Sequence[ValidationError]) -> tuple[int, int]:
 
 
 # -- errors of pydantic
+
+
+def conversion_error() -> type[ConversionError]:
+    """Return the class of pydantic's error, for `except`: by then a conversion has loaded pydantic."""
+    from pydantic import ValidationError
+
+    return ValidationError
 
 
 def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:

@@ -9,8 +9,9 @@ import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from collections.abc import Iterator as IteratorABC
 from types import GeneratorType, NoneType
-from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin
+from typing import Any, Protocol, get_args, get_origin
 
+from django_mcp.protocol.asks import InputRequired
 from django_mcp.protocol.content import (
     Audio,
     BlobContents,
@@ -22,38 +23,20 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, hints
-from django_mcp.registry.arguments import Yielded
+from django_mcp.registry.callables import Yielded
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.reading import compile_reading
-from django_mcp.registry.reports import describe_conversion
+from django_mcp.registry.reports import conversion_error, describe_conversion
 from django_mcp.registry.signatures import EMPTY
 from django_mcp.registry.unions import AmbiguousUnion
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-__all__ = [
-    "BINARY",
-    "BLOCKS",
-    "CONTENTS",
-    "Output",
-    "PlainConverter",
-    "ResultConverter",
-    "ReturnError",
-    "find_output",
-    "is_block",
-    "promises_data",
-    "to_json",
-    "tool_converter",
-]
 
 BINARY = (bytes, bytearray, memoryview)
 CONTENTS = (TextContents, BlobContents)
 BLOCKS = (Text, Image, Audio, ResourceLink, EmbeddedResource, File)
-_RESULTS = (ToolResult, ReadResult, PromptResult, PromptMessage)
+_RESULTS = (ToolResult, ReadResult, PromptResult, PromptMessage, InputRequired)
 _FREE = (None, NoneType, Any, object, EMPTY, str)
 _BARE_COLLECTIONS = (list, tuple, set, frozenset)
 _PLAIN = (dict, list, tuple, set, frozenset, bool, int, float)
@@ -79,24 +62,8 @@ class ResultConverter(Protocol):
         ...
 
 
-class PlainConverter:
-    """Converts no framework's objects."""
-
-    def convert(self, value: Any) -> Any:
-        """See `ResultConverter.convert`."""
-        return value
-
-    def needs_thread(self, value: Any) -> bool:
-        """See `ResultConverter.needs_thread`."""
-        return False
-
-
 def to_json(value: Any, converter: ResultConverter) -> Any:
-    """Return a value as plain JSON; mappings, records, dates, enums and iterables are supported.
-
-    Raises:
-        ReturnError: JSON cannot represent something in it.
-    """
+    """Return a value as plain JSON; mappings, records, dates, enums and iterables are supported."""
     if type(value) in (str, int, bool, NoneType):
         return value
     from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -114,11 +81,7 @@ def to_json(value: Any, converter: ResultConverter) -> Any:
 
 
 def unfold(value: Any, converter: ResultConverter) -> Any:
-    """Return the framework's conversion of an object.
-
-    Raises:
-        ReturnError: the framework does not convert it.
-    """
+    """Return the framework's conversion of an object."""
     if hints.is_lazy(value):
         return str(value)
     converted = converter.convert(value)
@@ -139,13 +102,11 @@ def unfold(value: Any, converter: ResultConverter) -> Any:
 class Output:
     """The declared type of a tool's data: its JSON Schema, and how values become JSON."""
 
-    __slots__ = ("_adapter", "_converter", "_read", "_source", "schema")
+    __slots__ = ("_conversion", "_converter", "_read", "_source", "schema")
 
-    def __init__(
-        self, annotation: Any, adapter: TypeAdapter[Any], source: str, converter: ResultConverter
-    ) -> None:
-        self.schema: JSONObject = adapters.schema_of(adapter, is_output=True)
-        self._adapter = adapter
+    def __init__(self, annotation: Any, source: str, converter: ResultConverter) -> None:
+        """Raise what `adapters.adapt_output` raises."""
+        self._conversion, self.schema = adapters.adapt_output(annotation)
         self._source = source
         self._converter = converter
         self._read = compile_reading(annotation, converter.convert)
@@ -156,13 +117,12 @@ class Output:
         Raises:
             ReturnError: it does not have the declared fields, or not with those types.
         """
-        from pydantic import ValidationError
         from pydantic_core import PydanticSerializationError
 
-        prepared = self._read(value)
+        prepared, adapter = self._read(value), self._conversion.adapter
         try:
-            typed = self._adapter.validate_python(prepared, from_attributes=True)
-        except ValidationError as error:
+            typed = adapter.validate_python(prepared, from_attributes=True)
+        except conversion_error() as error:
             problems = "; ".join(
                 f"{each.pointer or 'the value'} {each.message}"
                 for each in describe_conversion(error, prepared)
@@ -171,7 +131,7 @@ class Output:
                 f"{self._source} did not return what it declares: {problems}"
             ) from error
         try:
-            return self._adapter.serializer.to_python(
+            return adapter.serializer.to_python(
                 typed,
                 mode="json",
                 by_alias=True,
@@ -183,16 +143,12 @@ class Output:
 
 
 def find_output(annotation: Any, source: str, converter: ResultConverter) -> Output | None:
-    """Return the declared data of a return annotation; None for text, blocks and unknown types.
-
-    Raises:
-        RegistrationError: it declares a type whose fields JSON cannot represent.
-    """
+    """Return the declared data of a return annotation; None for text, blocks and unknown types."""
     data = _find_data(annotation)
     if data is None:
         return None
     try:
-        return Output(data, adapters.adapt(data), source, converter)
+        return Output(data, source, converter)
     except AmbiguousUnion as error:
         raise RegistrationError(
             f"{source}: its return type: {error} Or say output_schema=None to publish none."
@@ -200,9 +156,12 @@ def find_output(annotation: Any, source: str, converter: ResultConverter) -> Out
     except TypeError as error:
         if not _declares_fields(data):
             return None  # a framework's class, for the converter
+        advice = "Correct it"
+        if isinstance(error, adapters.UnknownClass):
+            advice = "Declare its fields with a dataclass, a TypedDict or a pydantic model"
         raise RegistrationError(
             f"{source}: its return type has no form in JSON: {error} "
-            f"Correct it, or say output_schema=None to publish none."
+            f"{advice}, or say output_schema=None to publish none."
         ) from error
 
 
@@ -257,10 +216,7 @@ def tool_converter(
 ) -> Callable[[Any], ToolResult]:
     """Return a function that converts a tool's return values into results.
 
-    Args:
-        converter: for the framework's objects.
-        output: the declared type of the data.
-        is_data: whether every value is data, because there is an output schema.
+    With `is_data` every value is data, because there is an output schema; `output` is its type.
     """
 
     def convert(value: Any) -> ToolResult:
@@ -284,18 +240,19 @@ def _complete(result: ToolResult, converter: ResultConverter) -> ToolResult:
     if result.structured is ABSENT:
         return result
     structured = to_json(result.structured, converter)
-    content = result.content or (Text(_as_text(structured)),)
+    content = result.content or (Text(encode(structured).decode()),)
     return ToolResult(content, structured=structured, is_error=result.is_error, meta=result.meta)
 
 
 def _structured(data: Any) -> ToolResult:
     # The text is for models, and for clients that precede structured content.
     # Source: 2025-06-18 server/tools "Structured Content".
-    return ToolResult((Text(_as_text(data)),), structured=data)
+    return ToolResult((Text(encode(data).decode()),), structured=data)
 
 
-def _as_text(data: Any) -> str:
-    return encode(data).decode()
+def to_text(data: Any) -> str:
+    """Return a JSON value as text for a model: JSON, or a text as it is."""
+    return data if isinstance(data, str) else encode(data).decode()
 
 
 def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
@@ -319,7 +276,7 @@ def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
     data = to_json(value, converter)
     if isinstance(data, dict | list):
         return _structured(data)
-    return ToolResult((Text(data if isinstance(data, str) else _as_text(data)),))
+    return ToolResult((Text(to_text(data)),))
 
 
 def _block(value: Any, converter: ResultConverter) -> Content | File:
@@ -329,7 +286,4 @@ def _block(value: Any, converter: ResultConverter) -> Content | File:
         return EmbeddedResource(value)
     if isinstance(value, BLOCKS):
         return value
-    if isinstance(value, str):
-        return Text(value)
-    data = to_json(value, converter)
-    return Text(data if isinstance(data, str) else _as_text(data))
+    return Text(to_text(to_json(value, converter)))

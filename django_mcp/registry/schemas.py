@@ -6,27 +6,18 @@ never fetched, and no schema may make a small value costly to check. `validators
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
-from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
+from msgspec import Struct
+
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, to_pointer
+from django_mcp.protocol.subschemas import REFERENCES, children, walk
 from django_mcp.registry.hints import is_lazy
 from django_mcp.registry.patterns import compile_pattern, surplus_of
-from django_mcp.registry.problems import RegistrationError, to_pointer
-from django_mcp.registry.speedups import find_rust_engine
-from django_mcp.registry.walking import REFERENCES, children
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_EXPANDED",
-    "MAX_SUBSCHEMAS",
-    "CheckedSchema",
-    "Dialect",
-    "check_schema",
-    "has_lazy_texts",
-    "resolve_texts",
-]
+from django_mcp.registry.problems import RegistrationError
 
 MAX_DEPTH = 32
 """Depth of nested schemas (2026-07-28 server/tools asks for bounds). Our own limit."""
@@ -39,34 +30,23 @@ Our own limit.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """A version of JSON Schema: its URI, and the class of `jsonschema` that implements it."""
-
-    uri: str
-    validator: str
-
-
-_DEFAULT = Dialect("https://json-schema.org/draft/2020-12/schema", "Draft202012Validator")
+_DEFAULT = "https://json-schema.org/draft/2020-12/schema"
 DIALECTS = {
-    dialect.uri: dialect
-    for dialect in (
-        _DEFAULT,
-        Dialect("https://json-schema.org/draft/2019-09/schema", "Draft201909Validator"),
-        Dialect("http://json-schema.org/draft-07/schema", "Draft7Validator"),
-        Dialect("http://json-schema.org/draft-06/schema", "Draft6Validator"),
-        Dialect("http://json-schema.org/draft-04/schema", "Draft4Validator"),
-    )
+    _DEFAULT: "Draft202012Validator",
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    "http://json-schema.org/draft-07/schema": "Draft7Validator",
+    "http://json-schema.org/draft-06/schema": "Draft6Validator",
+    "http://json-schema.org/draft-04/schema": "Draft4Validator",
 }
+"""The class of `jsonschema` that implements a version of JSON Schema, by its URI."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedSchema:
+class CheckedSchema(Struct, frozen=True, kw_only=True):
     """A schema that may be published.
 
     Attributes:
         schema: plain JSON; lazy texts are left empty.
-        dialect: its version of JSON Schema.
+        dialect: the URI of its version of JSON Schema, a key of `DIALECTS`.
         is_recursive: whether it refers to itself, so that a check may never end.
         is_branching: whether it may apply several schemas to each part of a value: it is recursive,
             or has alternatives of which more than one look into the value.
@@ -75,7 +55,7 @@ class CheckedSchema:
     """
 
     schema: JSONObject
-    dialect: Dialect
+    dialect: str
     is_recursive: bool
     is_branching: bool
     keywords: frozenset[str]
@@ -85,10 +65,7 @@ class CheckedSchema:
 def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
     """Return a schema that may be published.
 
-    Args:
-        schema: of the arguments or of the result of a tool; may hold lazy texts.
-        source: where the tool is defined, for messages.
-        is_input: whether it is the schema of the arguments, which must be of type object.
+    It may hold lazy texts. The schema of arguments (`is_input`) must be of type object.
 
     Raises:
         RegistrationError: it is not valid in its dialect, is not plain JSON, refers to another
@@ -106,7 +83,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
     dialect = _dialect(plain, what)
     nodes = _walk(plain, what)
     _check_against_dialect(plain, dialect, what)
-    graph = _Graph(plain, dialect, what)
+    graph = _Graph(plain, dialect, what, has_references=any(map(_referring, nodes)))
     reached = {id(node): node for node in (*nodes, *graph.nodes())}.values()
     keywords = frozenset(key for node in reached for key in node)
     if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
@@ -171,37 +148,31 @@ def _plain(schema: Any, what: str) -> JSONObject:
     return dict(plain)
 
 
-def _dialect(schema: JSONObject, what: str) -> Dialect:
-    declared = schema.get("$schema", _DEFAULT.uri)
-    dialect = DIALECTS.get(declared.rstrip("#")) if isinstance(declared, str) else None
-    if dialect is None:
+def _dialect(schema: JSONObject, what: str) -> str:
+    declared = schema.get("$schema", _DEFAULT)
+    if not isinstance(declared, str) or declared.rstrip("#") not in DIALECTS:
         raise RegistrationError(
             f"{what} declares the dialect {declared!r}. Supported are {', '.join(DIALECTS)}."
         )
-    return dialect
+    return declared.rstrip("#")
 
 
 def _walk(schema: JSONObject, what: str) -> list[JSONObject]:
     """Return every object schema inside a schema, itself included, within the limits."""
     found: list[JSONObject] = []
-    count = 0
-    level: list[tuple[tuple[str | int, ...], Any]] = [((), schema)]
-    for _ in range(MAX_DEPTH):
-        below: list[tuple[tuple[str | int, ...], Any]] = []
-        for path, node in level:
-            if isinstance(node, dict):
-                found.append(node)
-                _check_node(path, node, schema, what)
-                below.extend(((*path, *child.path), child.schema) for child in children(node))
-        count += len(level)
+    for count, (path, depth, node) in enumerate(walk(schema), 1):
+        if depth > MAX_DEPTH:
+            raise RegistrationError(
+                f"{what} is nested more than {MAX_DEPTH} deep. Make it flatter."
+            )
         if count > MAX_SUBSCHEMAS:
             raise RegistrationError(
                 f"{what} holds more than {MAX_SUBSCHEMAS} schemas. Make it smaller."
             )
-        if not below:
-            return found
-        level = below
-    raise RegistrationError(f"{what} is nested more than {MAX_DEPTH} deep. Make it flatter.")
+        if isinstance(node, dict):
+            found.append(node)
+            _check_node(path, node, schema, what)
+    return found
 
 
 def _check_node(path: tuple[str | int, ...], node: JSONObject, root: JSONObject, what: str) -> None:
@@ -226,19 +197,28 @@ def _patterns(node: JSONObject) -> Iterator[str]:
             yield pattern
 
 
-def _check_against_dialect(schema: JSONObject, dialect: Dialect, what: str) -> None:
+def _check_against_dialect(schema: JSONObject, dialect: str, what: str) -> None:
     if _is_surely_valid(schema):
         return
     import jsonschema
 
-    validator = getattr(jsonschema, dialect.validator)
     try:
-        validator.check_schema(schema, format_checker=None)
+        getattr(jsonschema, DIALECTS[dialect]).check_schema(schema, format_checker=None)
     except jsonschema.SchemaError as error:
         where = to_pointer(error.absolute_path) or "its root"
         raise RegistrationError(
-            f"{what} is not valid in {dialect.uri}: at {where}, {error.message[:300]}. Correct it."
+            f"{what} is not valid in {dialect}: at {where}, {error.message[:300]}. Correct it."
         ) from error
+
+
+@functools.cache
+def find_rust_engine() -> ModuleType | Any | None:
+    """Return the faster engine, `jsonschema_rs`; None if the extra `speed` is not installed."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        return None
+    return jsonschema_rs
 
 
 def _is_surely_valid(schema: JSONObject) -> bool:
@@ -253,22 +233,28 @@ def _is_surely_valid(schema: JSONObject) -> bool:
 class _Graph:
     """A schema and its references, followed once to find their expanded size and circles."""
 
-    def __init__(self, schema: JSONObject, dialect: Dialect, what: str) -> None:
-        from referencing import Registry
-        from referencing.jsonschema import specification_with
-
+    def __init__(
+        self, schema: JSONObject, dialect: str, what: str, *, has_references: bool
+    ) -> None:
         self.is_recursive = False
         self._what = what
-        self._specification = specification_with(dialect.uri)
         self._sizes: dict[int, int] = {}
         self._seen: dict[int, JSONObject] = {}
         self._open: list[int] = []
         # Where in `_open` the value last changed: schemas before it check another value.
         self._same_value_from = 0
-        root = self._specification.create_resource(schema)
-        registry: Registry[Any] = Registry()  # it cannot retrieve anything
+        self._specification: Any = None
+        resolver = None
+        if has_references:
+            from referencing import Registry
+            from referencing.jsonschema import specification_with
+
+            self._specification = specification_with(dialect)
+            registry: Registry[Any] = Registry()  # it cannot retrieve anything
+            root = self._specification.create_resource(schema)
+            resolver = registry.resolver_with_root(root)
         try:
-            size = self._size(schema, registry.resolver_with_root(root))
+            size = self._size(schema, resolver)
         except RecursionError:
             raise RegistrationError(
                 f"{what} chains too many references. Make it flatter."
@@ -302,7 +288,8 @@ class _Graph:
             self._seen[key] = schema
             # A target may be where no keyword leads, so it has not been checked yet.
             _check_node((), schema, schema, self._what)
-        resolver = resolver.in_subresource(self._specification.create_resource(schema))
+        if resolver is not None:
+            resolver = resolver.in_subresource(self._specification.create_resource(schema))
         self._open.append(key)
         size = 1 + sum(self._size(*self._resolve(schema, k, resolver)) for k in _referring(schema))
         for child in children(schema):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from django_mcp.registry import hints
 from django_mcp.registry.docstrings import read_docs
 from django_mcp.registry.injection import Injectables, Injection, find_provider
 from django_mcp.registry.problems import RegistrationError, describe_source
 
-__all__ = ["EMPTY", "Parameter", "Signature", "read_signature"]
-
 EMPTY: Any = inspect.Parameter.empty
 """No default, or no annotation."""
+
+_CONTEXT_NAMES = {"ctx": "Context", "context": "Context", "request": "HttpRequest"}
 
 _REFUSED_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "*{}",
@@ -25,8 +27,7 @@ _REFUSED_KINDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """One argument that the client passes.
 
     Attributes:
@@ -45,11 +46,11 @@ class Parameter:
     description: Any = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True, kw_only=True):
     """How a handler is called.
 
     Attributes:
+        function: the handler as it was given.
         source: where it is defined, for messages.
         parameters: what the client passes, in order.
         injections: what the server fills.
@@ -57,6 +58,7 @@ class Signature:
         description: from its docstring.
     """
 
+    function: Callable[..., Any]
     source: str
     parameters: tuple[Parameter, ...]
     injections: tuple[Injection, ...]
@@ -65,18 +67,15 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], injectables: Injectables) -> Signature:
-    """Return the signature of a function, method, partial or callable object.
-
-    Raises:
-        RegistrationError: it cannot be called with named arguments, or its annotations cannot be
-            resolved.
-    """
+    """Return the signature of a function, method, partial or callable object."""
     source = describe_source(function)
     named = _named_parameters(function, source)
     known = hints.resolve_hints(function, source)
     docs = read_docs(function)
     parameters, injections = [], []
     for each in named:
+        if each.name in _CONTEXT_NAMES and each.name not in known:
+            raise _missing_annotation(each.name, source)
         annotation = known.get(each.name, Any)
         provider = find_provider(annotation, injectables)
         if provider is not None:
@@ -87,6 +86,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
                 parameter = replace(parameter, description=docs.parameters[each.name])
             parameters.append(parameter)
     return Signature(
+        function=function,
         source=source,
         parameters=tuple(parameters),
         injections=tuple(injections),
@@ -117,6 +117,15 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [each for each in found if each.name not in fixed]
+
+
+def _missing_annotation(name: str, source: str) -> RegistrationError:
+    wanted = _CONTEXT_NAMES[name]
+    return RegistrationError(
+        f"{source}: the parameter `{name}` has no annotation, so clients would have to send it. "
+        f"Write `{name}: {wanted}` to get it from the server, or annotate it with the type that "
+        f"clients send."
+    )
 
 
 def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], source: str) -> None:

@@ -11,15 +11,11 @@ from itertools import islice
 from typing import Any
 
 from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than
-from django_mcp.registry.constants import Constants, find_constants
 from django_mcp.registry.keywords import TooMuchWork, Work, validator_class, work
 from django_mcp.registry.patterns import SMALL_SURPLUS, steps_of_match
 from django_mcp.registry.problems import Problem
 from django_mcp.registry.reports import MAX_PROBLEMS, describe_errors, in_order
-from django_mcp.registry.schemas import CheckedSchema, check_schema
-from django_mcp.registry.speedups import find_rust_engine
-
-__all__ = ["TOO_COMPLEX", "Validator", "compile_schema"]
+from django_mcp.registry.schemas import DIALECTS, CheckedSchema, check_schema, find_rust_engine
 
 MAX_STEPS = 100_000
 """Keywords applied to a value before it is too complex: about a second. Our own limit."""
@@ -41,18 +37,19 @@ class Validator:
     """Checks values against one schema.
 
     It accepts any JSON value of the bounded depth that `protocol.json.decode` ensures; a value too
-    costly to check counts as invalid.
+    costly to check counts as invalid. Properties in `nullable` may be null although the schema does
+    not allow it.
     """
 
-    __slots__ = ("_checked", "_constants", "_fast", "_is_quick", "_max_steps", "_slow")
+    __slots__ = ("_checked", "_fast", "_is_quick", "_max_steps", "_nullable", "_slow")
 
-    def __init__(self, checked: CheckedSchema) -> None:
+    def __init__(self, checked: CheckedSchema, nullable: Collection[str] = ()) -> None:
         self._checked = checked
+        self._nullable = nullable
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
         self._is_quick = checked.surplus <= SMALL_SURPLUS
         self._slow: Any = None
-        self._constants: Constants = {}
 
     def problems(self, value: Any) -> list[Problem]:
         """Return the problems with a value, by pointer; `[]` if it is valid.
@@ -66,6 +63,8 @@ class Validator:
     def check(self, value: Any, max_steps: int = BRIEF_STEPS) -> list[Problem] | None:
         """Return what `problems` returns; None when that takes more than `max_steps` steps."""
         verdict = None
+        if self._nullable and isinstance(value, dict):
+            value = {k: v for k, v in value.items() if v is not None or k not in self._nullable}
         if self._fast is not None and (self._is_quick or self._is_within(value, max_steps)):
             try:
                 verdict = self._fast(value)
@@ -87,17 +86,14 @@ class Validator:
     def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
         """Return the problems found within a number of steps; None if the steps did not suffice.
 
-        Args:
-            value: what to check.
-            steps: how many keywords may be applied.
-            is_all: whether the problems found by then count, since nothing else will be tried.
+        With `is_all` the problems found by then count, since nothing else will be tried.
         """
         if self._checked.is_recursive and is_deeper_than(value, MAX_DEPTH):
             return [TOO_COMPLEX]
         if self._slow is None:
-            self._constants = find_constants(self._checked)
             self._slow = _compile_slow(self._checked)
-        token = work.set(Work(steps, self._constants))
+        root = None if self._checked.keywords & {"$id", "id"} else self._checked.schema
+        token = work.set(Work(steps, root))
         problems: list[Problem] = []
         has_more = False
         try:
@@ -119,29 +115,6 @@ class Validator:
         return in_order(problems, has_more=has_more)
 
 
-class NullableValidator(Validator):
-    """Checks objects as if the properties in `nullable` were missing where they are null."""
-
-    __slots__ = ("_nullable",)
-
-    def __init__(self, checked: CheckedSchema, nullable: Collection[str]) -> None:
-        super().__init__(checked)
-        self._nullable = nullable
-
-    def check(self, value: Any, max_steps: int = BRIEF_STEPS) -> list[Problem] | None:
-        """See `Validator.check`."""
-        return super().check(self._without_nulls(value), max_steps)
-
-    def _without_nulls(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {
-            key: each
-            for key, each in value.items()
-            if each is not None or key not in self._nullable
-        }
-
-
 def _count_characters(value: Any) -> int:
     """Return the total length of all texts in a value, including names of members."""
     count, level = 0, [value]
@@ -160,25 +133,14 @@ def _count_characters(value: Any) -> int:
 def compile_schema(
     schema: Any, source: str, *, is_input: bool, nullable: Collection[str] = ()
 ) -> Validator:
-    """Return the validator of a schema, after checking the schema itself.
-
-    Args:
-        schema: any JSON value.
-        source: names the function it belongs to.
-        is_input: whether it describes arguments.
-        nullable: properties that may be null although the schema does not allow it.
-
-    Raises:
-        RegistrationError: see `schemas.check_schema`.
-    """
-    checked = check_schema(schema, source, is_input=is_input)
-    return NullableValidator(checked, nullable) if nullable else Validator(checked)
+    """Return the validator of a schema, after checking the schema itself; see `check_schema`."""
+    return Validator(check_schema(schema, source, is_input=is_input), nullable)
 
 
 def _compile_slow(checked: CheckedSchema) -> Any:
     from referencing import Registry
 
-    return validator_class(checked.dialect.validator)(checked.schema, registry=Registry())
+    return validator_class(DIALECTS[checked.dialect])(checked.schema, registry=Registry())
 
 
 def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:

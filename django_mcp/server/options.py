@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from django_mcp.protocol.content import Icon
+from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
 from django_mcp.registry.atomic import Atomic
-from django_mcp.server.rules import (
+from django_mcp.server.setting import (
     ATOMIC,
     BOOL,
-    CACHE_HINTS,
     ICONS,
     NAME,
     PERMISSION,
@@ -25,13 +24,14 @@ from django_mcp.server.rules import (
     SECONDS,
     SHARE,
     TEXT,
+    WEB_PAGE,
+    Scope,
     choice,
     read_icon,
+    setting,
+    settings_of,
     whole,
 )
-from django_mcp.server.setting import Scope, setting, settings_of
-
-__all__ = ["OPTIONS", "Options"]
 
 DEFAULT_LOG_RATE = 100
 """Log messages a second: more than any reader takes in."""
@@ -55,7 +55,7 @@ class Options:
         None, TEXT, "One sentence on what the server is for.", scope=Scope.OWN
     )
     website_url: str | None = setting(
-        None, TEXT, "The web page on which people read more.", scope=Scope.OWN
+        None, WEB_PAGE, "The web page on which people read more.", scope=Scope.OWN
     )
     icons: Sequence[Icon | Mapping[str, Any]] = setting(
         (), ICONS, "The icons that clients show beside the name.", scope=Scope.OWN
@@ -291,18 +291,11 @@ class Options:
         "Whether every message is checked against the rules of its revision, in and out. See "
         "[strict mode](../howto/testing.md#strict-mode). For development.",
     )
-    list_cache: dict[str, CacheHint] = setting(
-        {},
-        CACHE_HINTS,
-        "How long clients may cache each list, as `set_list_cache_hint` sets it.",
-        scope=Scope.SERVER,
-    )
     has_server_info: bool = setting(
-        True,
-        BOOL,
-        "Whether every result names the server, in the revision that has it.",
-        scope=Scope.SERVER,
+        True, BOOL, "Whether every result names the server, in the revision that has it."
     )
+    list_cache: dict[str, CacheHint] = field(default_factory=dict)
+    """No setting; see `MCPServer.set_list_cache_hint`."""
 
     def implementation(self) -> JSONObject:
         """Return who this server is, as `serverInfo` in the newest form."""
@@ -318,11 +311,7 @@ class Options:
         return found
 
     def limits(self, *, can_ping: bool) -> JSONObject:
-        """Return what a client that shakes hands is told of pings and of limits that the site set.
-
-        Args:
-            can_ping: whether pings reach it.
-        """
+        """Return what a client that shakes hands is told of pings and of limits that the site set."""
         found: JSONObject = {}
         if can_ping and self.ping_interval_s is not None:
             found["keepalive"] = {

@@ -1,74 +1,61 @@
-"""MCPServer: what is registered, and one way in for every transport.
+"""MCPServer: the registered entries, and the entry points for every transport.
 
-A transport hands over an `Exchange` and sends the `Reply` it gets back. Nothing here knows how the
-bytes travel, and no state of a client is kept here.
+A transport passes an `Exchange` and sends the `Reply` that it gets back.
 """
 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.decorators import Registration
-from django_mcp.registry.forms import make_form
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
-from django_mcp.registry.returns import PlainConverter
+from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
-from django_mcp.server.delivery.audience import may_receive
-from django_mcp.server.embedding import Embedding
-from django_mcp.server.exchange.derived import Derived
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.delivery.audience import Audience
+from django_mcp.server.exchange.capabilities import Derived
+from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.error_handlers import ErrorHandlers
-from django_mcp.server.memory.basics import (
-    NoKnownExceptions,
-    OneLanguage,
-    OpenAccess,
-    ProcessCounter,
-    ProcessSealer,
-    ProcessStates,
-    ThreadScope,
-)
 from django_mcp.server.memory.events import MemoryEvents
-from django_mcp.server.memory.state import (
-    LocalBus,
-    MemoryAnswers,
-    MemorySessions,
-    NoObserver,
-)
+from django_mcp.server.memory.state import MemoryAnswers, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import OPTIONS, Options
-from django_mcp.server.rules import LIST_METHODS
-from django_mcp.server.services.session_lookup import allowed_methods
-from django_mcp.server.services.turns import Turns
-from django_mcp.server.setting import check_options
-from django_mcp.server.streams.hub import Hub
-from django_mcp.server.streams.upkeep import watch
-from django_mcp.server.tasks.sweeping import TaskSweep
+from django_mcp.server.setting import LIST_METHODS, check_options
+from django_mcp.server.tasks.run import stop_run
+from django_mcp.server.tasks.start import make_sweep
 
 if TYPE_CHECKING:
-    from django_mcp.protocol.headers import Headers
     from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import Closing, Session
+    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+    from django_mcp.server.services import ports
     from django_mcp.server.services.services import ServerHub
-    from django_mcp.server.services.task_ports import TaskRunner, TaskStore
     from django_mcp.server.streams.stream import Change, PushStream
 
 
-class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
-    """A Model Context Protocol server for any transport, free of any framework.
+STORES = ("sessions", "answers", "events", "tasks", "runner")
+"""The attributes of a server that are made on first use, by its methods `_make_sessions` etc."""
+
+TextSink: TypeAlias = Callable[[str], Awaitable[None]]
+"""Takes one JSON-RPC message as text."""
+
+
+class MCPServer(Registration, ErrorHandlers, ClientMethods):
+    """A Model Context Protocol server for any transport, without a framework.
 
     Args:
-        name: who this server is to clients; further texts are options.
-        options: see `Options` for all of them.
+        name: the name that clients see.
+        options: see `Options`.
 
-    Attributes such as `scope`, `access` and `states` implement `server.services.ports`; each starts
-    as a plain implementation. `observer`, if there is one, is told of each call.
+    Attributes such as `scope`, `access` and `states` implement `server.services.ports`. A subclass
+    sets them. Sessions, answers, events and tasks are kept in memory by default.
     """
 
     context_class: ClassVar[type[Any]] = Context
@@ -77,75 +64,55 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
         check_options(options, OPTIONS)
         super().__init__()
         self.registry = Registry()
-        self.scope = ThreadScope()
-        self.access = OpenAccess()
-        self.counter = ProcessCounter()
-        self.exceptions = NoKnownExceptions()
         self.clock = time.time
-        self.sealer = ProcessSealer()
-        self.states = ProcessStates()
-        self.language = OneLanguage()
-        self.converter = PlainConverter()
-        self.observer = None
-        self.connection_observer = NoObserver()
-        self.make_form = make_form
-        self.turns = Turns()
-        self.hub = self.make_hub()
+        self.hub = self._make_hub()
         self._changed_lists: set[str] = set()
         self.registry.on_change(self._registry_changed)
-        self.sessions = MemorySessions(self.hub, lambda: self.options, closed=self.session_closed)
-        self.answers = MemoryAnswers(lambda: self.options.anonymous_share)
-        self.events = MemoryEvents()
-        self._tasks: TaskStore | None = None
-        self._runner: TaskRunner | None = None
-        self._task_sweep = TaskSweep(self)
+        self._sweep_tasks = make_sweep(self)
+        self._audience = Audience(self, _may_read)
         self._options = Options(name=name, **options)
+        self._list_hints: dict[str, CacheHint] = {}
         self._derived: Derived | None = None
 
-    def make_hub(self) -> ServerHub:
+    @abstractmethod
+    def _make_hub(self) -> ServerHub:
         """Return the hub that this server's streams belong to."""
-        hub: ServerHub = Hub(LocalBus())
-        watch(hub)
-        return hub
 
-    def session_closed(self, session: Session, reason: Closing) -> None:
-        """Tell who observes connections that a session is over. For the store that ended it."""
+    def _session_closed(self, session: Session, reason: Closing) -> None:
+        """Notify the observer of connections, on behalf of the store that ended the session."""
         self.connection_observer.session_closed(session, reason.value)
 
     def joined(self, hub: ServerHub) -> None:
-        """See `Services.joined`: the hub looks for tasks whose worker has gone."""
-        self._task_sweep.join(hub)
+        """See `Services.joined`: the hub finds tasks whose worker has ended."""
+        if self._sweep_tasks not in hub.on_tick:
+            hub.on_tick.append(self._sweep_tasks)
+        hub.on("answered", partial(take_answered, hub))
+        hub.on("task", lambda message: stop_run(hub, message["id"]))
 
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """See `Services.may_receive`: who could read the resource now."""
-        return may_receive(self, change, _may_read)
-
-    def _now(self) -> float:
-        return self.clock()
+        """See `Services.may_receive`: a principal must be able to read the resource now."""
+        return self._audience.find_condition(change)
 
     @property
     def options(self) -> Options:
-        """The settings in force now."""
+        """The current settings."""
         return self._options
 
-    # -- the three entries for transports
+    # -- the three entry points for transports
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-        """Answer what one POST, or one line, holds.
+        """Return the reply to the content of one POST, or of one line.
 
-        Never raises, except `CancelledError` when the transport cancels because the client left.
+        It raises only `CancelledError`, if the transport cancels since the client has disconnected.
         """
-        return self.load_answer()(exchange)
+        return self._load_answer()(exchange)
 
-    def load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
+    def _load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
         """Return the function behind `answer`, for callers that store it."""
         return partial(_load_answer(), self)
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-        """Open the standalone stream of a session, or resume a stream that broke off.
-
-        Returns when the stream is over.
-        """
+        """Open the standalone stream of a session, or resume a broken stream; return at its end."""
         from django_mcp.server.delivery.standalone import open_stream
 
         return open_stream(self, exchange)
@@ -158,29 +125,72 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
-        """What a transport asks before it reads the body; None: everybody is anonymous.
+        """Called by a transport before it reads the body; None: everybody is anonymous.
 
         It sets the exchange's principal and returns None, or returns the refusal.
         """
         return None
 
-    def allowed_methods(self, headers: Headers | None, *, can_push: bool = True) -> bytes:
-        """Return the HTTP methods that the endpoint serves, as the header `Allow` lists them.
+    # -- messages without a transport of this package
+
+    async def handle(
+        self, message: JSONObject, exchange: Exchange | None = None
+    ) -> JSONObject | None:
+        """Return the response to one parsed message; None if it gets none.
 
         Args:
-            headers: of the request, which may name a revision without sessions.
-            can_push: whether a response can stay open, as a standing stream needs.
+            message: a JSON-RPC message.
+            exchange: without one the caller is anonymous and gets no messages ahead of the response.
         """
-        return allowed_methods(self, headers, can_push=can_push)
+        exchange = exchange or Exchange()
+        exchange.body = encode(message)
+        reply = await self.answer(exchange)
+        answer: JSONObject | None = None if reply.body is None else decode(reply.body)
+        return answer
+
+    async def handle_raw(
+        self,
+        text: str | bytes,
+        *,
+        connection: ConnectionState | None = None,
+        sink: TextSink | None = None,
+        server_request: ServerRequest | None = None,
+        principal: Any = ANONYMOUS,
+    ) -> str:
+        """Return the response to one message or batch, as text; `""` if it gets none.
+
+        Text that is no message gets an error without an id.
+
+        Args:
+            text: a message, or a batch if the connection's revision has them.
+            connection: the state of a connection that outlives this call; `initialize` settles
+                its revision. Without one each message is handled by itself.
+            sink: an async function that takes messages ahead of the response, such as progress.
+            server_request: an async function that sends the client a request (method and params)
+                and returns the result. `ctx.elicit`, `ctx.sample` and `ctx.list_roots` use it at
+                revisions with a handshake; it needs a `connection`. A `ProtocolError` that it raises
+                counts as the client's refusal. It is cancelled after `ASK_TIMEOUT_S`.
+            principal: on whose behalf.
+        """
+        exchange = Exchange(
+            body=text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"),
+            connection=connection,
+            sink=None if sink is None else _FunctionSink(sink),
+            can_stream=sink is not None,
+            server_request=server_request,
+            principal=principal,
+        )
+        reply = await self.answer(exchange)
+        return "" if reply.body is None else reply.body.decode()
 
     def capabilities(self, revision: str | None = None) -> JSONObject:
-        """Return the capabilities that anonymous clients are told of on a transport that streams.
+        """Return the capabilities for anonymous clients on a transport that streams.
 
         They follow from what is registered, and from `advertise_extension` and
         `advertise_experimental`.
 
         Args:
-            revision: in the form of this one, such as `"2025-11-25"`; None: the newest spoken here.
+            revision: the revision whose form they have, such as `"2025-11-25"`; None: the newest.
 
         Raises:
             ValueError: the server does not speak that revision.
@@ -191,41 +201,47 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
             raise ValueError(f"This server does not speak {revision!r}: use {', '.join(names)}.")
         return self.capabilities_for(found, Exchange(can_stream=True))
 
-    @property
-    def tasks(self) -> TaskStore:
-        """What tasks are kept in; made when first asked for."""
-        if self._tasks is None:
-            self._tasks = self.make_task_store()
-        return self._tasks
+    # -- stores, made on first use; a value that is assigned takes precedence
 
-    @property
-    def runner(self) -> TaskRunner:
-        """What has tasks run; made when first asked for."""
-        if self._runner is None:
-            self._runner = self.make_task_runner()
-        return self._runner
+    if not TYPE_CHECKING:
 
-    def make_task_store(self) -> TaskStore:
-        """Return what tasks are kept in."""
-        return MemoryTasks(self._now)
+        def __getattr__(self, name: str) -> Any:
+            if name not in STORES:
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            made = vars(self)[name] = getattr(self, f"_make_{name}")()
+            return made
 
-    def make_task_runner(self) -> TaskRunner:
-        """Return what has tasks run."""
+    def _make_sessions(self) -> ports.SessionStore:
+        return MemorySessions(self.hub, lambda: self.options, closed=self._session_closed)
+
+    def _make_answers(self) -> ports.AnswerBox:
+        return MemoryAnswers(lambda: self.options.anonymous_share)
+
+    def _make_events(self) -> ports.EventLog:
+        return MemoryEvents()
+
+    def _make_tasks(self) -> ports.TaskStore:
+        return MemoryTasks(lambda: self.clock())  # noqa: PLW0108 - tests change the clock
+
+    def _make_runner(self) -> ports.TaskRunner:
         return LoopRunner()
 
+    # -- registration
+
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
-        """Say how long one of the four lists stays fresh, where the revision can tell it.
+        """Set how long clients may cache one of the lists, if the revision supports it.
 
         Raises:
             ValueError: `method` is none of the four list methods or `server/discover`.
         """
         if method not in (*LIST_METHODS, "server/discover"):
             raise ValueError(f"{method!r} is no list method: use one of {', '.join(LIST_METHODS)}.")
-        self.options.list_cache[method] = hint
+        self._list_hints[method] = hint
+        self.options.list_cache.update(self._list_hints)
         self._derived = None
 
-    def injectables(self, annotation: Any) -> Provider | None:
-        """Return what provides a parameter of this annotation; None for ordinary arguments."""
+    def _injectables(self, annotation: Any) -> Provider | None:
+        """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         if isinstance(annotation, type) and issubclass(annotation, Context):
             return _provide_context
         return None
@@ -233,10 +249,20 @@ class MCPServer(Registration, Embedding, ErrorHandlers, ClientMethods):
 
 @cache
 def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]]:
-    """Load what answers requests: a process that only registers has no use for it."""
-    from django_mcp.server.dispatch import answer
+    """Import the dispatcher, which a process that only registers entries does not need."""
+    from django_mcp.server.dispatch import dispatch
 
-    return answer
+    return dispatch
+
+
+class _FunctionSink(Record):
+    """A `Sink` that passes each message to a function."""
+
+    _function: TextSink
+
+    async def send(self, message: bytes) -> None:
+        """Pass the message as text."""
+        await self._function(message.decode())
 
 
 def _provide_context(ctx: Context[Any]) -> Context[Any]:
@@ -244,7 +270,7 @@ def _provide_context(ctx: Context[Any]) -> Context[Any]:
 
 
 async def _may_read(call: Call, uri: str) -> bool:
-    # Loads what runs handlers, which a process that only registers has no use for.
+    # Imports what runs handlers, which a process that only registers entries does not need.
     from django_mcp.server.methods.resources import refuse_reading
 
     return await refuse_reading(cast("Context[Any]", call), uri) is None

@@ -6,17 +6,16 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.db.models import QuerySet
 from django.utils import timezone
 
+from django_mcp.execution.usage import Usage, caller_of
 from django_mcp.models.sessions import PendingAnswer
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.sessions.database import ask_database
-from django_mcp.sessions.usage import Usage
-
-__all__ = ["DatabaseAnswers", "prune_answers"]
+from django_mcp.sessions.rows import ask_database
 
 MAX_ID = 64
 
@@ -24,7 +23,7 @@ SMALL_BYTES = 1024
 """Smaller answers are not counted, since the number of questions is limited. Our own limit."""
 
 _usage = Usage(
-    PendingAnswer,
+    PendingAnswer.objects.all,
     "size",
     Limits(own_count=250, own_bytes=16 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024),
 )
@@ -43,7 +42,7 @@ class DatabaseAnswers:
         )
 
         def insert() -> None:
-            scope = _usage.take(session, 0)
+            scope = _usage.take(caller_of(session), 0)
             if scope is not None:
                 raise QuotaReached(scope)
             row.save(force_insert=True)
@@ -72,7 +71,7 @@ class DatabaseAnswers:
 
         def write() -> bool:
             is_counted = size > SMALL_BYTES and waiting.exists()
-            scope = _usage.take(session, size, count=0) if is_counted else None
+            scope = _usage.take(caller_of(session), size, count=0) if is_counted else None
             if scope is not None:
                 raise QuotaReached(scope)
             # One statement, so that of two answers the first one stays.
@@ -96,7 +95,7 @@ class DatabaseAnswers:
         def delete() -> None:
             sizes = list(rows.values_list("size", flat=True))
             rows.delete()
-            _usage.give_back(session, sum(sizes), count=len(sizes))
+            _usage.give_back(caller_of(session), sum(sizes), count=len(sizes))
 
         try:
             await ask_database(delete)
@@ -104,10 +103,6 @@ class DatabaseAnswers:
             return
 
 
-def prune_answers(*, limit: int, is_dry_run: bool = False) -> int:
-    """Delete expired questions, up to `limit`; return how many."""
-    old = PendingAnswer.objects.filter(expires_at__lt=timezone.now() - timedelta(minutes=1))
-    if is_dry_run:
-        return old.count()
-    keys = list(old.values_list("pk", flat=True)[:limit])
-    return PendingAnswer.objects.filter(pk__in=keys).delete()[0] if keys else 0
+def expired_answers() -> QuerySet[PendingAnswer]:
+    """Return the questions that have expired."""
+    return PendingAnswer.objects.filter(expires_at__lt=timezone.now() - timedelta(minutes=1))

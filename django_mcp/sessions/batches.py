@@ -6,28 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TypeAlias
 from uuid import UUID
 
 from django.db import IntegrityError, InterfaceError, OperationalError, router, transaction
 from django.db.models import Count, Max, QuerySet, Sum
 
 from django_mcp.conf import server_settings
-from django_mcp.handlers.db_connections import run_with_connections
-from django_mcp.handlers.quotas import ANONYMOUS
+from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.usage import ANONYMOUS
 from django_mcp.models.sessions import Session, Stream, StreamEvent
-from django_mcp.workers import hold_lease, worker_id
-
-__all__ = [
-    "MAX_EVENT_AGE_S",
-    "RETRIED",
-    "Batch",
-    "NewEvent",
-    "NewStream",
-    "prune_events",
-    "renew_lease",
-    "write",
-]
+from django_mcp.workers import process_lease
 
 RETRIED = (InterfaceError, OperationalError)
 """The database is down or too busy, so the batch is kept."""
@@ -46,44 +35,18 @@ The streams that are idle longest are deleted first."""
 CHUNK = 500
 """Streams whose events are deleted with one statement."""
 
-LOOK_AFTER_EVENTS = 100
-LOOK_AFTER_BYTES = 4 * 1024 * 1024
+LOOK_AFTER_BYTES = 4_000_000
 """How much a process writes for a session before it checks the session's limits."""
+
+LEAST_BYTES = 40_000
+"""A smaller event counts as so many bytes then, so that 100 events are checked at the latest."""
 
 LOOK_AFTER_MORE = 5
 """How many times as much it writes before it checks the limits of the caller, and of all."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewStream:
-    """A resumable call has started."""
-
-    id: UUID
-    session: UUID
-    server: str
-    principal_key: str
-    user_id: Any
-    revision: str
-    client_name: str
-    client_version: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewEvent:
-    """An event to record."""
-
-    stream: UUID
-    session: UUID
-    number: int
-    message: bytes
-    is_last: bool
-    server: str = ""
-    quota_key: str = ""
-
-    @property
-    def size(self) -> int:
-        """Bytes of its message."""
-        return len(self.message)
+NewEvent: TypeAlias = tuple[StreamEvent, str, str]
+"""The row of an event, with the server and the quota key of its session."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,13 +54,13 @@ class Batch:
     """What is written together.
 
     Attributes:
-        streams: streams that have started and not ended.
+        streams: the rows of streams that have started and not ended.
         ended: written streams that have ended.
         seen: when sessions were last used, by key.
     """
 
     events: list[NewEvent]
-    streams: list[NewStream]
+    streams: list[Stream]
     ended: set[UUID]
     seen: dict[str, float]
 
@@ -114,11 +77,6 @@ def write(batch: Batch) -> None:
         _run_atomically(lambda: _write_seen(batch.seen))
 
 
-def renew_lease() -> None:
-    """Renew this process's lease if it is due."""
-    run_with_connections(hold_lease)
-
-
 def _run_atomically(function: Callable[[], None]) -> None:
     def write() -> None:
         with transaction.atomic(router.db_for_write(StreamEvent)):
@@ -129,67 +87,51 @@ def _run_atomically(function: Callable[[], None]) -> None:
 
 def _write_streams(batch: Batch, *, is_renewed: bool) -> None:
     if batch.streams:
-        hold_lease(is_due=is_renewed)
-        Stream.objects.bulk_create(map(_to_stream, batch.streams), ignore_conflicts=True)
+        process_lease.hold(is_due=is_renewed)
+        Stream.objects.bulk_create(batch.streams, ignore_conflicts=True)
     # Rows written before the database went down are left unchanged.
-    StreamEvent.objects.bulk_create(map(_to_event, batch.events), ignore_conflicts=True)
+    events = [event for event, _server, _quota_key in batch.events]
+    StreamEvent.objects.bulk_create(events, ignore_conflicts=True)
     if batch.ended:
         Stream.objects.filter(pk__in=batch.ended).delete()
-    for key in _grown.note(batch.events):
+    for key in _find_due(batch.events):
         _bound(key)
 
 
 def _write_seen(seen: dict[str, float]) -> None:
-    # Rounded to seconds, so that few statements are needed.
-    by_second: dict[int, list[str]] = {}
-    for key, time_s in seen.items():
-        by_second.setdefault(int(time_s), []).append(key)
-    for time_s, keys in by_second.items():
-        seen_at = datetime.fromtimestamp(time_s, UTC)
-        Session.objects.filter(pk__in=keys, last_seen_at__lt=seen_at).update(last_seen_at=seen_at)
+    # One statement for all: the times of a batch differ by a second, unless the database was down.
+    seen_at = datetime.fromtimestamp(int(max(seen.values())), UTC)
+    Session.objects.filter(pk__in=seen, last_seen_at__lt=seen_at).update(last_seen_at=seen_at)
 
 
 _Key = UUID | tuple[str, ...]
 """The key of a limit: a session's, a server's and a caller's, or that of all: `()`."""
 
 
-class _Growth:
-    """How much was recorded for each key since its last check."""
+_grown: Counter[_Key] = Counter()
+"""The bytes that were recorded for each key since its last check."""
 
-    def __init__(self) -> None:
-        self._events: Counter[_Key] = Counter()
-        self._bytes: Counter[_Key] = Counter()
-
-    def note(self, events: Collection[NewEvent]) -> list[_Key]:
-        """Count new events, and return the keys to check."""
-        keys: dict[_Key, None] = {}
-        for event in events:
-            whose: tuple[_Key, ...] = (event.session, (event.server, event.quota_key), ())
-            for key in whose:
-                self._events[key] += 1
-                self._bytes[key] += event.size
-                keys[key] = None
-        found = [
-            key
-            for key in keys
-            if self._is_due(key, 1 if isinstance(key, UUID) else LOOK_AFTER_MORE)
-        ]
-        for key in found:
-            del self._events[key], self._bytes[key]
-        if len(self._events) > 10_000:
-            # Age limits what the other sessions hold.
-            self._events.clear()
-            self._bytes.clear()
-        return found
-
-    def _is_due(self, key: _Key, times: int) -> bool:
-        return (
-            self._events[key] >= LOOK_AFTER_EVENTS * times
-            or self._bytes[key] >= LOOK_AFTER_BYTES * times
-        )
+MAX_GROWN = 10_000
+"""Keys whose bytes are counted. Age limits what the other sessions hold. Our own limit."""
 
 
-_grown = _Growth()
+def _find_due(events: Collection[NewEvent]) -> list[_Key]:
+    """Count new events, and return the keys whose limits are to be checked."""
+    keys: dict[_Key, None] = {}
+    for event, server, quota_key in events:
+        whose: tuple[_Key, ...] = (event.session_id, (server, quota_key), ())
+        for key in whose:
+            _grown[key] += max(event.size, LEAST_BYTES)
+            keys[key] = None
+    more = LOOK_AFTER_BYTES * LOOK_AFTER_MORE
+    due = [
+        key for key in keys if _grown[key] >= (LOOK_AFTER_BYTES if isinstance(key, UUID) else more)
+    ]
+    for key in due:
+        del _grown[key]
+    if len(_grown) > MAX_GROWN:
+        _grown.clear()
+    return due
 
 
 def _bound(key: _Key) -> None:
@@ -230,37 +172,7 @@ def _delete_quiet(rows: QuerySet[StreamEvent], max_events: int, max_bytes: int) 
         StreamEvent.objects.filter(stream_id__in=doomed[start : start + CHUNK]).delete()
 
 
-def prune_events(*, limit: int, is_dry_run: bool = False) -> int:
-    """Delete events that are too old to be resumed, up to `limit`; return how many."""
+def expired_events() -> QuerySet[StreamEvent]:
+    """Return the events that are too old to be resumed."""
     before = datetime.now(UTC) - timedelta(seconds=MAX_EVENT_AGE_S)
-    old = StreamEvent.objects.filter(created_at__lt=before)
-    if is_dry_run:
-        return old.count()
-    keys = list(old.order_by("created_at").values_list("pk", flat=True)[:limit])
-    return StreamEvent.objects.filter(pk__in=keys).delete()[0] if keys else 0
-
-
-def _to_stream(stream: NewStream) -> Stream:
-    return Stream(
-        id=stream.id,
-        kind=Stream.Kind.CALL,
-        worker_id=worker_id(),
-        session_id=stream.session,
-        server=stream.server,
-        principal_key=stream.principal_key,
-        user_id=stream.user_id,
-        revision=stream.revision,
-        client_name=stream.client_name,
-        client_version=stream.client_version,
-    )
-
-
-def _to_event(event: NewEvent) -> StreamEvent:
-    return StreamEvent(
-        stream_id=event.stream,
-        session_id=event.session,
-        number=event.number,
-        message=event.message.decode(),
-        is_last=event.is_last,
-        size=event.size,
-    )
+    return StreamEvent.objects.filter(created_at__lt=before).order_by("created_at")

@@ -20,8 +20,6 @@ from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 
-__all__ = ["Closed", "close_sessions", "notify_closed"]
-
 Closed = Callable[[Session, Closing], object]
 """Is called with a deleted session, in the thread that deleted it, after the commit."""
 
@@ -33,7 +31,7 @@ def notify_closed(session: Session, reason: Closing) -> None:
     """Notify the session's server, if this process has one of its name."""
     server = find_known(session.server_name)
     if server is not None:
-        server.session_closed(session, reason)
+        server.connection_observer.session_closed(session, reason.value)
 
 
 def close_sessions(
@@ -48,9 +46,6 @@ def close_sessions(
     If two processes delete the same session, one of them returns it, and calls `closed`.
 
     Args:
-        keys: primary keys.
-        reason: why they end.
-        closed: is called with each.
         is_waiting: wait for rows that another transaction has locked; else they are skipped.
     """
     using = router.db_for_write(Row)
@@ -81,7 +76,8 @@ def _lock(rows: Any, using: str, *, is_waiting: bool) -> list[UUID]:
 
 
 def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
-    session = _to_session(instance)
+    session = to_session(instance)
+    session.is_ended = True
     gathered = _deleted.get()
     if gathered is not None:
         gathered.append(session)
@@ -90,15 +86,15 @@ def _note_deleted(instance: Row, using: str, **_kwargs: Any) -> None:
         transaction.on_commit(callback, using=using, robust=True)
 
 
-def _to_session(row: Row) -> Session:
+def to_session(row: Row) -> Session:
+    """Return a new session object for a row."""
     settled = ConnectionState(
         find_revision(row.revision),
         client_info=row.client_info,
         client_capabilities=row.capabilities,
     )
-    found = Session.of(row.pk.hex, row.server, row.principal_key or None, settled)
-    found.is_ended = True
-    return found
+    key = row.principal_key or None
+    return Session.of(row.pk.hex, row.server, key, settled, transport=row.transport)
 
 
 post_delete.connect(_note_deleted, sender=Row, dispatch_uid="django_mcp.sessions.closing")

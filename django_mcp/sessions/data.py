@@ -12,27 +12,26 @@ from django.db import connections, router
 from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.usage import Usage, caller_of
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.exchange.session_data import (
     SessionData,
+    check_blocking,
     check_count,
     check_size,
     refuse_data,
 )
-from django_mcp.sessions.usage import Usage
-
-__all__ = ["EngineData", "RowData"]
 
 T = TypeVar("T")
 
 _EXPIRY = "_session_expiry"
 
 _usage = Usage(
-    SessionItem,
+    SessionItem.objects.all,
     "size",
     Limits(
         own_count=100_000,
@@ -46,19 +45,21 @@ _usage = Usage(
 class RowData(SessionData):
     """Data in rows of `SessionItem`; concurrent writes to different keys do not conflict."""
 
-    __slots__ = ("_owner", "_session")
+    __slots__ = ("_caller", "_session")
 
     def __init__(self, session: Session) -> None:
-        self._owner = session
+        self._caller = caller_of(session)
         self._session = UUID(session.key)
 
     def _rows(self, key: str | None) -> Any:
+        check_blocking()
         rows = SessionItem.objects.filter(session_id=self._session)
-        return rows if key is None else rows.filter(key=key)
+        if key is None:
+            return rows
+        # Not every database accepts this character.
+        return rows.none() if "\0" in key else rows.filter(key=key)
 
     def _read(self, key: str | None) -> dict[str, Any]:
-        if key is not None and "\0" in key:
-            return {}
         return dict(self._rows(key).order_by("pk").values_list("key", "value"))
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
@@ -94,13 +95,11 @@ class RowData(SessionData):
         size = added - (found["replaced_bytes"] or 0)
         check_count(found["count"] + count)
         check_size((found["bytes"] or 0) + size)
-        scope = _usage.take(self._owner, size, count=count)
+        scope = _usage.take(self._caller, size, count=count)
         if scope is not None:
             refuse_data(scope)
 
     def _remove(self, key: str | None) -> bool:
-        if key is not None and "\0" in key:
-            return False
         return bool(self._rows(key).delete()[0])
 
     async def _run(self, function: Callable[[], T]) -> T:
@@ -122,6 +121,7 @@ class EngineData(SessionData):
         self._max_age_s = int(max_age_s)
 
     def _load(self) -> tuple[Any, dict[str, Any], bool]:
+        check_blocking()
         engine = import_module(site_settings.SESSION_ENGINE)
         store = engine.SessionStore(self._key)
         found = store.load()

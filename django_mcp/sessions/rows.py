@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import connections
@@ -16,32 +16,23 @@ from django.db.models import BooleanField, Count, Max, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 
-from django_mcp.handlers.quotas import digest_of_quota
+from django_mcp.execution.breaker import Breaker
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.usage import Usage, caller_of, digest_of_quota
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.connection import Session as CoreSession
-from django_mcp.server.exchange.subscription_limits import TOO_MANY_URIS, URI_LIMITS, check_uris
+from django_mcp.server.exchange.quotas import TOO_MANY_URIS, URI_LIMITS, CountLimits, check_uris
 from django_mcp.server.services.session_lookup import SESSIONS_FULL
 from django_mcp.sessions.closing import Closed, close_sessions
-from django_mcp.sessions.usage import Usage
+from django_mcp.sessions.writer import session_writer
 
-__all__ = [
-    "Row",
-    "SessionLimits",
-    "Tally",
-    "add_subscription",
-    "find_row",
-    "has_live_stream",
-    "insert_session",
-    "moment",
-    "new_row",
-    "read_alive",
-    "read_uris",
-    "remove_subscription",
-    "write_handshake",
-]
+T = TypeVar("T")
+
+TIMEOUT_S = 5.0
+"""How long a request waits for a session's queries. Our own limit."""
 
 YOUNG_S = 10.0
 """How long after its start a session may have a stream without a row. Our own limit."""
@@ -58,34 +49,51 @@ AT_ONCE = 100
 RECOUNT_S = 5.0
 """How long a process uses its count of all sessions."""
 
-_NARROW = ("pk", "is_initialized", "log_level", "last_seen_at", "expires_at")
-_WHOLE = (
-    *_NARROW,
-    "principal_key",
-    "quota_key",
-    "revision",
-    "client_info",
-    "capabilities",
-    "user_id",
-    "digest",
-    "transport",
-)
+NOTE_EVERY_S = 5.0
+"""How often the use of a session is written. Our own limit."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """The columns read of a session; times in seconds since the epoch.
+@dataclass(slots=True)
+class Known:
+    """What the store knows of a session; times in seconds since the epoch.
 
     Attributes:
-        identity: the columns that never change, by name; None: they were not queried.
+        cached_bytes: the size that the cache counts for this session.
+        mark: changes when the stored subscriptions change.
     """
 
-    key: str
-    is_initialized: bool
-    log_level: str | None
-    seen_s: float
-    expires_s: float
-    identity: dict[str, Any] | None
+    digest: str
+    user_id: Any
+    read_s: float = 0.0
+    seen_s: float = 0.0
+    noted_s: float = 0.0
+    expires_s: float = 0.0
+    cached_bytes: int = 0
+    mark: tuple[Any, ...] | None = None
+
+    def is_over(self, now_s: float, idle_s: float) -> bool:
+        """Return whether it has expired, or has not been used for longer than `idle_s`."""
+        return now_s >= self.expires_s or now_s - self.seen_s > idle_s
+
+    def note_use(self, key: str, now_s: float, idle_s: float) -> None:
+        """Note that the session of this key is in use, and have it written from time to time."""
+        self.seen_s = now_s
+        unnoted_s = now_s - self.noted_s
+        if unnoted_s >= NOTE_EVERY_S or unnoted_s >= idle_s / 4:
+            self.noted_s = now_s
+            session_writer.get().note_seen(key, now_s)
+
+
+_breaker = Breaker("The database of the sessions", timeout_s=TIMEOUT_S)
+
+
+async def ask_database(function: Callable[[], T]) -> T:
+    """Run a function in a thread with usable connections, and return its result.
+
+    Raises:
+        StoreUnavailable: the database does not respond, lacks our tables, or is too slow.
+    """
+    return await run_in_pool(function, _breaker)
 
 
 def moment(time_s: float) -> datetime:
@@ -93,37 +101,32 @@ def moment(time_s: float) -> datetime:
     return datetime.fromtimestamp(time_s, UTC)
 
 
-def new_row(
-    session: CoreSession,
-    *,
-    server: str,
-    digest: str,
-    user_id: Any,
-    quota_key: str,
-    opened_s: float,
-    expires_s: float,
-) -> Session:
-    """Return the row of a new session; times in seconds since the epoch."""
+def new_row(session: CoreSession, server: str, known: Known, quota_key: str) -> Session:
+    """Return the row of a session that was opened when it was `known.seen_s`."""
     return Session(
         id=UUID(session.key),
-        digest=digest,
+        digest=known.digest,
         server=server,
         principal_key=session.principal_key or "",
-        user_id=user_id,
+        user_id=known.user_id,
         quota_key=digest_of_quota(quota_key),
         transport=session.transport,
         **_handshake_columns(session),
         is_initialized=session.is_initialized,
         log_level=session.log_level or "",
-        created_at=moment(opened_s),
-        last_seen_at=moment(opened_s),
-        expires_at=moment(expires_s),
+        created_at=moment(known.seen_s),
+        last_seen_at=moment(known.seen_s),
+        expires_at=moment(known.expires_s),
     )
 
 
-def write_handshake(session: CoreSession) -> None:
-    """Write what a handshake negotiated to the row of its session."""
-    values = {**_handshake_columns(session), "log_level": session.log_level or ""}
+def write_changes(session: CoreSession, names: Collection[str]) -> None:
+    """Write attributes of a session to its row, each with what a handshake settled with it."""
+    values = _handshake_columns(session) if "revision" in names else {}
+    if "log_level" in names:
+        values["log_level"] = session.log_level or ""
+    if "is_initialized" in names:
+        values["is_initialized"] = session.is_initialized
     Session.objects.filter(pk=UUID(session.key)).update(**values)
 
 
@@ -138,25 +141,6 @@ def _handshake_columns(session: CoreSession) -> dict[str, Any]:
     }
 
 
-def find_row(server: str, *, is_known: bool, **lookup: Any) -> Row | None:
-    """Return a session of a server, by `pk` or `digest`, without columns that are known already."""
-    columns = _NARROW if is_known else _WHOLE
-    rows = Session.objects.filter(server=server, **lookup).order_by()
-    found = rows.values_list(*columns).first()
-    if found is None:
-        return None
-    key, is_initialized, log_level, seen, expires = found[: len(_NARROW)]
-    rest = dict(zip(columns[len(_NARROW) :], found[len(_NARROW) :], strict=True))
-    return Row(
-        key=key.hex,
-        is_initialized=is_initialized,
-        log_level=log_level or None,
-        seen_s=seen.timestamp(),
-        expires_s=expires.timestamp(),
-        identity=rest or None,
-    )
-
-
 def has_live_stream(key: str, now_s: float) -> bool:
     """Return whether a process that is alive has a stream of a session, or may have one by now."""
     streams = Stream.objects.filter(session_id=UUID(key), worker__lease_until__gt=moment(now_s))
@@ -165,15 +149,6 @@ def has_live_stream(key: str, now_s: float) -> bool:
         # Streams' rows are written some seconds after the streams are opened.
         or Session.objects.filter(pk=UUID(key), created_at__gt=moment(now_s - YOUNG_S)).exists()
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionLimits:
-    """How many sessions a server keeps: of one quota, of anonymous callers together, and in all."""
-
-    each: int
-    anonymous: int
-    total: int
 
 
 class Tally:
@@ -203,7 +178,7 @@ class Tally:
 
 
 def insert_session(
-    row: Session, tally: Tally, limits: SessionLimits, closed: Closed
+    row: Session, tally: Tally, limits: CountLimits, closed: Closed
 ) -> list[str] | Refusal:
     """Insert a session after evicting those idle longest; return the keys of the evicted ones.
 
@@ -229,9 +204,7 @@ def insert_session(
     return [key.hex for key in ended]
 
 
-def _find_evicted(
-    row: Session, tally: Tally, limits: SessionLimits
-) -> tuple[list[UUID], int, bool]:
+def _find_evicted(row: Session, tally: Tally, limits: CountLimits) -> tuple[list[UUID], int, bool]:
     """Return the sessions to evict, how many are anonymous, and whether they suffice."""
     is_anonymous = not row.principal_key
     doomed = _find_own_evicted(row, limits.each)
@@ -269,7 +242,7 @@ def _find_own_evicted(row: Session, max_each: int) -> list[UUID]:
     return found if len(found) > max_each - 1 - first else []
 
 
-_subscriptions = Usage(Subscription, Length("uri"), URI_LIMITS)
+_subscriptions = Usage(Subscription.objects.all, Length("uri"), URI_LIMITS)
 
 
 def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
@@ -279,7 +252,7 @@ def add_subscription(session: CoreSession, uri: str) -> set[str] | Refusal:
     refusal = check_uris(found)
     if refusal is not None or uri in before:
         return refusal or found
-    scope = _subscriptions.take(session, len(uri))
+    scope = _subscriptions.take(caller_of(session), len(uri))
     if scope is not None:
         return TOO_MANY_URIS[scope]
     row = Subscription(session_id=UUID(session.key), uri=uri, uri_digest=_digest(uri))

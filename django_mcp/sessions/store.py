@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from weakref import WeakMethod
@@ -14,36 +14,32 @@ from weakref import WeakMethod
 from django.db import IntegrityError
 
 from django_mcp.conf import settings
-from django_mcp.handlers.threads import run_later
+from django_mcp.execution.pruning import Pruner
 from django_mcp.models import sessions as models
+from django_mcp.process import Sharing
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
-from django_mcp.protocol.revisions import find_revision
-from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-from django_mcp.server.exchange.quotas import quota_key_of, share_of
+from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.session_lookup import memory_size
-from django_mcp.server.streams.upkeep import while_there
-from django_mcp.sessions.closing import Closed, close_sessions, notify_closed
+from django_mcp.server.streams.upkeep import while_alive
+from django_mcp.sessions.closing import Closed, close_sessions, notify_closed, to_session
 from django_mcp.sessions.data import EngineData, RowData
-from django_mcp.sessions.database import ask_database
-from django_mcp.sessions.known_row import Known
-from django_mcp.sessions.pruning import prune_all
+from django_mcp.sessions.pruning import find_prunes
 from django_mcp.sessions.rows import (
-    Row,
-    SessionLimits,
+    Known,
     Tally,
     add_subscription,
-    find_row,
+    ask_database,
     has_live_stream,
     insert_session,
     new_row,
     read_alive,
     read_uris,
     remove_subscription,
-    write_handshake,
+    write_changes,
 )
-from django_mcp.sessions.single_flight import Sharing
 from django_mcp.sessions.writer import write_if_alone
 
 if TYPE_CHECKING:
@@ -52,8 +48,6 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.session_data import SessionData
     from django_mcp.server.options import Options
     from django_mcp.server.services.services import ServerHub
-
-__all__ = ["DatabaseSessions"]
 
 FRESH_S = 2.0
 """How long a process uses cached columns of a session."""
@@ -73,8 +67,6 @@ class DatabaseSessions:
     Args:
         server: its name in the database.
         hub: holds the session objects, so that there is one for each session in use.
-        options: the server's.
-        clock: seconds since the epoch.
         closed: is called with each session that this process ended or found expired.
     """
 
@@ -93,13 +85,13 @@ class DatabaseSessions:
         self._closed = closed
         self._tally = Tally()
         # Not at once, since workers that start together would all do it.
-        self._next_prune_s = clock() + PRUNE_EVERY_S
+        self._pruner = Pruner(PRUNE_EVERY_S, clock=clock, is_due=False)
         # Several threads serve requests under WSGI. Least recently used first.
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Session] = OrderedDict()
         self._cached_bytes = 0
         self._finding: Sharing[Session | None] = Sharing()
-        self._on_tick = while_there(WeakMethod(self.recheck))
+        self._on_tick = while_alive(WeakMethod(self.recheck))
 
     # -- opening and ending
 
@@ -110,25 +102,14 @@ class DatabaseSessions:
         known = Known(digest_of(token), user_id)
         known.read_s = known.seen_s = known.noted_s = now_s
         known.expires_s = now_s + options.session_max_age_s
-        row = new_row(
-            session,
-            server=self._server(),
-            digest=known.digest,
-            user_id=user_id,
-            quota_key=quota_key_of(session.principal_key, exchange.address),
-            opened_s=now_s,
-            expires_s=known.expires_s,
-        )
-
-        limits = SessionLimits(
-            each=options.max_sessions_per_principal,
-            anonymous=share_of(options.max_sessions, options.anonymous_share),
-            total=options.max_sessions,
+        row = new_row(session, self._server(), known, exchange.quota_key)
+        limits = CountLimits.of(
+            options.max_sessions, options.max_sessions_per_principal, options.anonymous_share
         )
 
         def write() -> list[str] | Refusal:
             write_if_alone()
-            self._prune_sometimes(now_s)
+            self._prune_if_due(now_s)
             return insert_session(row, self._tally, limits, self._closed)
 
         ended = await ask_database(write)
@@ -143,19 +124,21 @@ class DatabaseSessions:
         self._remember(session, known)
         return token
 
-    async def end(self, key: str, reason: Closing) -> bool:
-        def write() -> bool:
+    async def end(self, keys: Collection[str], reason: Closing) -> list[str]:
+        def write() -> list[str]:
             if settings.SESSION_DATA == "session_engine":
-                self._engine_data(key).clear()
-            return bool(close_sessions([key], reason, self._closed))
+                for key in keys:
+                    self._engine_data(key).clear()
+            return [each.hex for each in close_sessions(keys, reason, self._closed)]
 
-        was_open = await ask_database(write)
-        if was_open:
+        ended = await ask_database(write)
+        for key in ended:
             session = self._hub().sessions.get(key)
             is_anonymous = session is not None and session.principal_key is None
             self._tally.add(-1, anonymous=-1 if is_anonymous else 0)
-        self._forget(key)
-        return was_open
+        for key in keys:
+            self._forget(key)
+        return ended
 
     def _forget(self, key: str) -> None:
         hub = self._hub()
@@ -197,11 +180,11 @@ class DatabaseSessions:
         return await self._read(_unless_ended(self._hub().sessions.get(key)), pk=UUID(key))
 
     async def _read(self, known_as: Session | None, **lookup: Any) -> Session | None:
-        server, is_known = self._server(), known_as is not None
+        rows = models.Session.objects.filter(server=self._server(), **lookup)
 
-        def read() -> Row | None:
+        def read() -> models.Session | None:
             write_if_alone()
-            return find_row(server, is_known=is_known, **lookup)
+            return rows.first()
 
         # The result is as old as the query.
         now_s = self._clock()
@@ -210,20 +193,20 @@ class DatabaseSessions:
             if known_as is not None:
                 self._forget(known_as.key)
             return None
-        session = known_as or _unless_ended(self._hub().sessions.get(row.key))
+        session = known_as or _unless_ended(self._hub().sessions.get(row.pk.hex))
         if session is None or not isinstance(session.state, Known):
-            session = _to_session(row, server)
+            session = _to_session(row)
         if session is None:
             return None
         known: Known = session.state
         known.read_s = now_s
-        known.expires_s = row.expires_s
-        known.seen_s = max(known.seen_s, row.seen_s)
+        known.expires_s = row.expires_at.timestamp()
+        known.seen_s = max(known.seen_s, row.last_seen_at.timestamp())
         # Never reset: the row may have been read before this process wrote it.
         session.is_initialized = session.is_initialized or row.is_initialized
-        session.log_level = row.log_level
+        session.log_level = row.log_level or None
         if known.is_over(now_s, self._options().session_idle_s):
-            await self.end(session.key, Closing.EXPIRED)
+            await self.end([session.key], Closing.EXPIRED)
             return None
         self._hub().sessions[session.key] = session
         return session
@@ -252,14 +235,9 @@ class DatabaseSessions:
 
     # -- changes
 
-    async def settle(self, session: Session) -> None:
-        await ask_database(lambda: write_handshake(session))
-
-    async def save(self, session: Session) -> None:
-        values = {"is_initialized": session.is_initialized, "log_level": session.log_level or ""}
-        await ask_database(
-            lambda: models.Session.objects.filter(pk=UUID(session.key)).update(**values)
-        )
+    async def update(self, session: Session, changes: Mapping[str, Any]) -> None:
+        session.update(changes)
+        await ask_database(lambda: write_changes(session, changes))
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         if "\0" in uri:
@@ -298,11 +276,11 @@ class DatabaseSessions:
         """Find out which sessions in use here have ended; prune from time to time."""
         held = {each.key: each for each in self._held(hub)}
         now_s = self._clock()
-        if not held and now_s < self._next_prune_s:
+        if not held and not self._pruner.is_due:
             return
 
         def read() -> dict[str, tuple[Any, ...]]:
-            self._prune_sometimes(now_s)
+            self._prune_if_due(now_s)
             found = read_alive(held, now_s)
             if held.keys() != found.keys():
                 close_sessions(held.keys() - found.keys(), Closing.EXPIRED, self._closed)
@@ -344,36 +322,24 @@ class DatabaseSessions:
             if is_ours and (hub.calls.of(session) or hub.streams_of(session.key)):
                 yield session
 
-    def _prune_sometimes(self, now_s: float) -> None:
-        if now_s < self._next_prune_s:
-            return
-        self._next_prune_s = now_s + PRUNE_EVERY_S
-        idle_s = self._options().session_idle_s
-        run_later(lambda: prune_all(self._server(), now_s, idle_s, self._closed))
+    def _prune_if_due(self, now_s: float) -> None:
+        if self._pruner.is_due:
+            idle_s = self._options().session_idle_s
+            self._pruner.prune_if_due(*find_prunes(self._server(), now_s, idle_s, self._closed))
 
 
 def _unless_ended(session: Session | None) -> Session | None:
     return None if session is None or session.is_ended else session
 
 
-def _to_session(row: Row, server: str) -> Session | None:
-    """Return a new session object for a row."""
-    found = row.identity
-    if found is None:
-        return None
+def _to_session(row: models.Session) -> Session | None:
+    """Return a new session object for a row; None for a revision that is not known any more."""
+    session = to_session(row)
     # Over HTTP+SSE the row exists before the handshake, so it has no revision yet.
-    revision = find_revision(found["revision"])
-    if revision is None and found["revision"]:
+    if session.revision is None and row.revision:
         return None
-    settled = ConnectionState(
-        revision,
-        client_info=found["client_info"],
-        client_capabilities=found["capabilities"],
-    )
-    principal_key = found["principal_key"] or None
-    session = Session.of(row.key, server, principal_key, settled, transport=found["transport"])
-    session.state = Known(found["digest"], found["user_id"])
-    session.quota_key = found["quota_key"]
+    session.state = Known(row.digest, row.user_id)
+    session.quota_key = row.quota_key
     return session
 
 

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from django_mcp.tasks.runners import InProcessRunner, run_task
-from django_mcp.tasks.store import prune_tasks
 
-__all__ = ["InProcessRunner", "prune_tasks", "run_task"]
+__all__ = ["InProcessRunner", "run_task"]

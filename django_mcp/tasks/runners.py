@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -17,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.utils.module_loading import import_string
 
-from django_mcp.handlers.threads import lease_for_task
+from django_mcp.execution.threads import lease_for_task
 from django_mcp.known_servers import find_in_site
-from django_mcp.push.process_hub import process_hub
-from django_mcp.push.shutdown import close_hub
+from django_mcp.process import reset_on
+from django_mcp.push.process_hub import close_hub, process_hub
 from django_mcp.server.memory.tasks import LoopRunner
 from django_mcp.server.tasks.run import execute, hand_back_runs
 
@@ -28,12 +27,9 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.task_ports import TaskRunner
+    from django_mcp.server.services.ports import TaskRunner
 
 T = TypeVar("T")
-
-__all__ = ["InProcessRunner", "load_runner", "run_task"]
-
 
 HAND_BACK_LIMIT_S = 5.0
 """How long the end of a process waits for its tasks to be handed back. Our own limit."""
@@ -86,12 +82,10 @@ def _hand_back(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> Non
 async def _stop() -> None:
     # Closed first, since otherwise the hub would restart the tasks in this process.
     await close_hub(process_hub())
-    await hand_back_runs()
+    await hand_back_runs(process_hub())
 
 
-if hasattr(os, "register_at_fork"):
-    # The thread stayed behind in the parent process.
-    os.register_at_fork(after_in_child=_loop_beside.cache_clear)
+reset_on(_loop_beside.cache_clear, fork=True)
 
 
 def run_task(server_name: str, task_id: str) -> None:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django_mcp.handlers.quotas import ANONYMOUS, digest_of_quota
-from django_mcp.handlers.threads import run_in_pool, run_later
+from django.db import router, transaction
+from django.db.models import Count, Q, QuerySet, Sum
+
+from django_mcp.execution.breaker import Breaker
+from django_mcp.execution.pruning import AT_ONCE, Pruner, delete_some
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.usage import ANONYMOUS, digest_of_quota
+from django_mcp.models.tasks import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.services.task_ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 
 if TYPE_CHECKING:
-    from django_mcp.handlers.breaker import Breaker
-    from django_mcp.models.tasks import Task as Row
-    from django_mcp.server.services.task_ports import TaskLimits
+    from django_mcp.server.exchange.quotas import CountLimits
 
 T = TypeVar("T")
-
-__all__ = ["DatabaseTasks", "prune_tasks"]
 
 PRUNE_EVERY_S = 10.0
 """How often each process deletes expired tasks, when it creates one."""
@@ -31,8 +31,6 @@ MAX_KEPT_BYTES = 1024 * 1024 * 1024
 
 TIMEOUT_S = 5.0
 """How long a request waits for the database. Our own choice."""
-
-PRUNED_AT_ONCE = 1000
 
 _CHANGING = (
     "status",
@@ -52,21 +50,12 @@ class DatabaseTasks:
     """Tasks in rows; a change only applies to the version it was made from. See `TaskStore`."""
 
     def __init__(self) -> None:
-        self._next_pruning_s = 0.0
+        self._pruner = Pruner(PRUNE_EVERY_S)
+        self._breaker = Breaker("The database of the tasks", timeout_s=TIMEOUT_S)
 
-    async def insert(self, task: Task, limits: TaskLimits) -> bool:
-        now_s = time.monotonic()
-        is_due = now_s >= self._next_pruning_s
-        if is_due:
-            self._next_pruning_s = now_s + PRUNE_EVERY_S
-
+    async def insert(self, task: Task, limits: CountLimits) -> bool:
         def write() -> bool:
-            from django.db import router, transaction
-
-            from django_mcp.models.tasks import Task as Row
-
-            if is_due:
-                run_later(_prune_all)
+            self._pruner.prune_if_due(lambda: delete_some(expired_tasks()), trim_tasks)
             columns = _to_columns(task)
             if not _has_room(columns, limits):
                 return False
@@ -79,8 +68,6 @@ class DatabaseTasks:
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
         def read() -> list[Task]:
-            from django_mcp.models.tasks import Task as Row
-
             now = _now()
             rows = Row.objects.filter(
                 server=server, status=WORKING, leased_until__lt=now, expires_at__gt=now
@@ -90,23 +77,10 @@ class DatabaseTasks:
         return await self._ask(read)
 
     async def _ask(self, function: Callable[[], T]) -> T:
-        return await self._breaker.run(function, run_in_pool)
-
-    @cached_property
-    def _breaker(self) -> Breaker:
-        # Loads database code, which importing a server must not.
-        from django.db import ProgrammingError
-
-        from django_mcp.handlers.breaker import DOWN, Breaker
-
-        return Breaker(
-            "The database of the tasks", timeout_s=TIMEOUT_S, errors=(*DOWN, ProgrammingError)
-        )
+        return await run_in_pool(function, self._breaker)
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         def read() -> dict[str, Task]:
-            from django_mcp.models.tasks import Task as Row
-
             rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=_now())
             return {row.pk: _to_task(row) for row in rows}
 
@@ -114,8 +88,6 @@ class DatabaseTasks:
 
     async def replace(self, task: Task) -> bool:
         def write() -> bool:
-            from django_mcp.models.tasks import Task as Row
-
             columns = _to_columns(task)
             changes = {name: columns[name] for name in _CHANGING}
             known = Row.objects.filter(pk=task.id, version=task.version - 1)
@@ -128,10 +100,6 @@ class DatabaseTasks:
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
     ) -> list[Task]:
         def read() -> list[Task]:
-            from django.db.models import Q
-
-            from django_mcp.models.tasks import Task as Row
-
             rows = Row.objects.filter(server=server, principal_key=owner, expires_at__gt=_now())
             if after is not None:
                 moment = _moment(after[0])
@@ -142,11 +110,7 @@ class DatabaseTasks:
         return await self._ask(read)
 
 
-def _has_room(columns: dict[str, Any], limits: TaskLimits) -> bool:
-    from django.db.models import Count, Q, Sum
-
-    from django_mcp.models.tasks import Task as Row
-
+def _has_room(columns: dict[str, Any], limits: CountLimits) -> bool:
     now, quota = _now(), columns["quota_key"]
     # A task with a lapsed lease, whose worker is gone, must not count against the limits.
     unfinished = (
@@ -155,25 +119,24 @@ def _has_room(columns: dict[str, Any], limits: TaskLimits) -> bool:
         .exclude(leased_until__lt=now)
         .order_by()
     )
-    own = unfinished.filter(server=columns["server"], quota_key=quota)
-    found = own.aggregate(count=Count("pk"), bytes=Sum("size"))
-    if found["count"] >= limits.each:
-        return False
-    if (found["bytes"] or 0) + columns["size"] > MAX_KEPT_BYTES_EACH:
-        return False
-    is_anonymous = quota.startswith(ANONYMOUS)
-    counts = unfinished.aggregate(
-        total=Count("pk"), anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS))
+    own = Q(server=columns["server"], quota_key=quota)
+    found = unfinished.aggregate(
+        own=Count("pk", filter=own),
+        own_bytes=Sum("size", filter=own),
+        anonymous=Count("pk", filter=Q(quota_key__startswith=ANONYMOUS)),
+        total=Count("pk"),
     )
-    if is_anonymous and counts["anonymous"] >= limits.anonymous:
-        return False
-    return bool(counts["total"] < limits.total)
+    is_full_of_anonymous = found["anonymous"] >= limits.anonymous
+    return bool(
+        found["own"] < limits.each
+        and (found["own_bytes"] or 0) + columns["size"] <= MAX_KEPT_BYTES_EACH
+        and not (quota.startswith(ANONYMOUS) and is_full_of_anonymous)
+        and found["total"] < limits.total
+    )
 
 
 def _drop_finished(quota: str) -> None:
     """Delete a caller's oldest finished tasks if they are too many or too large."""
-    from django_mcp.models.tasks import Task as Row
-
     own = Row.objects.filter(quota_key=quota)
     size = 0
     doomed = []
@@ -186,22 +149,11 @@ def _drop_finished(quota: str) -> None:
         own.filter(pk__in=doomed, status__in=FINAL).delete()
 
 
-def _prune_all() -> None:
-    while prune_tasks():
-        pass
-    while _trim_tasks():
-        pass
-
-
-def _trim_tasks() -> int:
+def trim_tasks() -> int:
     """Delete the oldest finished tasks of all callers if all tasks are too large; return how many."""
-    from django.db.models import Sum
-
-    from django_mcp.models.tasks import Task as Row
-
     finished = Row.objects.filter(status__in=FINAL).order_by("updated_at")
     # Read before the sum: what another process deletes in between must not count as still there.
-    oldest = list(finished.values_list("pk", "size")[:PRUNED_AT_ONCE])
+    oldest = list(finished.values_list("pk", "size")[:AT_ONCE])
     surplus = (Row.objects.aggregate(bytes=Sum("size"))["bytes"] or 0) - MAX_KEPT_BYTES
     doomed = []
     for pk, size in oldest:
@@ -212,65 +164,60 @@ def _trim_tasks() -> int:
     return Row.objects.filter(pk__in=doomed).delete()[0] if doomed else 0
 
 
-def prune_tasks() -> int:
-    """Delete expired tasks, up to `PRUNED_AT_ONCE`; return how many."""
-    from django_mcp.models.tasks import Task as Row
+def expired_tasks() -> QuerySet[Row]:
+    """Return the tasks that have expired."""
+    return Row.objects.filter(expires_at__lte=_now()).order_by()
 
-    expired = Row.objects.filter(expires_at__lte=_now()).order_by().values_list("pk", flat=True)
-    return Row.objects.filter(pk__in=list(expired[:PRUNED_AT_ONCE])).delete()[0]
+
+_SAME = (
+    "id",
+    "server",
+    "tool",
+    "revision",
+    "call",
+    "status",
+    "rounds",
+    "error",
+    "ttl_ms",
+    "poll_ms",
+    "version",
+)
+"""Columns with the value of the same attribute of a task."""
+
+_OPTIONAL = {"owner": "principal_key", "session": "session", "run": "run"}
+"""Attributes of a task that may be None, with their columns, which are empty then."""
 
 
 def _to_columns(task: Task) -> dict[str, Any]:
     described = task.call.get("principal") or {}
     return {
-        "id": task.id,
-        "server": task.server,
-        "tool": task.tool,
-        "principal_key": task.owner or "",
+        **{name: getattr(task, name) for name in _SAME},
+        **{column: getattr(task, name) or "" for name, column in _OPTIONAL.items()},
         "user_id": described.get("user"),
         "quota_key": digest_of_quota(task.quota_key),
         "size": task.size,
-        "session": task.session or "",
-        "revision": task.revision,
-        "call": task.call,
-        "status": task.status,
         "status_message": (task.status_message or "").replace("\x00", ""),
-        "rounds": task.rounds,
         "result": task.result,
-        "error": task.error,
         "created_at": _moment(task.created_s),
         "updated_at": _moment(task.updated_s),
         "expires_at": _moment(task.expires_s),
-        "ttl_ms": task.ttl_ms,
-        "poll_ms": task.poll_ms,
-        "run": task.run or "",
         "leased_until": None if task.lease_s is None else _moment(task.lease_s),
-        "version": task.version,
     }
 
 
 def _to_task(row: Row, *, has_result: bool = True) -> Task:
     result = row.result if has_result else None
+    values: dict[str, Any] = {
+        **{name: getattr(row, name) for name in _SAME},
+        **{name: getattr(row, column) or None for name, column in _OPTIONAL.items()},
+    }
     return Task(
-        id=row.pk,
-        server=row.server,
-        owner=row.principal_key or None,
-        session=row.session or None,
-        revision=row.revision,
-        tool=row.tool,
-        call=row.call,
-        status=row.status,
+        **values,
         status_message=row.status_message or None,
-        rounds=row.rounds,
         result=None if result is None else bytes(result),
-        error=row.error,
         created_s=row.created_at.timestamp(),
         updated_s=row.updated_at.timestamp(),
-        ttl_ms=row.ttl_ms,
-        poll_ms=row.poll_ms,
-        run=row.run or None,
         lease_s=None if row.leased_until is None else row.leased_until.timestamp(),
-        version=row.version,
     )
 
 

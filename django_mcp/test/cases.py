@@ -12,8 +12,6 @@ from django_mcp.test.client import AsyncMCPClient, MCPClient
 if TYPE_CHECKING:
     from django_mcp.servers import MCPServer
 
-__all__ = ["MCPTestCase", "MCPTransactionTestCase"]
-
 
 class WithClients:
     """Creates the clients of a test on first use.
@@ -32,12 +30,10 @@ class WithClients:
 
     @cached_property
     def mcp(self) -> MCPClient:
-        """The test's client."""
         return MCPClient(**self._options())
 
     @cached_property
     def async_mcp(self) -> AsyncMCPClient:
-        """The client for asynchronous tests."""
         return AsyncMCPClient(**self._options())
 
     def _options(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A test client's side of the connection: its capabilities, requests, answers and notifications."""
+"""The base of both test clients: its capabilities, requests, answers and notifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from django_mcp.inprocess.questions import ALL_CAPABILITIES, Answerer
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.test.exchanges import Endpoint, Presence, Response, exchange
+from django_mcp.servers import default_server
+from django_mcp.test.exchanges import Presence, Response, exchange, find_endpoint
 from django_mcp.test.messages import (
     CLIENT_INFO,
     LISTENS_TO,
@@ -23,9 +24,11 @@ from django_mcp.test.messages import (
 )
 
 if TYPE_CHECKING:
-    from django_mcp.registry.entries import ToolEntry
+    from django_mcp.servers import MCPServer
 
-__all__ = ["Conversation", "LogMessage", "Progress", "Question"]
+
+TASK_LIMIT_S = 60.0
+"""How long a test waits for a task."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,156 +63,177 @@ class Question:
         return self.params.get("message")
 
 
-class Conversation:
-    """What one client has sent and received.
-
-    Attributes:
-        progress, logs, questions, notifications: of the last request.
-        response: the last one; None before the first.
-        answers: every method and its result.
-    """
+class BaseClient:
+    """The requests and answers of a test client, and what it received; see `MCPClient`."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        server: MCPServer | None = None,
         *,
-        revision: str | None,
-        headers: Mapping[str, str],
-        capabilities: JSONObject | None,
-        reruns: bool,
+        path: str | None = None,
+        revision: str | None = None,
+        user: Any = None,
+        headers: Mapping[str, str] | None = None,
+        capabilities: JSONObject | None = None,
+        reruns: bool = False,
     ) -> None:
-        self.endpoint = endpoint
-        self.revision = revision_called(revision)
-        self.headers = dict(headers)
-        self.capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
-        self.reruns = reruns
-        self.principal: Any = None
-        self.answerer = Answerer()
+        self._endpoint = find_endpoint(default_server if server is None else server, path)
+        self._revision = revision_called(revision)
+        self.headers = dict(headers or {})
+        self._capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
+        self._reruns = reruns
+        self._principal: Any = None
+        self._answerer = Answerer()
         self.progress: list[Progress] = []
         self.logs: list[LogMessage] = []
         self.questions: list[Question] = []
         self.notifications: list[JSONObject] = []
         self.response: Response | None = None
-        self.answers: list[tuple[str, JSONObject]] = []
+        self.task: JSONObject | None = None
+        self.task_limit_s = TASK_LIMIT_S
+        self._results: list[tuple[str, JSONObject]] = []
         self._ids = itertools.count(1)
         self._failure: Exception | None = None
-        self.forget()
+        self.force_login(user)
 
-    def log_in(self, user: Any) -> None:
-        # Loads models, which importing a client must not.
-        from django.contrib.auth.base_user import AbstractBaseUser
+    @property
+    def server(self) -> MCPServer:
+        server: Any = self._endpoint.server
+        return server  # type: ignore[no-any-return]
 
-        # As in Django's test client, where the cookie of an inactive user is ignored.
-        is_out = user is None or (isinstance(user, AbstractBaseUser) and not user.is_active)
-        self.principal = None if is_out else principal_of(user)
-        # A session belongs to the principal that opened it.
-        self.forget()
+    @property
+    def revision(self) -> str:
+        """The name of the protocol revision that the client uses."""
+        return self._revision.name
 
-    def forget(self) -> None:
-        """Repeat the handshake before the next request, if the revision has one."""
-        self._is_settled = self.revision.is_stateless
+    def force_login(self, user: Any) -> None:
+        """Send every request as this user (or principal), whatever the headers say.
+
+        An inactive user is not logged in, as in Django's test client.
+        """
+        if user is not None:
+            # Loads models, which importing a client must not.
+            from django.contrib.auth.base_user import AbstractBaseUser
+
+            if isinstance(user, AbstractBaseUser) and not user.is_active:
+                user = None
+        self._principal = None if user is None else principal_of(user)
+        # A session belongs to the principal that opened it: the handshake is repeated.
+        self._is_settled = self._revision.is_stateless
         self._session_id: str | None = None
-        self.greeting: JSONObject | None = None
+        self._greeting: JSONObject | None = None
 
-    async def request(self, method: str, params: JSONObject) -> JSONObject:
+    def logout(self) -> None:
+        """Authenticate requests by their headers again."""
+        self.force_login(None)
+
+    def answer(self, *answers: Any, **by_key: Any) -> None:
+        """Set the answers to the server's questions; call it before the call that asks.
+
+        Args:
+            answers: in the order of the questions, over all following calls; or a function of the
+                question's key and the question, for all questions without another answer. A form's
+                answer is its fields, `True`, `False` or None for accept, decline and cancel; the
+                model's is a text; the roots' are a list of URIs.
+            by_key: by the keys that handlers give their questions (`question-1`, ... if none),
+                again in each call. Keys are sent at the newest revision only.
+        """
+        for answer in answers:
+            self._answerer.add(answer if callable(answer) else [answer])
+        self._answerer.add(by_key)
+
+    async def _request(self, method: str, params: JSONObject) -> JSONObject:
         """Return the result of a request, after all its rounds of questions."""
-        await self.settle()
+        await self._settle()
         self.progress, self.logs, self.questions, self.notifications = [], [], [], []
-        self.answerer.begin()
+        self._answerer.begin()
         for _round in range(MAX_ROUNDS):
-            result = await self._send(method, params)
+            result = await self._send_once(method, params)
             if not is_question(result):
                 return result
             asked = result.get("inputRequests", {})
             params = {**params, "requestState": result.get("requestState")}
-            if self.reruns:
+            if self._reruns:
                 await self._run_again(method, params, asked)
             self.questions += [
                 Question(key=key, method=each["method"], params=each.get("params", {}))
                 for key, each in asked.items()
             ]
-            params["inputResponses"] = await self.answerer.answer_all(asked)
+            params["inputResponses"] = await self._answerer.answer_all(asked)
         raise MCPError(f"{method} asked in {MAX_ROUNDS} rounds and is not done.")
 
-    async def settle(self) -> None:
+    async def _settle(self) -> None:
         """Do the handshake once, if the revision has one."""
         if self._is_settled:
             return
         params = {
-            "protocolVersion": self.revision.name,
-            "capabilities": self.capabilities,
+            "protocolVersion": self._revision.name,
+            "capabilities": self._capabilities,
             "clientInfo": CLIENT_INFO,
         }
-        self.greeting = await self._send("initialize", params)
-        version = self.greeting["protocolVersion"]
-        if version != self.revision.name:
-            raise MCPError(f"The server does not speak {self.revision.name}, but {version}.")
+        self._greeting = await self._send_once("initialize", params)
+        version = self._greeting["protocolVersion"]
+        if version != self._revision.name:
+            raise MCPError(f"The server does not speak {self._revision.name}, but {version}.")
         self._is_settled = True
         if self.response is not None:
             self._session_id = self.response.headers.get(names.SESSION_ID)
-        await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}, {})
-        if self._session_id is not None and "logging" in self.greeting["capabilities"]:
-            await self._send("logging/setLevel", {"level": LISTENS_TO})
+        await self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        if self._session_id is not None and "logging" in self._greeting["capabilities"]:
+            await self._send_once("logging/setLevel", {"level": LISTENS_TO})
 
-    async def _send(self, method: str, params: JSONObject) -> JSONObject:
-        id_ = next(self._ids)
-        if method != "initialize":
-            params = with_meta(params, self.revision, self.capabilities)
-        message = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
-        mirrors = self._mirrors(method, params)
-        response = await self._post(message, mirrors)
+    async def _send_once(self, method: str, params: JSONObject) -> JSONObject:
+        message = self._make_request(method, params)
+        response = await self._post(message)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        result = result_of(response, method, id_)
-        self.answers.append((method, result))
+        result = result_of(response, method, message["id"])
+        self._results.append((method, result))
         return result
 
-    def _mirrors(self, method: str, params: JSONObject) -> dict[str, str]:
-        tool: ToolEntry | None = self.endpoint.server.registry.tools.get(params.get("name", ""))
-        header_params = tool.header_params if tool is not None and method == "tools/call" else ()
-        return mirroring_headers(method, params, self.revision, header_params)
+    def _make_request(self, method: str, params: JSONObject) -> JSONObject:
+        if method != "initialize":
+            params = with_meta(params, self._revision, self._capabilities)
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
 
-    async def listen(
+    async def _open_stream(
         self,
         wanted: JSONObject,
         on_message: Callable[[JSONObject], Awaitable[None]],
         presence: Presence,
     ) -> Response:
         """Open a stream of changes, and return its response when it is over."""
-        await self.settle()
-        if not self.revision.is_stateless:
-            return await self._exchange("GET", {}, b"", on_message, presence)
-        method = "subscriptions/listen"
-        params = with_meta({"notifications": wanted}, self.revision, self.capabilities)
-        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
-        mirrors = self._mirrors(method, params)
-        return await self._exchange("POST", mirrors, encode(message), on_message, presence)
+        await self._settle()
+        message = None
+        if self._revision.is_stateless:
+            message = self._make_request("subscriptions/listen", {"notifications": wanted})
+        return await self._exchange(message, on_message, presence)
 
-    async def _post(self, message: JSONObject, mirrors: Mapping[str, str]) -> Response:
-        response = await self._exchange("POST", mirrors, encode(message), self._receive)
+    async def _post(self, message: JSONObject) -> Response:
+        response = await self._exchange(message, self._receive)
         if "method" in message:
             self.response = response
         return response
 
     async def _exchange(
         self,
-        verb: str,
-        mirrors: Mapping[str, str],
-        body: bytes,
+        message: JSONObject | None,
         on_message: Callable[[JSONObject], Awaitable[None]],
         presence: Presence | None = None,
     ) -> Response:
+        """Post a message, or open the stream of the session without one."""
+        own = base_headers(self._revision, session_id=self._session_id, is_settled=self._is_settled)
+        if message is not None:
+            own |= mirroring_headers(message, self._revision, self.server.registry.tools)
         given = {name.lower() for name in self.headers}
-        base = base_headers(self.revision, session_id=self._session_id, is_settled=self._is_settled)
-        own = {**base, **mirrors}
         headers = {k: v for k, v in own.items() if k.lower() not in given} | self.headers
         return await exchange(
-            self.endpoint,
-            verb,
+            self._endpoint,
+            "GET" if message is None else "POST",
             headers,
-            body,
-            principal=self.principal,
+            b"" if message is None else encode(message),
+            principal=self._principal,
             on_message=on_message,
             presence=presence,
         )
@@ -219,7 +243,7 @@ class Conversation:
         if method is None:
             return
         if "id" in message:
-            await self._answer(message["id"], method, params)
+            await self._answer_request(message["id"], method, params)
             return
         self.notifications.append(message)
         if method == "notifications/progress":
@@ -232,27 +256,27 @@ class Conversation:
                 LogMessage(level=params["level"], data=params["data"], logger=params.get("logger"))
             )
 
-    async def _answer(self, id_: Any, method: str, params: JSONObject) -> None:
+    async def _answer_request(self, id_: Any, method: str, params: JSONObject) -> None:
         """Answer a request of the server, at a revision with sessions."""
         if method == "ping":
-            await self._post({"jsonrpc": "2.0", "id": id_, "result": {}}, {})
+            await self._post({"jsonrpc": "2.0", "id": id_, "result": {}})
             return
         # Its key is not sent, but follows from its position.
         key = f"question-{len(self.questions) + 1}"
         self.questions.append(Question(key=key, method=method, params=params))
         reply: JSONObject = {"jsonrpc": "2.0", "id": id_}
         try:
-            answers = await self.answerer.answer_all({key: {"method": method, "params": params}})
+            answers = await self._answerer.answer_all({key: {"method": method, "params": params}})
             reply["result"] = answers[key]
         except (Unanswered, TypeError) as error:
             # An exception here would be raised in the server: the test gets it after the call.
             self._failure = self._failure or error
             reply["error"] = {"code": INTERNAL_ERROR, "message": "The test has no answer to this"}
-        await self._post(reply, {})
+        await self._post(reply)
 
     async def _run_again(self, method: str, params: JSONObject, asked: JSONObject) -> None:
         """Run the handler once more without answers, and check that it asks the same again."""
-        again = await self._send(method, {**params, "inputResponses": {}})
+        again = await self._send_once(method, {**params, "inputResponses": {}})
         if not is_question(again):
             raise AssertionError(
                 f"Asked {list(asked)}, {method} went on when it was sent again without an answer."

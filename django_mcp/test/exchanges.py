@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import Resolver404, get_resolver
 
-from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.mounts import find_path
 from django_mcp.protocol import sse
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 from django_mcp.transports.http.consumer import MCPConsumer
@@ -18,8 +18,6 @@ from django_mcp.transports.http.view import MCPView
 if TYPE_CHECKING:
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.server import MCPServer
-
-__all__ = ["Endpoint", "Presence", "Response", "exchange", "find_endpoint"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +64,8 @@ def find_endpoint(server: MCPServer, path: str | None) -> Endpoint:
         if not isinstance(match.func, MCPView):
             raise ValueError(f"{path!r} leads to no MCP endpoint, but to {match.func!r}.")
         return Endpoint(server=match.func.server, path=path, url_kwargs=match.kwargs)
-    for mount in find_mounts():
-        if mount.is_fixed and isinstance(mount.view, MCPView) and mount.view.server is server:
-            return Endpoint(server=server, path=mount.path, url_kwargs={})
     # A server need not be mounted to be tested.
-    return Endpoint(server=server, path="/mcp", url_kwargs={})
+    return Endpoint(server=server, path=find_path(server) or "/mcp", url_kwargs={})
 
 
 class LoggedIn:
@@ -111,11 +106,10 @@ async def exchange(
         on_message: called with each message as it arrives.
         presence: allows the client to disconnect before the end.
     """
-    presence = presence or Presence()
     server: Any = endpoint.server
     if principal is not None:
         server = LoggedIn(server, principal)
-    reader = _Reader(on_message, presence)
+    client = _Client(body, on_message, presence or Presence())
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -134,8 +128,8 @@ async def exchange(
         "server": ("testserver", 80),
         "url_route": {"args": (), "kwargs": dict(endpoint.url_kwargs)},
     }
-    await MCPConsumer(server=server)(scope, _Body(body, presence).receive, reader.send)
-    return await reader.finish()
+    await MCPConsumer(server=server)(scope, client.receive, client.send)
+    return await client.finish()
 
 
 class Presence:
@@ -151,12 +145,20 @@ class Presence:
         self.has_left = asyncio.Event()
 
 
-class _Body:
-    """Receives as an ASGI server: the body, then nothing until the client disconnects."""
+class _Client:
+    """The client's side of a request: sends the body, and parses the response as it arrives."""
 
-    def __init__(self, body: bytes, presence: Presence) -> None:
+    def __init__(
+        self, body: bytes, on_message: Callable[[JSONObject], Awaitable[None]], presence: Presence
+    ) -> None:
         self._body: bytes | None = body
+        self._on_message = on_message
         self._presence = presence
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._parser: sse.Parser | None = None
+        self._received = b""
+        self._messages: list[JSONObject] = []
 
     async def receive(self) -> Any:
         body, self._body = self._body, None
@@ -164,21 +166,6 @@ class _Body:
             return {"type": "http.request", "body": body, "more_body": False}
         await self._presence.has_left.wait()
         return {"type": "http.disconnect"}
-
-
-class _Reader:
-    """Parses a response into messages as it arrives."""
-
-    def __init__(
-        self, on_message: Callable[[JSONObject], Awaitable[None]], presence: Presence
-    ) -> None:
-        self._on_message = on_message
-        self._presence = presence
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._parser: sse.Parser | None = None
-        self._body = b""
-        self._messages: list[JSONObject] = []
 
     async def send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -193,16 +180,16 @@ class _Reader:
             return
         chunk = message.get("body", b"")
         if self._parser is None:
-            self._body += chunk
+            self._received += chunk
             return
         for event in self._parser.feed(chunk):
             if event.data:
                 await self._take(decode(event.data))
 
     async def finish(self) -> Response:
-        if self._body:
+        if self._received:
             try:
-                found = decode(self._body)
+                found = decode(self._received)
             except JSONDecodeError:
                 found = None
             for message in found if isinstance(found, list) else [found]:

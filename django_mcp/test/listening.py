@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
-from types import TracebackType
 
-from django_mcp.handlers.threads import in_calling_thread
+from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess.errors import MCPError, to_error
 from django_mcp.protocol.json import JSONObject
-from django_mcp.test.conversation import Conversation
+from django_mcp.test.conversation import BaseClient
 from django_mcp.test.exchanges import Presence, Response
 from django_mcp.test.portal import Portal, close_portal, open_portal
-
-__all__ = ["AsyncListening", "Listening"]
 
 LIMIT_S = 5.0
 """Seconds a test waits for a notification or the stream."""
@@ -28,10 +25,8 @@ class AsyncListening:
         heard: all notifications so far, including those that `next` returned.
     """
 
-    def __init__(
-        self, conversation: Conversation, uris: Iterable[str], lists: Collection[str]
-    ) -> None:
-        self._conversation = conversation
+    def __init__(self, client: BaseClient, uris: Iterable[str], lists: Collection[str]) -> None:
+        self._client = client
         self._uris = list(uris)
         self._lists = lists
         self._methods = {f"notifications/{name}/list_changed" for name in lists}
@@ -51,31 +46,26 @@ class AsyncListening:
         return self
 
     async def _open(self) -> None:
-        conversation = self._conversation
-        is_stateless = conversation.revision.is_stateless
+        client = self._client
+        is_stateless = client._revision.is_stateless
         if not is_stateless:
             for uri in self._uris:
-                await conversation.request("resources/subscribe", {"uri": uri})
+                await client._request("resources/subscribe", {"uri": uri})
         wanted: JSONObject = {f"{name}ListChanged": True for name in self._lists}
         if self._uris:
             wanted["resourceSubscriptions"] = self._uris
-        self._task = asyncio.create_task(conversation.listen(wanted, self._take, self._presence))
+        self._task = asyncio.create_task(client._open_stream(wanted, self._take, self._presence))
         ready = self._is_ready if is_stateless else self._presence.has_begun
         await self._wait_for(ready, self._task)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         self._presence.has_left.set()
         if self._task is not None:
             await asyncio.wait_for(self._task, LIMIT_S)
-        if not self._conversation.revision.is_stateless:
+        if not self._client._revision.is_stateless:
             with in_calling_thread():
                 for uri in self._uris:
-                    await self._conversation.request("resources/unsubscribe", {"uri": uri})
+                    await self._client._request("resources/unsubscribe", {"uri": uri})
 
     async def next(self, timeout_s: float = LIMIT_S) -> JSONObject:
         """Return the next notification in the protocol's form: `method`, and maybe `params`.
@@ -131,15 +121,10 @@ class Listening:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         portal = self._get_portal()
         try:
-            portal.run(self._changes.__aexit__, kind, error, traceback)
+            portal.run(self._changes.__aexit__, *error)
         finally:
             close_portal(portal)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol import headers as names
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.headers import HeaderParam, encode_value
+from django_mcp.protocol.headers import encode_value
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import Revision
 
-__all__ = ["CLIENT_INFO", "base_headers", "mirroring_headers", "with_meta"]
+if TYPE_CHECKING:
+    from django_mcp.registry.entries import ToolEntry
 
 CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
 
@@ -47,24 +48,19 @@ def base_headers(revision: Revision, *, session_id: str | None, is_settled: bool
 
 
 def mirroring_headers(
-    method: str, params: JSONObject, revision: Revision, header_params: Iterable[HeaderParam]
+    message: JSONObject, revision: Revision, tools: Mapping[str, ToolEntry]
 ) -> dict[str, str]:
-    """Return the headers that repeat the body, if the revision has them.
-
-    Args:
-        method: the request's.
-        params: its params.
-        revision: its rules apply.
-        header_params: the arguments that the tool requires in headers.
-    """
-    if not revision.mirrors_headers:
+    """Return the headers that repeat a message, if the revision has them."""
+    method, params = message.get("method"), message.get("params", {})
+    if method is None or not revision.mirrors_headers:
         return {}
     found = {names.METHOD: method}
     rule = revision.methods.get(method)
     mirrored = params.get(rule.mirrored_param) if rule and rule.mirrored_param else None
     if isinstance(mirrored, str):
         found[names.NAME] = encode_value(mirrored)
-    for param in header_params:
+    tool = tools.get(params.get("name", "")) if method == "tools/call" else None
+    for param in () if tool is None else tool.header_params:
         value = _find(param.path, params.get("arguments"))
         if isinstance(value, str | int | bool):
             found[param.header] = encode_value(value)

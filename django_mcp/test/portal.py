@@ -10,12 +10,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import wraps
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import AsyncToSync, async_to_sync
-
-__all__ = ["close_portal", "open_portal", "wait_for"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,7 +30,6 @@ class CallerExecutor:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """See `concurrent.futures.Executor.submit`."""
         future: Future[Any] = Future()
 
         def run() -> None:
@@ -64,7 +62,8 @@ class Portal:
         self._executor = CallerExecutor()
         self._is_ready: Future[None] = Future()
         self._is_over: Future[None] = Future()
-        threading.Thread(target=self._live, name="mcp-test-loop", daemon=True).start()
+        self._thread = threading.Thread(target=self._live, name="mcp-test-loop", daemon=True)
+        self._thread.start()
         self._is_ready.result()
 
     def run(
@@ -79,10 +78,15 @@ class Portal:
 
         return self._executor.work_until(asyncio.run_coroutine_threadsafe(run(), self._loop))
 
+    def is_running_here(self) -> bool:
+        """Return whether the running event loop is this one."""
+        return asyncio.get_running_loop() is self._loop
+
     def close(self) -> None:
         """End the loop, and cancel what still runs there."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._executor.work_until(self._is_over)
+        self._thread.join()
 
     def _live(self) -> None:
         try:
@@ -126,11 +130,23 @@ def close_portal(portal: Portal) -> None:
         portal.close()
 
 
-def wait_for(function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a coroutine function from synchronous code, and return its result.
+def loop_continues() -> bool:
+    """Return whether the running event loop continues after the call, since the test listens."""
+    return _portal is not None and _portal.is_running_here()
 
-    While this thread listens, it runs on the same loop, which receives the notifications.
+
+def in_sync(
+    function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """Return the synchronous form of a method.
+
+    While the calling thread listens, it runs on the same loop, which receives the notifications.
     """
-    if _portal is not None and _portal.owner is threading.current_thread():
-        return _portal.run(function, *args, **kwargs)
-    return async_to_sync(function)(*args, **kwargs)
+
+    @wraps(function)
+    def call(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if _portal is not None and _portal.owner is threading.current_thread():
+            return _portal.run(function, client, *args, **kwargs)
+        return async_to_sync(function)(client, *args, **kwargs)
+
+    return call

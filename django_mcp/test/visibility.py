@@ -1,39 +1,37 @@
-"""Assert what a user sees, by the lists and by requests."""
+"""Assert what a user sees, and that results conform to the types that the authors of the protocol publish."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from django.core.exceptions import ImproperlyConfigured
+
 from django_mcp.inprocess.errors import MCPError
-from django_mcp.inprocess.methods import LIST_KEYS, LISTS
+from django_mcp.inprocess.methods import read_pages
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.kinds import KINDS
+from django_mcp.server.setting import LIST_METHODS
 
 if TYPE_CHECKING:
-    from django_mcp.test.conversation import Conversation
+    from django_mcp.test.conversation import BaseClient
 
-__all__ = ["assert_hidden", "assert_visible"]
-
-_IDENTITIES = {
-    "tools/list": "name",
-    "resources/list": "uri",
-    "resources/templates/list": "uriTemplate",
-    "prompts/list": "name",
-}
+_IDENTITIES = {kind.key: kind.identity for kind in KINDS}
 _MADE_UP = "-that-nobody-registered"
 
 
-async def assert_hidden(conversation: Conversation, names: Iterable[str]) -> None:
+async def assert_hidden(client: BaseClient, names: Iterable[str]) -> None:
     """Assert that each name is registered, in no list of the user, and unknown when used."""
-    listed = await _listed(conversation)
+    listed = await _listed(client)
     for name in names:
-        ways = _methods_of(conversation, name)
+        ways = _methods_of(client, name)
         _require(ways, f"Nothing is registered as {name!r}: there is nothing to hide.")
         found = [method for method, seen in listed.items() if name in seen]
         _require(not found, f"{name!r} is in {' and '.join(found)}.")
         for method, key in ways:
-            error = await _refusal(conversation, method, {key: name})
-            expected = await _refusal(conversation, method, {key: name + _MADE_UP})
+            error = await _refusal(client, method, {key: name})
+            expected = await _refusal(client, method, {key: name + _MADE_UP})
             unknown = None if expected is None else expected.replace(_MADE_UP, "")
             _require(error, f"{name!r} is in no list, but {method} works.")
             _require(error == unknown, f"{method} of {name!r} says {error}, not {unknown}.")
@@ -44,30 +42,28 @@ def _require(condition: object, text: str) -> None:
         raise AssertionError(text)
 
 
-async def assert_visible(conversation: Conversation, names: Iterable[str]) -> None:
+async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
     """Assert that each name is in a list of the user."""
-    listed = await _listed(conversation)
+    listed = await _listed(client)
     missing = [name for name in names if not any(name in seen for seen in listed.values())]
     known = sorted(name for seen in listed.values() for name in seen)
     _require(not missing, f"Not in the lists: {missing}. In them: {known}.")
 
 
-async def _listed(conversation: Conversation) -> dict[str, set[str]]:
+async def _listed(client: BaseClient) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    features = conversation.endpoint.server.derived.features
-    for method in LIST_KEYS:
-        params: JSONObject | None = {} if LISTS[method] & features else None
-        seen = found[method] = set()
-        while params is not None:
-            page = await conversation.request(method, params)
-            seen |= {entry[_IDENTITIES[method]] for entry in page[LIST_KEYS[method]]}
-            params = {"cursor": page["nextCursor"]} if "nextCursor" in page else None
+    features = client.server.derived.features
+    for method, key in LIST_METHODS.items():
+        is_there = method.partition("/")[0] in features
+        request = partial(client._request, method)
+        entries = await read_pages(method, request) if is_there else []
+        found[method] = {entry[_IDENTITIES[key]] for entry in entries}
     return found
 
 
-def _methods_of(conversation: Conversation, name: str) -> list[tuple[str, str]]:
+def _methods_of(client: BaseClient, name: str) -> list[tuple[str, str]]:
     """Return the methods that use an entry of this name, and the param that holds its name."""
-    registry = conversation.endpoint.server.registry
+    registry = client.server.registry
     found = []
     if name in registry.tools:
         found.append(("tools/call", "name"))
@@ -81,10 +77,37 @@ def _methods_of(conversation: Conversation, name: str) -> list[tuple[str, str]]:
     return found
 
 
-async def _refusal(conversation: Conversation, method: str, params: JSONObject) -> str | None:
+async def _refusal(client: BaseClient, method: str, params: JSONObject) -> str | None:
     """Return the error message without the name; None if there was no error."""
     try:
-        await conversation.request(method, params)
+        await client._request(method, params)
     except MCPError as error:
         return f"{error.code} {error.message} {error.data} {error.status}"
     return None
+
+
+def assert_conforming(revision: str, answers: Iterable[tuple[str, JSONObject]]) -> None:
+    """Assert that results conform to a revision.
+
+    Raises:
+        AssertionError: one does not; the text says which and where.
+        ImproperlyConfigured: the package is not installed.
+    """
+    try:
+        from mcp_types.methods import validate_server_result
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            "assert_conforms needs the published types: pip install 'mcp-types>=2.3'"
+        ) from error
+    from pydantic import ValidationError
+
+    for method, result in answers:
+        try:
+            validate_server_result(method, revision, result)
+        except KeyError:
+            # Of an extension, for example, which the types do not have.
+            continue
+        except ValidationError as error:
+            raise AssertionError(
+                f"The answer to {method} is not what {revision} says:\n{error}"
+            ) from error

@@ -183,9 +183,9 @@ def reorder(ctx: Context, number: str, agreed_total: Decimal | None = None) -> s
 def cancel_order(ctx: Context, number: str) -> OrderOut:
     """Cancel an order that has not been shipped, and put its goods back into stock."""
     order = Order.objects.visible_to(ctx.user).get(number=number)  # DoesNotExist is told in words
+    sales.cancel(order)
     if order.status == Order.Status.SHIPPED:
         raise ToolError(_("Order %s has been shipped already.") % number)
-    sales.cancel(order)
     return OrderOut.of(order)
 
 
@@ -276,10 +276,8 @@ def change_price(sku: str, euros: Annotated[Decimal, Field(gt=0, le=10_000)]) ->
 def ship_order(number: str) -> OrderOut:
     """Note that an order is on its way."""
     order = Order.objects.exclude(status=Order.Status.CANCELLED).get(number=number)
-    if order.status == Order.Status.SHIPPED:
+    if not sales.ship(order):
         raise ToolError(_("Order %s has been shipped already.") % number)
-    order.status = Order.Status.SHIPPED
-    order.save(update_fields=["status"])
     return OrderOut.of(order)
 
 

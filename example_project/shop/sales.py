@@ -55,13 +55,21 @@ def place(
 
 def cancel(order: Order) -> None:
     """Cancel an order that has not been shipped and put its goods back; again is no change."""
-    if order.status == Order.Status.CANCELLED:
-        return
     with transaction.atomic():
-        order.status = Order.Status.CANCELLED
-        order.save(update_fields=["status"])
-        for line in order.lines.select_related("product"):
-            restock(line.product.sku, line.quantity)
+        placed = Order.objects.filter(pk=order.pk, status=Order.Status.PLACED)
+        is_changed = placed.update(status=Order.Status.CANCELLED)
+        if is_changed:  # of several who cancel it at once, one puts the goods back
+            for line in order.lines.select_related("product"):
+                restock(line.product.sku, line.quantity)
+    order.refresh_from_db(fields=["status"])
+
+
+def ship(order: Order) -> bool:
+    """Note that a placed order is on its way; return whether it was placed until now."""
+    placed = Order.objects.filter(pk=order.pk, status=Order.Status.PLACED)
+    is_changed = bool(placed.update(status=Order.Status.SHIPPED))
+    order.refresh_from_db(fields=["status"])
+    return is_changed
 
 
 def restock(sku: str, quantity: int) -> None:

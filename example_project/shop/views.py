@@ -1,11 +1,23 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.utils.html import format_html
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 
 from django_mcp import elicitation_page
 from django_mcp.pages.requests import ElicitationRequest
 from example_project.shop.forms import VoucherForm
 from example_project.shop.models import Product
+
+
+def product_list(request: HttpRequest) -> HttpResponse:
+    links = format_html_join(
+        "",
+        '<li><a href="{}">{}</a>',
+        ((reverse("product", args=[each.sku]), each.name) for each in Product.objects.all()),
+    )
+    return HttpResponse(
+        format_html("<!doctype html><title>Shop</title><h1>Shop</h1><ul>{}</ul>", links)
+    )
 
 
 def product_page(request: HttpRequest, sku: str) -> HttpResponse:

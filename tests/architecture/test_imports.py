@@ -5,18 +5,45 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.sources import PACKAGE, ROOT
+from tests.benchmarks.startup import write_site
 
 SLOW = {"channels", "daphne", "jsonschema", "jsonschema_rs", "pydantic", "django.db", "uvicorn"}
+LATE = {
+    "django_mcp.admin.charts",
+    "django_mcp.admin.connect",
+    "django_mcp.admin.live_rows",
+    "django_mcp.admin.try_it",
+    "django_mcp.auth.authenticators",
+    "django_mcp.checks.access",
+    "django_mcp.checks.versions",
+    "django_mcp.endpoints.mounts",
+    "django_mcp.protocol.message_schemas",
+    "django_mcp.server.dispatch",
+    "django_mcp.transports",
+    "django_mcp.urls",
+    "channels.generic",
+    "importlib.metadata",
+    "jsonschema",
+    "pydantic",
+    "pydantic_core",
+    "referencing",
+    "ssl",
+    "urllib.request",
+}
+"""What a site with the app needs for its first request, for its checks or in a page of the admin."""
+
 FRAMEWORKS = {"asgiref", "channels", "daphne", "django", "oauth2_provider", "rest_framework"}
 
 
-def loaded_by(code: str) -> set[str]:
+def loaded_by(code: str, **variables: str) -> set[str]:
     """Return the modules that a fresh interpreter without Django settings has after `code`."""
     environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    environment |= variables
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
         cwd=ROOT,
@@ -55,6 +82,38 @@ def test_no_public_name_loads_what_only_answering_needs():
 
     assert "django_mcp.server.server" in loaded
     assert loaded & {"django_mcp.server.dispatch", "django_mcp.server.methods", *SLOW} == set()
+
+
+def loaded_by_site(folder: Path, code: str, settings: str = "with_app") -> set[str]:
+    """Return the modules that the site of the benchmark has after its setup and `code`."""
+    return loaded_by(
+        f"import django\ndjango.setup()\n{code}",
+        PYTHONPATH=os.pathsep.join([str(ROOT), str(folder)]),
+        DJANGO_SETTINGS_MODULE=settings,
+    )
+
+
+def test_the_start_of_a_site_loads_only_what_registers_and_describes_it(tmp_path: Path):
+    write_site(tmp_path)
+
+    without, whole = (loaded_by_site(tmp_path, "", each) for each in ("without_app", "with_app"))
+
+    assert {"django_mcp.admin.calls", "startup_shop.mcp"} <= whole
+    assert (whole - without) & LATE == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from django_mcp.asgi import django_mcp_application\ndjango_mcp_application(None)",
+        "from django_mcp import default_server\ndefault_server.list_tools()",
+    ],
+    ids=["the ASGI application", "the first request"],
+)
+def test_what_a_call_needs_is_loaded_before_it(tmp_path: Path, code: str):
+    write_site(tmp_path)
+
+    assert "pydantic" in loaded_by_site(tmp_path, code)
 
 
 @pytest.mark.parametrize("layer", ["protocol", "registry", "server"])

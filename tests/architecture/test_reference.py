@@ -8,7 +8,7 @@ from django_mcp.registry.schemas import DIALECTS
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
 
 REFERENCE = ROOT / "docs" / "reference"
-CHECK_ID = re.compile(r"django_mcp\.[EWIO]\d{3}")
+CHECK_ID = re.compile(r"django_mcp\.[EWIMO]\d{3}")
 
 
 def test_every_check_stands_in_the_reference_and_no_other():

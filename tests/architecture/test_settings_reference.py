@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from django_mcp.conf import KEYWORDS, SETTINGS
-from django_mcp.protocol.results import CacheHint
 from django_mcp.server.setting import Scope, Setting
 from django_mcp.servers import MCPServer
 from tests.support.settings_page import PAGE
@@ -20,9 +19,9 @@ EXAMPLES: dict[str, Any] = {
     "mode": "stateless",
     "revisions": ["2025-11-25"],
     "throttle": {"principal": "600/m"},
+    "website_url": "https://example.com/about",
     "log_level": "error",
     "anonymous_share": 0.25,
-    "list_cache": {"tools/list": CacheHint(ttl_ms=5)},
     "authenticators": ["django_mcp.auth.APIKeyAuthenticator"],
     "page_size": 0,
     "state_inline_bytes": 0,
@@ -49,9 +48,7 @@ def documented(title: str) -> set[str]:
 
 
 DOCUMENTED = {
-    name.lower()
-    for title in ("The default server", "All servers", "Keywords only")
-    for name in documented(title)
+    name.lower() for title in ("The default server", "All servers") for name in documented(title)
 } - {"name"}
 
 

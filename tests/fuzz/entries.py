@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, TypedDict
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from django_mcp import (
     Completion,
@@ -45,7 +45,7 @@ class Eq(BaseModel):
     value: str | int | float | bool | None
 
 
-Expr = And | Or | Not | Eq
+Expr = Annotated[And | Or | Not | Eq, Field(discriminator="op")]
 
 
 class Node(BaseModel):

@@ -14,11 +14,11 @@ from typing import Any
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
-from django_mcp.server.server import MCPServer
 from tests.fuzz.conversation import Conversation, Shot
 from tests.fuzz.entries import register
 from tests.fuzz.failures import Failure, find_faults
 from tests.fuzz.meter import NOT_METERED, meter_callbacks
+from tests.support.server.plain import MCPServer
 
 ANSWER_LIMIT_S = 20.0
 MAY_WAIT_S = 0.005
@@ -154,6 +154,7 @@ class Fuzzer:
                 address="127.0.0.1",
                 can_stream=True,
                 sink=sink,
+                event_stream=sink,
             )
             task = asyncio.create_task(_enter(server, shot.verb, exchange))
             if await self._wait(task, sink, shot):
@@ -205,7 +206,7 @@ class Fuzzer:
     ) -> None:
         """Leave what is open, as a client that goes away does, and end the session."""
         for task, exchange, _, _ in left:
-            exchange.disconnected()
+            exchange.is_disconnected = True
             if exchange.cancels_on_disconnect:
                 exchange.interrupt(task.cancel)
         if client.session_id is not None:

@@ -22,6 +22,7 @@ from tests.support.doc_blocks import PAGES, ROOT, Block, all_blocks, answer_to, 
 from tests.support.sites import free_port
 
 ADDRESS = "127.0.0.1:8000"
+CALLBACK_PORT = "33419"
 START_LIMIT_S = 60
 RUN_LIMIT_S = 120
 
@@ -31,16 +32,18 @@ def blocks(*kinds: str) -> list[Block]:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Return an environment in which this interpreter's commands come first."""
+    """Return an environment in which this interpreter's commands come first, and a browser signs in."""
     inherited = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return inherited | {"PATH": path, "PYTHONPATH": str(ROOT)} | extra
+    person = f"{sys.executable} -m tests.support.oauth.visit %s &"
+    return inherited | {"PATH": path, "PYTHONPATH": str(ROOT), "BROWSER": person} | extra
 
 
 def adapted(text: str, address: str) -> str:
     """Return a block's text for this machine: a free port, this interpreter."""
     port = address.rpartition(":")[2]
     text = text.replace(ADDRESS, address).replace(".venv/bin/", "")
+    text = text.replace(CALLBACK_PORT, str(free_port()))
     return re.sub(r"\b8000\b", port, text)
 
 
@@ -188,26 +191,35 @@ def test_a_pages_snippets_run(page: Path, tmp_path: Path):
     output_of([sys.executable, "-W", "error", str(script)], ROOT, env)
 
 
-def test_the_tutorial_from_its_first_line_to_its_last(tmp_path: Path):
+PAGES_WITH_PROJECTS = [
+    page for page in PAGES if any(b.kind == "bash project" for b in blocks_of(page))
+]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_PROJECTS, ids=lambda page: page.name)
+def test_a_pages_project_from_its_first_block_to_its_last(page: Path, tmp_path: Path):
     """Its files are written and its commands run in the page's order."""
     address = f"127.0.0.1:{free_port()}"
     with ExitStack() as running:
-        for block in blocks_of(ROOT / "docs" / "tutorial.md"):
+        for block in blocks_of(page):
             text = adapted(block.text, address)
             bash = ["bash", "-euo", "pipefail", "-c", text]
+            if block.kind in {"bash project", "bash project-serve"}:
+                require_its_tools(block)
             match block.kind:
                 case "python FILE":
                     write(tmp_path / block.file, text, is_addition=block.is_addition)
-                case "bash tutorial":
+                case "bash project":
                     answers_in(block, output_of(bash, tmp_path, environment()), address)
-                case "python tutorial":
+                case "python project":
                     script = [sys.executable, "-c", text]
                     answers_in(block, output_of(script, tmp_path, environment()), address)
-                case "bash tutorial-serve":
+                case "bash project-serve":
                     running.enter_context(serving(bash, address, tmp_path, environment()))
 
 
 def write(file: Path, text: str, *, is_addition: bool) -> None:
     """Write a file, or add to one that is there."""
     before = file.read_text() + "\n" if is_addition else ""
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(before + text)

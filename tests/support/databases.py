@@ -30,6 +30,7 @@ from django_mcp.models import (
 from django_mcp.models import Session as MCPSession
 from django_mcp.models.bus import BusMessage
 from example_project.shop.models import Product
+from tests.support.background import wait_for_pools, wait_for_stopped_writers
 
 ALIASES = ("first", "second")
 MODELS = (
@@ -69,9 +70,13 @@ def databases(
 ) -> Iterator[str]:
     """Serve two more aliases, `first` and `second`, with empty tables of MODELS; return the vendor."""
     maker = request.getfixturevalue(f"{request.param}_settings")
-    # Changed settings close the pool, whose threads remember the databases of other tests.
-    with django_db_blocker.unblock(), override_settings(DJANGO_MCP={}), serving(maker):
-        yield request.param
+    with django_db_blocker.unblock(), serving(maker):
+        # Changed settings close the pool, whose threads remember the databases of other tests. All of
+        # them end while the aliases exist: Django closes no connection of an alias that it does not know.
+        with override_settings(DJANGO_MCP={}):
+            yield request.param
+            wait_for_pools()
+        wait_for_stopped_writers()
         assert_nothing_left()
 
 

@@ -6,16 +6,18 @@ The word after the language says how a block is run:
     bash site          beside the running example site
     python site        the same, as a script
     bash serve         starts a server of the example site, which then has to answer
-    bash tutorial      in the tutorial's project, in the page's order
-    bash tutorial-serve  the same, but it serves until the page's end
-    python tutorial    the same, as a script
-    python FILE        that file of the tutorial's project, whole; +FILE: added to its end
+    bash project       in the page's own project, an empty folder at first, in the page's order
+    bash project-serve the same, but it serves until the page's end
+    python project     the same, as a script
+    python FILE        that file of the page's project, whole; +FILE: added to its end
     python             with the page's other such blocks, in order, in one process with Django set up
     python fragment    has to compile
     json answer        what the block before it has to print
     text answer        the same, word for word
     json               has to parse
-    text, nginx, ini   only shown
+    ini FILE           a configuration file; tests/live/test_recipes.py has the program that reads it check it;
+                       the same for nginx, dockerfile and yaml
+    text, nginx        only shown
 
 A block without a language, or with a word that is not listed, fails the tests.
 """
@@ -31,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 ANSWERS = {"json answer", "text answer"}
-SHOWN = {"text", "nginx", "ini"}
+SHOWN = {"text", "nginx"}
+CONFIGURATION = {"ini", "nginx", "dockerfile", "yaml"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,13 +52,15 @@ class Block:
         language, _, word = self.info.partition(" ")
         if language == "python" and word.endswith(".py"):
             return "python FILE"
+        if language in CONFIGURATION and word:
+            return "configuration"
         if self.info in SHOWN:
             return "shown"
         return self.info if self.info in KINDS else None
 
     @property
     def file(self) -> str:
-        """The file of the tutorial's project that a `python FILE` block is, or adds to."""
+        """The file that a `python FILE` block is, or adds to, or that a configuration is."""
         return self.info.split(" ", 1)[1].removeprefix("+")
 
     @property
@@ -72,9 +77,9 @@ KINDS = {
     "bash site",
     "python site",
     "bash serve",
-    "bash tutorial",
-    "bash tutorial-serve",
-    "python tutorial",
+    "bash project",
+    "bash project-serve",
+    "python project",
     "python FILE",
     "python",
     "python fragment",
@@ -82,6 +87,7 @@ KINDS = {
     "text answer",
     "json",
     "shown",
+    "configuration",
 }
 
 

@@ -18,7 +18,20 @@ from django.conf import settings
 
 import django_mcp
 
-EXTRAS = {"celery", "django_tasks", "oauth2_provider", "oauthlib"}
+EXTRAS = {
+    "celery",
+    "django_filters",
+    "django_tasks",
+    "drf_spectacular",
+    "ninja",
+    "oauth2_provider",
+    "oauthlib",
+    "pydantic",
+    "rest_framework",
+}
+
+IMPORTABLE_WITHOUT_EXTRA = {"django_mcp.contrib.drf", "django_mcp.contrib.ninja"}
+"""Settings and `mcp.py` files import these, and learn about the missing extra from a message."""
 
 source, installed = Path(sys.argv[1]), Path(django_mcp.__file__).parent
 if source.resolve() == installed.resolve():
@@ -50,6 +63,7 @@ for module in pkgutil.walk_packages(django_mcp.__path__, "django_mcp."):
     try:
         importlib.import_module(module.name)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in EXTRAS:
+        extra = (error.name or "").split(".")[0] in EXTRAS
+        if not extra or module.name in IMPORTABLE_WITHOUT_EXTRA:
             raise
 print(f"{len(files)} files installed; every module imports without the extras")

@@ -6,7 +6,8 @@ from typing import Any
 from django_mcp.registry.decorators import Registration
 from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
-from django_mcp.registry.returns import PlainConverter, ResultConverter
+from django_mcp.registry.returns import ResultConverter
+from tests.support.converters import PlainConverter
 from tests.support.registry import bind
 
 
@@ -33,7 +34,7 @@ class Site(Registration):
         self.registry = Registry()
         self.converter = converter or PlainConverter()
 
-    def injectables(self, annotation: Any) -> Provider | None:
+    def _injectables(self, annotation: Any) -> Provider | None:
         return {
             Ctx: lambda ctx: ctx,
             User: lambda ctx: ctx.user,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec.structs import fields
 
 from django_mcp.protocol import errors
 from django_mcp.protocol.revisions import REVISIONS, Revision
@@ -17,9 +18,9 @@ HEAD = """# The protocol revisions
 
 <!-- Written by `python -m tests.support.revisions_page` from the records; a test compares. Do not edit. -->
 
-One endpoint serves every revision below at the same time: each message says, or its handshake has
-said, which one it is in. Handlers know nothing of it. They answer in the newest form, and each
-revision's record says how its form becomes the form of the revision before it.
+One endpoint serves every revision below at the same time. Each message, or the handshake before it, names its revision.
+Handlers need not know it: they answer in the newest form, and the record of each revision says how its form becomes the
+form of the revision before it.
 """
 
 
@@ -105,7 +106,7 @@ def _statuses() -> list[str]:
         [f"`{code}` {words[code]}", *(str(revision.status(code)) for revision in REVISIONS)]
         for code in codes
     )
-    text = "An error that a handler's work ended in goes out with 200, but for these:\n"
+    text = "Errors of a handler are sent with status 200, except for these:\n"
     return ["## HTTP statuses of errors\n", text, *_table(["Error", *_names()], rows)]
 
 
@@ -114,7 +115,9 @@ def _lowerings() -> list[str]:
         [f"{newer.name} → {older.name}", ", ".join(f"`{kind}`" for kind in newer.lowerings)]
         for newer, older in zip(reversed(REVISIONS), reversed(REVISIONS[:-1]), strict=False)
     )
-    text = "What a peer of the older revision would not know is taken out or said another way in:\n"
+    text = (
+        "What a peer of the older revision does not know is removed or replaced in these results:\n"
+    )
     return ["## What is rewritten for older peers\n", text, *_table(["Step", "Results"], rows)]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.memory.state import LocalBus, MemorySessions, new_key
+from django_mcp.server.memory.state import LocalBus, MemorySessions
 from django_mcp.server.options import Options
 from django_mcp.server.services.ports import SessionStore
 from django_mcp.server.services.services import ServerHub
@@ -73,7 +74,7 @@ class Site:
         self, principal: Any = ANONYMOUS, address: str | None = None, **settled: Any
     ) -> tuple[str | Refusal, Session]:
         session = Session.of(
-            new_key(), "shop", principal.key, ConnectionState(revision=R4, **settled)
+            uuid4().hex, "shop", principal.key, ConnectionState(revision=R4, **settled)
         )
         exchange = Exchange(principal=principal, address=address)
         return await self.store.open(session, exchange), session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from django_mcp.conf import KEYWORDS, SETTINGS
+from django_mcp.conf import SETTINGS
 from django_mcp.server.setting import Scope, Setting
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
@@ -33,10 +33,6 @@ the first argument. All texts may be lazy translations.
 
 These are no keywords of `MCPServer(...)`.
 """,
-    Scope.SERVER: """## Keywords only
-
-These are keywords of `MCPServer(...)`, and no keys of `DJANGO_MCP`.
-""",
 }
 
 TAIL = """## Django's settings
@@ -53,8 +49,7 @@ def page() -> str:
 
 
 def _table(scope: Scope) -> str:
-    settings = KEYWORDS if scope is Scope.SERVER else SETTINGS
-    rows = [_row(name, each) for name, each in settings.items() if each.scope is scope]
+    rows = [_row(name, each) for name, each in SETTINGS.items() if each.scope is scope]
     return "\n".join(
         ["| Setting | Default | Allowed values | Meaning |", f"|{' --- |' * 4}", *rows, ""]
     )

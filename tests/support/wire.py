@@ -103,6 +103,7 @@ class WireClient:
             headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
             can_stream=self.streams,
             sink=self.sink if self.streams else None,
+            event_stream=self.sink if self.streams else None,
             principal=self.principal,
         )
         return await self.server.answer(exchange)

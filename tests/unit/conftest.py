@@ -1,4 +1,6 @@
-"""Databases to write to, apart from the test database."""
+"""Databases to write to, apart from the test database, and a new limit of the log for each test."""
+
+import pytest
 
 from tests.support.databases import (
     databases,
@@ -8,3 +10,11 @@ from tests.support.databases import (
 )
 
 __all__ = ["databases", "postgresql_settings", "sqlite_files", "sqlite_settings"]
+
+
+@pytest.fixture(autouse=True)
+def empty_refusal_log() -> None:
+    """Have each test log its refusals, whatever those before it logged."""
+    from django_mcp.transports.http.refusals import refusals
+
+    refusals.reset()

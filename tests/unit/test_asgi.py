@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.http import HttpResponse
 from django.test import Client, override_settings
-from django.urls import include, path, re_path, reverse
+from django.urls import ResolverMatch, include, path, re_path, reverse
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import Context
@@ -21,7 +21,7 @@ from django_mcp.asgi import django_mcp_application, standalone_application
 from django_mcp.protocol.json import decode, encode
 from django_mcp.routing import mcp_routes
 from django_mcp.servers import MCPServer
-from django_mcp.transports.http.view import make_view
+from django_mcp.transports.http.view import MCPView
 from tests.support.http.harness import Conversation, http_scope, part
 from tests.support.wire import R5, headers_for, message
 
@@ -45,7 +45,7 @@ urls.urlpatterns = [  # type: ignore[attr-defined]
     path("", server.urls),
     path("of/<slug:tenant>/", include(server.urls[0])),
     re_path(r"^re/(?P<year>[0-9]{4})/", include(server.urls[0])),
-    path("wrapped/mcp", csrf_exempt(make_view(server))),
+    path("wrapped/mcp", csrf_exempt(MCPView(server))),
     path("page", page),
 ]
 
@@ -229,13 +229,13 @@ async def test_an_endpoint_alone_asks_the_urlconf_for_no_other_path(
     alone = ModuleType("alone")
     alone.urlpatterns = [path("", server.urls), path("<path:rest>", page)]  # type: ignore[attr-defined]
     resolved: list[str] = []
-    resolve = mounts._resolve
+    resolve = mounts.resolve
 
-    def spy(path: str) -> mounts.Match | None:
+    def spy(path: str) -> ResolverMatch | None:
         resolved.append(path)
         return resolve(path)
 
-    monkeypatch.setattr(mounts, "_resolve", spy)
+    monkeypatch.setattr(mounts, "resolve", spy)
 
     with override_settings(ROOT_URLCONF=alone):
         application = django_mcp_application(site)

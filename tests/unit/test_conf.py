@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.conf import SETTINGS, find_problems, server_settings, settings
-from django_mcp.protocol.content import Icon
+from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.revisions import REVISIONS
 
 KEYS = list(SETTINGS)

@@ -121,11 +121,11 @@ async def test_the_context_is_given_by_either_class(server: MCPServer, annotatio
 
 
 def test_other_models_are_no_users(server: MCPServer):
-    assert server.injectables(Group) is None
-    assert server.injectables(User | int) is None
-    assert server.injectables(int) is None
-    assert server.injectables(None) is None
-    assert server.injectables(list[User]) is None
+    assert server._injectables(Group) is None
+    assert server._injectables(User | int) is None
+    assert server._injectables(int) is None
+    assert server._injectables(None) is None
+    assert server._injectables(list[User]) is None
 
 
 # -- the request

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import revisions_page, settings_page
+from tests.support import results_page, revisions_page, settings_page
 from tests.support.doc_blocks import PAGES, Block, all_blocks
 
 
@@ -40,6 +40,12 @@ def test_the_page_about_the_revisions_says_what_the_records_say():
 def test_the_page_about_the_settings_says_what_they_declare():
     assert settings_page.PAGE.read_text() == settings_page.page(), (
         "run python -m tests.support.settings_page"
+    )
+
+
+def test_the_page_about_results_says_what_a_server_returns_at_each_revision():
+    assert results_page.PAGE.read_text() == results_page.page(), (
+        "run python -m tests.support.results_page"
     )
 
 

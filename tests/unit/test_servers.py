@@ -12,8 +12,8 @@ from django.test import Client, override_settings
 from django.urls import include, path, reverse
 
 import django_mcp
-from django_mcp.handlers.sealing import SiteSealer
-from django_mcp.protocol.content import Icon
+from django_mcp.execution.states import SiteSealer
+from django_mcp.protocol.annotations import Icon
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import CacheHint
 from django_mcp.servers import MCPServer, all_servers, default_server, find_server

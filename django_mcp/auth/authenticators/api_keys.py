@@ -9,47 +9,43 @@ from typing import TYPE_CHECKING, Final
 
 from django.utils import timezone
 
-from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
 from django_mcp.auth.credentials import API_KEY, KEY_START, find_bearer_token, has_authorization
-from django_mcp.auth.principal import AuthInfo, Principal, make_key
-from django_mcp.handlers.threads import run_in_pool, run_later
+from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
+from django_mcp.execution.threads import run_in_pool, run_later
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django_mcp.models.keys import APIKey, KeyParts
 
-__all__ = ["APIKeyAuthenticator"]
-
 USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 
 
 class APIKeyAuthenticator(BearerAuthenticator):
-    """Knows the keys of `django_mcp.models.APIKey`: one query, which brings the user along."""
+    """Accepts the keys of `django_mcp.models.APIKey`, with one query for the key and its user."""
 
     kind = "api-key"
     needs_authorization_server = False
 
     def find_token(self, exchange: Exchange) -> str | None:
-        """Return the key that is presented, in either header."""
+        """Return the key of either header."""
         return find_bearer_token(exchange.headers) or _find_alone(exchange)
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        """See `Authenticator.authenticate`."""
         alone = _find_alone(exchange)
         if alone is not None and has_authorization(exchange.headers or Headers([])):
-            # A gateway's own key may stand beside a token. Two of ours would be two users.
+            # A gateway's key may be sent with a token. An API key beside other credentials would
+            # name two users.
             return _TWO if self.is_mine(alone) else await super().authenticate(exchange)
         found = await super().authenticate(exchange)
         return _UNKNOWN if found is None and alone is not None else found
 
     def is_mine(self, token: str) -> bool:
-        """Return whether a token starts as our keys do."""
+        """Return whether a token has the prefix of API keys."""
         return token.startswith(KEY_START)
 
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
-        """See `BearerAuthenticator.verify`."""
         from django_mcp.models.keys import split_key
 
         parts = split_key(token)
@@ -61,7 +57,7 @@ class APIKeyAuthenticator(BearerAuthenticator):
 
         now = timezone.now()
         key = APIKey.objects.select_related("user").filter(prefix=parts.prefix).first()
-        # One answer for all of these: who guesses learns nothing of what is there.
+        # The same response for all of these, so that guessing reveals nothing.
         if (
             key is None
             or not key.is_secret(parts.secret)
@@ -89,9 +85,11 @@ class APIKeyAuthenticator(BearerAuthenticator):
             source=self,
         )
 
-    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_withdrawn`; a key that was revoked, expired or deleted counts."""
-        return await run_in_pool(partial(_find_withdrawn, principals))
+    async def find_ended(
+        self, principals: Collection[Principal], *, for_tasks: bool = False
+    ) -> set[Principal]:
+        """See `Authenticator.find_ended`; a key that was revoked, expired or deleted counts."""
+        return await run_in_pool(partial(_find_ended, principals))
 
 
 def _find_alone(exchange: Exchange) -> str | None:
@@ -106,7 +104,7 @@ _TWO = Rejection(
 _UNKNOWN = Rejection(reason="The API key is unknown, or no longer valid")
 
 
-def _find_withdrawn(principals: Collection[Principal]) -> set[Principal]:
+def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
 
     from django_mcp.auth.users import active_filter
@@ -133,7 +131,7 @@ def _record_use(pk: int, now: datetime) -> None:
 
     from django_mcp.models.keys import APIKey
 
-    # Several workers may have seen the key at once: the first of them writes.
+    # If several workers saw the key at once, the first one writes.
     APIKey.objects.filter(
         Q(last_used_at=None) | Q(last_used_at__lte=now - USE_RECORDED_EVERY), pk=pk
     ).update(last_used_at=now)

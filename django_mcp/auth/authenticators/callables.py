@@ -1,43 +1,41 @@
-"""Authentication by a function of the site's own."""
+"""Authentication by a function of the site."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from django.core.exceptions import PermissionDenied
 
-from django_mcp.auth.authenticator import Authenticator, Rejection
-from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.auth.authenticator import Authenticator
+from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.reasking import RECHECK_S, Reasker
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
-from django_mcp.registry.arguments import is_async_callable
+from django_mcp.registry.callables import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-__all__ = ["REFUSED", "CallableAuthenticator", "Presented", "to_principal"]
-
 
 class CallableAuthenticator(Authenticator):
-    """Asks a function or another callable, with or without `async`, whom a request is from.
+    """Authenticates by a function or another callable, with or without `async`.
 
     It gets the HTTP request, without its body, or the exchange if its parameter is called
-    `exchange`. It returns a user, a `Principal`, a `Rejection`, or None when it does not know; to
-    refuse it may raise Django's `PermissionDenied`. A user may then do all that the user may; a
+    `exchange`. It returns a user, a `Principal`, a `Rejection`, or None if there are no credentials of
+    its kind; it may raise Django's `PermissionDenied` to refuse. A user has all of the user's rights; a
     `Principal` with an `AuthInfo` has the scopes that this names.
 
     Args:
         function: such a function.
-        kind: how to call its kind of credentials.
-        challenge: what to say in `WWW-Authenticate`, such as `Basic realm="shop"`.
-        recheck_s: seconds between two questions about a request by which something is open, so that
-            it ends with what the function goes by; None: that is asked once.
+        kind: the name of its kind of credentials.
+        challenge: the challenge for `WWW-Authenticate`, such as `Basic realm="shop"`.
+        recheck_s: seconds between two calls about a request that has something open, which ends if the
+            function refuses the request; None: the function is called once.
     """
 
     def __init__(
@@ -55,17 +53,11 @@ class CallableAuthenticator(Authenticator):
         self._wants_exchange = next(iter(inspect.signature(function).parameters), "") == "exchange"
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        """See `Authenticator.authenticate`."""
         presented = Presented.find(exchange)
         given: Any = exchange
         if presented is not None and not self._wants_exchange:
             given = presented.build_request()
         return to_principal(await self._ask(given), self, presented=presented)
-
-    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_ended`: also those whom the function would not let in now."""
-        found = await self._reasker.find_ended(principals)
-        return found | await self.find_withdrawn(principals)
 
     async def _ask_again(self, presented: Presented) -> Principal | Rejection | None:
         request = presented.build_request()
@@ -81,18 +73,16 @@ class CallableAuthenticator(Authenticator):
             return REFUSED
 
     def challenge(self, exchange: Exchange) -> str | None:
-        """See `Authenticator.challenge`."""
         return self._challenge
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Presented:
-    """What a request came with, to be judged again while something is open by it.
+    """The credentials of a request, to be checked again while it has something open.
 
     Attributes:
-        build_request: returns the HTTP request, as it came.
-        address: from where it came.
-        url_kwargs: what its URL captured.
+        build_request: returns the HTTP request, as it was received.
+        url_kwargs: the values captured from its URL.
     """
 
     build_request: Callable[[], HttpRequest]
@@ -101,12 +91,12 @@ class Presented:
 
     @classmethod
     def find(cls, exchange: Exchange) -> Presented | None:
-        """Return what came with an exchange; None where there is no HTTP request."""
+        """Return the credentials of an exchange; None without an HTTP request."""
         build = exchange.build_request
         return None if build is None else cls(build, exchange.address, exchange.url_kwargs)
 
     def rebuild(self, request: HttpRequest) -> Exchange:
-        """Return an exchange as it was before its credentials were taken off."""
+        """Return an exchange with its credentials."""
         return Exchange(
             headers=Headers.from_mapping(request.headers),
             address=self.address,
@@ -125,13 +115,13 @@ def to_principal(
     *,
     presented: Presented | None = None,
 ) -> Principal | Rejection | None:
-    """Return what an answer means: a principal for a user, everything else as it is.
+    """Return a principal for a user; other results are returned as they are.
 
     Args:
-        found: the answer.
-        source: who gave it.
-        scopes: what the credentials of a user are good for; None: for all that the user may do.
-        presented: by which `source` can ask again.
+        found: the result of a function or class.
+        source: the authenticator that called it.
+        scopes: the scopes of a user's credentials; None: everything that the user may do.
+        presented: the credentials, by which `source` can check again.
     """
     from django_mcp.auth.users import is_active
 
@@ -160,9 +150,9 @@ def to_principal(
 
 def _add_presented(principal: Principal, presented: Presented | None) -> Principal:
     if principal.handle is not None or principal.source is not None:
-        # Its authenticator knows how to check it again.
+        # Its own authenticator can check it again.
         return principal
-    # It may be given for many requests, each of which presents its own credentials.
+    # The function may return it for many requests with different credentials.
     found = principal.for_request()
     found.handle = presented
     return found

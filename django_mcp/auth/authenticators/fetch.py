@@ -1,4 +1,4 @@
-"""Asking another server something small: bounded in time and size, and without redirects."""
+"""Fetch small JSON documents over HTTP: bounded in time and size, and without redirects."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from django_mcp.protocol.json import decode
 
-__all__ = ["FETCHERS", "FetchError", "check_url", "fetch_json"]
-
 FETCHERS: Final = ThreadPoolExecutor(4, thread_name_prefix="django-mcp-fetch")
-"""Threads that fetch the keys of issuers, each at most once at a time. Nothing else may hold them up."""
+"""Threads that fetch the keys of issuers, each at most once at a time, and nothing else."""
 
 MAX_BYTES: Final = 256 * 1024
 MAX_BLOCK_BYTES: Final = 16 * 1024
 
 
 class FetchError(Exception):
-    """Say why an answer cannot be had; the text holds nothing of the request but its host."""
+    """The document cannot be fetched; the text contains nothing of the request but its host."""
 
 
 def check_url(url: str, what: str) -> str:
     """Return a configured URL.
 
-    Where it leads is the operator's choice; that nobody on the way can read or change what is
-    said there is not. Plain http will do for this machine alone.
+    It may name any host, but the connection must be encrypted. Plain http is for this machine alone.
 
     Raises:
         ValueError: it is no https URL.
@@ -51,7 +48,6 @@ def fetch_json(
     """Return the JSON at a URL. Blocks: call it in a thread.
 
     Args:
-        url: http or https.
         timeout_s: until the whole answer has to be there.
         form: sent by POST; without one it is a GET.
         credentials: a client's id and secret, for Basic authentication.
@@ -71,7 +67,9 @@ def fetch_json(
         request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
     deadline = time.monotonic() + timeout_s
     try:
-        with _opener().open(request, timeout=timeout_s) as response:
+        # The site's proxies as its environment has them.
+        opener = make_opener(urllib.request.ProxyHandler())
+        with opener.open(request, timeout=timeout_s) as response:
             body = _read(response, deadline)
             status = response.status
     except (OSError, HTTPException, ValueError) as error:
@@ -98,13 +96,9 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
             raise TimeoutError
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    # Neither redirects nor other schemes, and the site's proxies as its environment has them.
+def make_opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """Return an opener of HTTP URLs alone, which follows no redirects and returns every status."""
     opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-    ):
+    for handler in (*handlers, urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
         opener.add_handler(handler)
     return opener

@@ -1,16 +1,15 @@
-"""Opaque tokens of an external issuer, which is asked about each (RFC 7662)."""
+"""Opaque tokens of an external issuer, checked by introspection (RFC 7662)."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
 from django_mcp.auth.authenticators.claims import (
     FindUser,
@@ -21,15 +20,13 @@ from django_mcp.auth.authenticators.claims import (
 )
 from django_mcp.auth.authenticators.fetch import FetchError, check_url, fetch_json
 from django_mcp.auth.authenticators.introspection_queue import QuestionQueue, QueueFull
-from django_mcp.auth.authenticators.recent_keys import RecentKeys
-from django_mcp.auth.principal import Principal
+from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.auth.reasking import RECHECK_S, Reasker
 from django_mcp.auth.verdicts import MAX_AGE_S
+from django_mcp.execution.expiring import Expiring
 from django_mcp.process import Warner
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
-
-__all__ = ["IntrospectionAuthenticator"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -44,27 +41,26 @@ MAX_KEYS: Final = 10_000
 
 
 class IntrospectionAuthenticator(BearerAuthenticator):
-    """Knows the tokens of an issuer that answers for them.
+    """Accepts the tokens of an issuer, which is asked about each token.
 
-    Every bearer token that nobody before it knew is sent to the issuer, so it stands last. It is asked
-    again about the tokens of what stays open.
+    It sends every bearer token that no authenticator before it accepted to the issuer, so name it last.
+    Tokens that have something open are checked again.
 
     Args:
         url: the issuer's introspection endpoint.
-        client_id, client_secret: by which the issuer knows this server.
-        audience: what `aud` of the answer must hold, to the letter.
-        issuer: what `iss` of the answer must be where it says one; told to clients as well.
+        client_id, client_secret: the credentials of this server at the issuer.
+        audience: what `aud` of the answer must contain exactly.
+        issuer: what `iss` of the answer must be, if there is one. Clients get it as well.
         user_field, user_claim, find_user: as for `JWTAuthenticator`.
-        required_scopes: what every token must be good for.
+        required_scopes: the scopes that every token must have.
         timeout_s: for the answer.
-        cache_s: seconds for which a verdict is remembered, 2 at most.
-        inactive_cache_s: seconds for which the issuer is not asked again about a token that it called
-            inactive.
-        recheck_s: seconds between two questions about a token by which something is open; None: that
-            stays open until the token's `exp`.
+        cache_s: seconds for which a result is cached, 2 at most.
+        inactive_cache_s: seconds for which the issuer is not asked again about an inactive token.
+        recheck_s: seconds between two checks of a token that has something open; None: that stays open
+            until the token's `exp`.
 
     Raises:
-        ValueError: an address is not https, or nobody is named as audience.
+        ValueError: an address is not https, or there is no audience.
     """
 
     kind = "introspection"
@@ -96,44 +92,33 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         self._timeout_s = timeout_s
         self._trouble = Warner()
         self._queue = QuestionQueue(max_wait_s=timeout_s)
-        self._known = RecentKeys(max_age_s=KNOWN_S, max_keys=MAX_KEYS)
-        self._inactive = RecentKeys(max_age_s=inactive_cache_s, max_keys=MAX_KEYS)
+        self._inactive_cache_s = inactive_cache_s
+        self._known: Expiring[bool] = Expiring(MAX_KEYS)
+        self._inactive: Expiring[bool] = Expiring(MAX_KEYS)
         self.authorization_servers = (issuer,)
         self.required_scopes = tuple(required_scopes)
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        """See `Authenticator.authenticate`."""
         found = await super().authenticate(exchange)
         token = self.find_token(exchange)
         if isinstance(found, Principal) and token is not None:
-            # On the request's own: what is remembered of a verdict has no token in it.
+            # Only here: the cached principal holds no token.
             found.handle = _Token(token)
         return found
 
     async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
-        """See `BearerAuthenticator.verify`."""
         return await self._introspect(token, network_of(exchange.address or ""))
-
-    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_ended`: also those whose token the issuer has taken back."""
-        found = await self._reasker.find_ended(principals)
-        return found | await self.find_withdrawn(principals)
 
     async def _ask_again(self, token: _Token) -> Principal | Rejection | None:
         return await self._introspect(token.text, None)
 
     async def _introspect(self, token: str, address: str | None) -> Principal | Rejection | None:
-        """Return whose token it is.
-
-        Args:
-            token: what the issuer is asked about.
-            address: from where it came; None: from a client that something is open for.
-        """
-        # Tokens are remembered by their digests, so that memory holds none.
+        """Ask about a token. `address` is the client's; None for a token that has something open."""
+        # Caches hold digests and no tokens.
         key = hashlib.sha256(token.encode("latin-1", "replace")).digest()
-        if key in self._inactive:
+        if self._inactive.get(key):
             return _INACTIVE
-        answer = await self._ask(token, key, None if key in self._known else address)
+        answer = await self._ask(token, key, None if self._known.get(key) else address)
         refusal = answer if isinstance(answer, Rejection) else self._judge(answer)
         if refusal is not None:
             self._note_refusal(key, refusal)
@@ -141,7 +126,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         auth = to_auth_info(self.kind, answer)
         if isinstance(auth, Rejection):
             return auth
-        self._known.add(key)
+        self._known.set(key, True, KNOWN_S)
         return await self._users.to_principal(auth, issuer=self._issuer, source=self)
 
     async def _ask(self, token: str, key: bytes, address: str | None) -> Any:
@@ -165,7 +150,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
         if refusal.status < 500:
             self._known.discard(key)
         if refusal is _INACTIVE:
-            self._inactive.add(key)
+            self._inactive.set(key, True, self._inactive_cache_s)
 
     def _judge(self, answer: Any) -> Rejection | None:
         if not isinstance(answer, dict) or answer.get("active") is not True:
@@ -182,7 +167,7 @@ class IntrospectionAuthenticator(BearerAuthenticator):
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """In memory for as long as something is open by it, and never written out."""
+    """A token that has something open. It stays in memory, and is never written out."""
 
     text: str = field(repr=False)
 

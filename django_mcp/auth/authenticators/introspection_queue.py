@@ -1,4 +1,4 @@
-"""A bounded, fair queue for questions to the issuer of tokens."""
+"""A bounded, fair queue for questions to the issuer of tokens, and a memory of what it answered."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
-
-__all__ = ["QuestionQueue", "QueueFull"]
 
 THREADS: Final = 8
 """Questions that are asked at the same time."""
@@ -38,7 +37,7 @@ class QueueFull(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """One question, and those who wait for its answer.
+    """One question, and how many wait for its answer.
 
     Attributes:
         address: from where an unknown token came; None: the token is known.
@@ -48,7 +47,8 @@ class _Question:
     ask: Callable[[], Any]
     address: str | None
     expires_at: float
-    answers: list[Future[Any]] = field(default_factory=list)
+    answer: Future[Any] = field(default_factory=Future)
+    waiters: int = 0
 
 
 class QuestionQueue:
@@ -68,8 +68,7 @@ class QuestionQueue:
         self._lock = threading.Lock()
         self._open: dict[Hashable, _Question] = {}
         self._waiting: dict[_Question, None] = {}
-        self._waiting_of: Counter[str | None] = Counter()
-        self._running_of: Counter[str | None] = Counter()
+        self._running: set[_Question] = set()
 
     async def ask(self, key: Hashable, ask: Callable[[], Any], address: str | None) -> Any:
         """Return the answer to a question.
@@ -82,111 +81,67 @@ class QuestionQueue:
         Raises:
             QueueFull: it was not asked.
         """
-        answer: Future[Any] = Future()
         with self._lock:
-            question = self._find_or_add(key, ask, address)
-            question.answers.append(answer)
+            question = self._open.get(key) or self._add(key, ask, address)
+            question.waiters += 1
         self._start()
         try:
-            return await asyncio.wrap_future(answer)
+            # Others wait for the same answer, so cancelling this one must not cancel it.
+            return await asyncio.shield(asyncio.wrap_future(question.answer))
         finally:
             with self._lock:
-                self._forget_abandoned(question, answer)
+                question.waiters -= 1
+                if not question.waiters and question in self._waiting:
+                    del self._waiting[question], self._open[key]
 
-    def _find_or_add(self, key: Hashable, ask: Callable[[], Any], address: str | None) -> _Question:
-        question = self._open.get(key)
-        if question is not None:
-            return question
-        if not self._has_room(address):
+    def _add(self, key: Hashable, ask: Callable[[], Any], address: str | None) -> _Question:
+        waiting = Counter(each.address for each in self._waiting)
+        if address is None:
+            has_room = waiting[None] < MAX_WAITING_KNOWN
+        else:
+            is_busy = waiting.total() - waiting[None] >= MAX_WAITING
+            has_room = not is_busy and waiting[address] < MAX_WAITING_PER_ADDRESS
+        if not has_room:
             raise QueueFull
-        expires_at = time.monotonic() + self._max_wait_s
-        question = _Question(key=key, ask=ask, address=address, expires_at=expires_at)
+        question = _Question(key, ask, address, time.monotonic() + self._max_wait_s)
         self._open[key] = question
         self._waiting[question] = None
-        self._waiting_of[address] += 1
         return question
-
-    def _has_room(self, address: str | None) -> bool:
-        if address is None:
-            return self._waiting_of[None] < MAX_WAITING_KNOWN
-        unknown = len(self._waiting) - self._waiting_of[None]
-        return unknown < MAX_WAITING and self._waiting_of[address] < MAX_WAITING_PER_ADDRESS
-
-    def _forget_abandoned(self, question: _Question, answer: Future[Any]) -> None:
-        if answer in question.answers:
-            question.answers.remove(answer)
-        if not question.answers and question in self._waiting:
-            self._stop_waiting(question)
-            del self._open[question.key]
-
-    def _stop_waiting(self, question: _Question) -> None:
-        del self._waiting[question]
-        _decrement(self._waiting_of, question.address)
 
     def _start(self) -> None:
         """Start as many questions as there are threads for."""
         with self._lock:
-            expired = self._take_expired()
-            next_ones = []
-            while (question := self._find_next()) is not None:
-                self._stop_waiting(question)
-                self._running_of[question.address] += 1
-                next_ones.append(question)
+            now = time.monotonic()
+            expired = [each for each in self._waiting if each.expires_at <= now]
+            for question in expired:
+                del self._waiting[question], self._open[question.key]
+            started = []
+            while (found := self._find_next()) is not None:
+                del self._waiting[found]
+                self._running.add(found)
+                started.append(found)
         for question in expired:
-            _settle(question.answers, error=QueueFull())
-        for question in next_ones:
+            question.answer.set_exception(QueueFull())
+        for question in started:
             self._threads.submit(self._run, question)
 
-    def _take_expired(self) -> list[_Question]:
-        now = time.monotonic()
-        expired = [each for each in self._waiting if each.expires_at <= now]
-        for question in expired:
-            self._stop_waiting(question)
-            del self._open[question.key]
-        return expired
-
     def _find_next(self) -> _Question | None:
-        running = self._running_of.total()
-        if running >= THREADS:
+        running = Counter(each.address for each in self._running)
+        if running.total() >= THREADS:
             return None
-        if self._waiting_of[None]:
-            return next(each for each in self._waiting if each.address is None)
-        if running - self._running_of[None] >= THREADS_FOR_UNKNOWN:
-            return None
-        question = min(self._waiting, key=self._running_at, default=None)
-        if question is None or self._running_at(question) >= THREADS_PER_ADDRESS:
-            return None
-        return question
-
-    def _running_at(self, question: _Question) -> int:
-        return self._running_of[question.address]
+        known = next((each for each in self._waiting if each.address is None), None)
+        if known is not None or running.total() - running[None] >= THREADS_FOR_UNKNOWN:
+            return known
+        found = min(self._waiting, key=lambda each: running[each.address], default=None)
+        return found if found is not None and running[found.address] < THREADS_PER_ADDRESS else None
 
     def _run(self, question: _Question) -> None:
-        found, error = None, None
         try:
-            found = question.ask()
-        except Exception as raised:  # noqa: BLE001 - those who wait raise it on
-            error = raised
+            settle = partial(question.answer.set_result, question.ask())
+        except Exception as error:  # noqa: BLE001 - raised again where the answer is awaited
+            settle = partial(question.answer.set_exception, error)
         with self._lock:
-            _decrement(self._running_of, question.address)
+            self._running.discard(question)
             del self._open[question.key]
-            answers = list(question.answers)
-        _settle(answers, found, error)
+        settle()
         self._start()
-
-
-def _settle(answers: list[Future[Any]], found: Any = None, error: Exception | None = None) -> None:
-    for answer in answers:
-        # One whose request ended meanwhile was cancelled.
-        if not answer.set_running_or_notify_cancel():
-            continue
-        if error is None:
-            answer.set_result(found)
-        else:
-            answer.set_exception(error)
-
-
-def _decrement(counter: Counter[str | None], key: str | None) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]

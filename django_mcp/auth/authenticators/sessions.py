@@ -1,7 +1,7 @@
-"""Django's session cookie, for pages of the site itself. Off unless it is named.
+"""Authentication by Django's session cookie, for pages of the site itself.
 
-A browser sends the cookie along with whatever any page makes it send. So a request that may do
-something has to come from a page of this site, and to carry the CSRF token, as a form's would.
+A browser also sends the cookie with requests of other sites' pages. So a request that may change
+something must come from a page of this site and have the CSRF token, as a form does.
 """
 
 from __future__ import annotations
@@ -9,28 +9,25 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Collection, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from django.apps import apps
 from django.conf import settings
-from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
-from django_mcp.auth.authenticator import Authenticator, Rejection
+from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.credentials import has_authorization
-from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.verdicts import MAX_AGE_S, Verdicts
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-__all__ = ["SessionAuthenticator"]
 
 MAX_COOKIE_LENGTH: Final = 4096
 _SESSIONS: Final = "django.contrib.sessions"
@@ -38,34 +35,33 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class SessionAuthenticator(Authenticator):
-    """Knows who is signed in to the site, by the session cookie.
+    """Authenticates users of the site by their session cookie.
 
     POST and DELETE need an `Origin` of this site (or of `CSRF_TRUSTED_ORIGINS`) and the token of
-    Django's CSRF protection in its header. That the body is JSON is asked of every POST. A request
-    with an `Authorization` header is left to the other authenticators.
+    Django's CSRF protection in its header. A request with an `Authorization` header is left to the other
+    authenticators.
 
     Args:
-        cache_s: seconds for which a session is remembered, 2 at most.
+        cache_s: seconds for which a session is cached, 2 at most.
     """
 
     kind = "session"
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
         self._verdicts = Verdicts(cache_s)
-        # A session's key gives access to the session, so principals do not hold it.
+        # Not in the principals, since a session's key gives access to the session.
         self._sessions: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
 
     def find_problems(self) -> list[str]:
-        """See `Authenticator.find_problems`."""
         if not settings.SESSION_ENGINE.endswith("db") or apps.is_installed(_SESSIONS):
             return []
         return [f"SessionAuthenticator needs {_SESSIONS} in INSTALLED_APPS"]
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:
-        """See `Authenticator.authenticate`; a cookie of an anonymous session counts as none."""
+        """See `Authenticator.authenticate`; the cookie of an anonymous session does not count."""
         if exchange.build_request is None or has_authorization(exchange.headers or Headers([])):
             return None
-        # A copy, which keeps what is done here from the site's own request behind the view.
+        # A copy, since this may be the site's own request behind the view.
         request = copy.copy(exchange.build_request())
         request.csrf_processing_done = False
         cookie = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
@@ -78,7 +74,7 @@ class SessionAuthenticator(Authenticator):
 
     async def _find(self, request: HttpRequest, cookie: str) -> Principal | Rejection | None:
         if settings.CSRF_USE_SESSIONS:
-            # The secret is in the session, so nothing can be said before that is read.
+            # The secret is in the session, which has to be read first.
             return await run_in_pool(partial(self._look_up, request, cookie))
         digest = hashlib.sha256(cookie.encode("utf-8", "replace")).digest()
         found = self._verdicts.find(digest)
@@ -112,8 +108,12 @@ class SessionAuthenticator(Authenticator):
         self._sessions[found] = cookie
         return found
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_ended`; a session that ended and a password that changed count."""
+    async def find_ended(
+        self, principals: Collection[Principal], *, for_tasks: bool = False
+    ) -> set[Principal]:
+        """See `Authenticator.find_ended`: an ended session and a changed password count."""
+        if for_tasks:
+            return await super().find_ended(principals, for_tasks=True)
         sessions = {each: self._sessions.get(each, "") for each in principals}
         return await run_in_pool(partial(_find_ended, sessions))
 
@@ -139,7 +139,7 @@ def _find_living(cookies: Collection[str]) -> set[str]:
             session_key__in=cookies, expire_date__gt=timezone.now()
         )
         return set(living.values_list("session_key", flat=True))
-    # Other engines cannot be asked for many at once; those in a cache are not asked in vain.
+    # Other engines cannot read many at once.
     return {cookie for cookie in cookies if store(cookie).load()}
 
 
@@ -148,31 +148,37 @@ def _store() -> Any:
 
 
 def _hash_of(user: Any) -> str:
-    """Return what ends a user's sessions when it changes: a digest that follows the password."""
+    """Return the digest of a user's password; the user's sessions end when it changes."""
     found: str = user.get_session_auth_hash() if hasattr(user, "get_session_auth_hash") else ""
     return found
 
 
-class _Check(CsrfViewMiddleware):
-    """Django's own check, which tells why it refuses and makes no page of it."""
+@cache
+def _find_check() -> Any:
+    """Return Django's CSRF check as a class that returns the reason of a refusal instead of a page."""
+    # Loads the machinery of databases, which importing a server must not.
+    from django.middleware.csrf import CsrfViewMiddleware
 
-    def _reject(self, request: HttpRequest, reason: str) -> Any:
-        return reason
+    class Check(CsrfViewMiddleware):
+        def _reject(self, request: HttpRequest, reason: str) -> Any:
+            return reason
+
+    return Check
 
 
 def _check_origin(request: HttpRequest) -> Rejection | None:
-    """Return why a request cannot be trusted to be meant by the user; None: it can."""
+    """Return the rejection of a request that another site may have caused."""
     has_origin = "HTTP_ORIGIN" in request.META
     if request.method in SAFE_METHODS:
-        # An origin that is there was looked at before; other pages can also ask without one.
+        # An `Origin` was checked before. Pages of other sites can send requests without one.
         is_foreign = request.META.get("HTTP_SEC_FETCH_SITE", "") in ("cross-site", "same-site")
         return _FOREIGN if is_foreign and not has_origin else None
     if not has_origin:
-        # Every browser sends it with these methods, and nobody else has the cookie.
+        # Every browser sends it with these methods.
         return _FOREIGN
-    check = _Check(_unused)
+    check = _find_check()(_unused)
     check.process_request(request)
-    # It is about the view of a form, which this stands for.
+    # The check needs a view.
     if check.process_view(request, _unused, (), {}) is not None:
         return _FOREIGN
     return None

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     Base = admin.ModelAdmin
 
-__all__ = ["ClientEndpointAdmin"]
-
 
 @admin.register(ClientEndpoint)
 class ClientEndpointAdmin(Base):

@@ -8,8 +8,6 @@ from typing import Any
 from django_mcp.auth.addresses import canonical_uri
 from django_mcp.contrib.oauth.models import ClientEndpoint
 
-__all__ = ["ApprovedResources", "are_among", "listed_resources"]
-
 
 class ApprovedResources(list[str]):
     """Resources of an authorization that the consent page has named.

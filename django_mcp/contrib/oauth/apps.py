@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from django_mcp.management.doctor.finding import Examination, Finding, Person
 
-__all__ = ["OAuthConfig"]
-
 
 class OAuthConfig(AppConfig):
     """Configure `django_mcp.contrib.oauth`."""
@@ -42,6 +40,6 @@ class OAuthConfig(AppConfig):
         self, url: str, person: Person | None, examine: Examination | None
     ) -> list[Finding]:
         """See `OAuthExaminer.examine_oauth`."""
-        from django_mcp.contrib.oauth.doctor import run
+        from django_mcp.contrib.oauth.examination import run
 
         return run(url, person, examine)

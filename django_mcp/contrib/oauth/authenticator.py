@@ -13,17 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.addresses import canonical_uri, resource_of
-from django_mcp.auth.authenticator import Rejection
 from django_mcp.auth.authenticators.bearer import BearerAuthenticator
-from django_mcp.auth.principal import AuthInfo, Principal, make_key
+from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.users import active_filter, is_active
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-__all__ = ["OAuthAuthenticator"]
 
 
 class OAuthAuthenticator(BearerAuthenticator):
@@ -80,13 +77,15 @@ class OAuthAuthenticator(BearerAuthenticator):
             handle=token.pk,
         )
 
-    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_ended`; a refreshed token has ended too."""
-        return await run_in_pool(partial(_find_ended, principals))
+    async def find_ended(
+        self, principals: Collection[Principal], *, for_tasks: bool = False
+    ) -> set[Principal]:
+        """See `Authenticator.find_ended`.
 
-    async def find_withdrawn(self, principals: Collection[Principal]) -> set[Principal]:
-        """See `Authenticator.find_withdrawn`; a client with neither kind of token left counts."""
-        return await run_in_pool(partial(_find_withdrawn, principals))
+        A refreshed token has ended too. A task ends with the last token of its client.
+        """
+        find = _find_without_tokens if for_tasks else _find_ended
+        return await run_in_pool(partial(find, principals))
 
 
 _UNKNOWN = Rejection(reason="The access token is unknown, expired or revoked")
@@ -114,7 +113,7 @@ def _find_ended(principals: Collection[Principal]) -> set[Principal]:
     return {each for each in principals if each.handle not in known}
 
 
-def _find_withdrawn(principals: Collection[Principal]) -> set[Principal]:
+def _find_without_tokens(principals: Collection[Principal]) -> set[Principal]:
     from django.db.models import Q
     from django.utils import timezone
     from oauth2_provider.models import get_access_token_model, get_refresh_token_model

@@ -8,8 +8,6 @@ from oauth2_provider.oauth2_backends import OAuthLibCore
 
 from django_mcp.contrib.oauth.client_authentication import TooManyWrongSecrets
 
-__all__ = ["Backend"]
-
 
 class Backend(OAuthLibCore):
     """Rejects clients over the limit of wrong secrets in views without an oauthlib endpoint.

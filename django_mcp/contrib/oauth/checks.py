@@ -16,6 +16,7 @@ from oauth2_provider.settings import oauth2_settings
 from django_mcp.conf import find_problems
 from django_mcp.contrib.oauth import site_checks
 from django_mcp.contrib.oauth.validator import MCPOAuth2Validator
+from django_mcp.endpoints.mounts import has_urlconf
 
 __all__: list[str] = []
 
@@ -190,7 +191,7 @@ def check_site(**_kwargs: Any) -> list[CheckMessage]:
         return []
     return [
         *site_checks.find_scope_problems(),
-        *site_checks.find_url_problems(),
-        *site_checks.find_login_problems(),
+        *(site_checks.find_url_problems() if has_urlconf() else ()),
+        *(site_checks.find_login_problems() if has_urlconf() else ()),
         *site_checks.find_address_problems(),
     ]

@@ -12,8 +12,6 @@ from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
 from django_mcp.contrib.oauth.limits import wrong_secrets_of
 
-__all__ = ["ClientAuthentication", "TooManyWrongSecrets"]
-
 
 class TooManyWrongSecrets(CustomOAuth2Error):
     """A client sent too many wrong secrets from one address, or the address did for several clients."""

@@ -13,8 +13,6 @@ from django.contrib.auth.hashers import get_hashers_by_algorithm
 from django.db.models.signals import pre_save
 from django.utils.crypto import constant_time_compare, salted_hmac
 
-__all__ = ["ClientSecretGenerator", "connect", "is_generated"]
-
 ALGORITHM = "pbkdf2_sha256"
 """It stores its number of iterations with each hash, and is among Django's default hashers."""
 

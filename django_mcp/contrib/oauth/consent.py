@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.translation import gettext as _
 from oauth2_provider.exceptions import OAuthToolkitError
 from oauth2_provider.http import OAuth2ResponseRedirect
 from oauth2_provider.views import AuthorizationView
@@ -21,7 +20,7 @@ from django_mcp.contrib.oauth.approvals import ApprovedResources, are_among, lis
 from django_mcp.contrib.oauth.consent_form import ConsentForm, has_valid_seal, make_seal
 from django_mcp.contrib.oauth.documents import find_known
 from django_mcp.contrib.oauth.metadata import issuer_of
-from django_mcp.contrib.oauth.names import inert
+from django_mcp.contrib.oauth.names import describe_client
 from django_mcp.contrib.oauth.protected_resources import (
     find_default_resource,
     find_server_of,
@@ -29,12 +28,11 @@ from django_mcp.contrib.oauth.protected_resources import (
     takes_tokens_of,
 )
 from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
+from django_mcp.pages.accounts import is_switch, switch_account
 from django_mcp.pages.policy import protect_public_page
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
-
-__all__ = ["AskedEndpoint", "AskedScope", "ConsentView"]
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 """A SHA-256 in base64url without padding (RFC 7636 section 4.2)."""
@@ -77,7 +75,11 @@ class ConsentView(AuthorizationView):
             query = request.GET.copy()
             query["approval_prompt"] = "force"
             request.GET = query  # type: ignore[assignment]
-        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        response: HttpResponseBase
+        if is_switch(request):
+            response = switch_account(request)
+        else:
+            response = super().dispatch(request, *args, **kwargs)
         response["X-Frame-Options"] = "DENY"
         protect_public_page(response)
         response["Referrer-Policy"] = "same-origin"
@@ -171,6 +173,7 @@ class ConsentView(AuthorizationView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Add the page's variables to those of the toolkit."""
         context: dict[str, Any] = super().get_context_data(**kwargs)
+        context["account"] = self.request.user.get_username()
         application = context.get("application")
         if application is not None:
             context.update(self._describe(application, context))
@@ -180,12 +183,8 @@ class ConsentView(AuthorizationView):
         endpoints = self._find_endpoints(str(context.get("resource") or "").split())
         needs = needs_of(dict.fromkeys(endpoints.values()), self.request.user)
         redirect = urlsplit(context["redirect_uri"])
-        is_document = application.registration_source == "cimd"
         return {
-            "client_name": inert(application.name) or _("A client without a name"),
-            # The client controls this address, while it can choose any name.
-            "client_host": urlsplit(application.client_id).netloc if is_document else "",
-            "is_self_registered": application.registration_source == "dcr",
+            **describe_client(application),
             "redirect_host": redirect.netloc or f"{redirect.scheme}:",
             "stays_here": is_loopback(redirect.hostname),
             "endpoints": [

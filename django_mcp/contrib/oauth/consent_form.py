@@ -12,8 +12,6 @@ from oauth2_provider.forms import AllowForm
 
 from django_mcp.protocol.json import encode
 
-__all__ = ["ConsentForm", "has_valid_seal", "make_seal"]
-
 _SEALED = sorted(AllowForm.base_fields.keys() - {"allow"})
 
 

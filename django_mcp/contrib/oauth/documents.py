@@ -19,8 +19,6 @@ from oauthlib.oauth2.rfc6749.errors import FatalClientError
 
 from django_mcp.contrib.oauth.limits import find_wait_for_room_s, new_clients_of
 
-__all__ = ["TooManyClients", "find_known", "is_document_id", "read_document"]
-
 logger = logging.getLogger("django_mcp")
 
 is_document_id = is_cimd_client_id

@@ -21,8 +21,6 @@ from urllib.parse import SplitResult, urlsplit
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.settings import oauth2_settings
 
-__all__ = ["BoundedMetadataFetcher"]
-
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _TUNNELS = (ipaddress.IPv6Network("2002::/16"), ipaddress.IPv6Network("2001::/32"))
 """6to4 and Teredo: an IPv4 address, perhaps a private one, inside of an IPv6 one."""

@@ -26,14 +26,6 @@ from django_mcp.process import Warner
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.services.ports import StoreUnavailable
 
-__all__ = [
-    "Allowance",
-    "find_wait_for_room_s",
-    "new_clients_of",
-    "registration_tries_of",
-    "wrong_secrets_of",
-]
-
 HOUR_S = 3600
 MINUTE_S = 60
 CLIENTS_AT_LIMIT = 3

@@ -14,8 +14,6 @@ from django_mcp.contrib.oauth.protected_resources import find_server_of
 from django_mcp.open_views import refusal
 from django_mcp.protocol.json import decode
 
-__all__ = ["OpenIDConfiguration", "ServerMetadata", "issuer_of"]
-
 
 def issuer_of(request: HttpRequest) -> str:
     """Return the issuer of this site's tokens, as in metadata and authorization responses."""

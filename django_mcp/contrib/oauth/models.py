@@ -14,8 +14,6 @@ from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.auth.addresses import canonical_uri
 
-__all__ = ["ClientEndpoint"]
-
 
 class ClientEndpoint(models.Model):
     """One MCP endpoint that one client may use without the consent of a user.

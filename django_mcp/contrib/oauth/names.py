@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from django_mcp.protocol.texts import mark_invisible
+from typing import Any
+from urllib.parse import urlsplit
 
-__all__ = ["MAX_NAME", "inert"]
+from django.utils.translation import gettext as _
+
+from django_mcp.protocol.texts import mark_invisible
 
 MAX_NAME = 80
 
@@ -17,3 +20,16 @@ def inert(name: str) -> str:
     seen = mark_invisible(name, lambda char: " " if char.isspace() else "")
     line = " ".join(seen.split())
     return line if len(line) <= MAX_NAME else line[: MAX_NAME - 1].rstrip() + "…"
+
+
+def describe_client(application: Any) -> dict[str, Any]:
+    """Return what pages for users say of a client."""
+    is_document = application.registration_source == "cimd"
+    return {
+        "client_id": application.client_id,
+        "client_name": inert(application.name) or _("A client without a name"),
+        # The client controls this address, while it can choose any name.
+        "client_host": urlsplit(application.client_id).netloc if is_document else "",
+        "is_self_registered": application.registration_source == "dcr",
+        "known_since": application.created,
+    }

@@ -6,11 +6,11 @@ Settings modules import it, so it imports nothing that needs settings.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
-
-__all__ = ["BASE_SCOPE", "oauth2_provider_settings"]
 
 BASE_SCOPE = "mcp"
 """The scope of a site whose tools name none: a client has to request one."""
@@ -31,7 +31,15 @@ def oauth2_provider_settings(
             are added if they are missing here.
         overrides: other settings of django-oauth-toolkit. `DCR_ENABLED=False` disables dynamic
             registration, `CIMD_ENABLED=False` client-id metadata documents.
+
+    Raises:
+        ImproperlyConfigured: django-oauth-toolkit is not installed.
     """
+    if find_spec("oauth2_provider") is None:
+        raise ImproperlyConfigured(
+            "django_mcp.contrib.oauth needs django-oauth-toolkit: "
+            "pip install 'django-mcp-endpoints[oauth]'"
+        )
     found: dict[str, Any] = {
         "SCOPES": dict(scopes) if scopes else {BASE_SCOPE: _("Use this site's tools in your name")},
         "SCOPES_BACKEND_CLASS": f"{_PARTS}.scopes.ToolScopes",

@@ -12,20 +12,13 @@ from urllib.parse import unquote
 from django.urls import get_script_prefix
 
 from django_mcp.auth.addresses import canonical_uri, origin_of
-from django_mcp.auth.permissions import offer_to
+from django_mcp.auth.permissions import visible_to
 from django_mcp.endpoints.well_known import find_issuers, find_root_path, find_server
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
     from django_mcp.server.server import MCPServer
-
-__all__ = [
-    "find_default_resource",
-    "find_server_of",
-    "needs_of",
-    "takes_tokens_of",
-]
 
 
 def find_default_resource(request: HttpRequest) -> str | None:
@@ -59,8 +52,8 @@ def needs_of(servers: Iterable[MCPServer], user: Any) -> Mapping[str, list[str]]
     """Return the titles of the visible entries that need each scope."""
     found: dict[str, list[str]] = {}
     for server in servers:
-        offer = offer_to(user, server.derived.requirements)
+        visible = visible_to(user, server.derived.requirements)
         for entry in server.registry.entries():
-            for scope in offer.scopes_of(entry) if offer.includes(entry) else ():
+            for scope in visible.scopes_of(entry) if visible.includes(entry) else ():
                 found.setdefault(scope, []).append(str(entry.title or entry.name))
     return found

@@ -15,8 +15,6 @@ from django_mcp.auth.addresses import origin_of
 from django_mcp.open_views import View, refusal
 from django_mcp.server.services.ports import StoreUnavailable
 
-__all__ = ["FORM", "JSON", "at_public_url", "takes"]
-
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 

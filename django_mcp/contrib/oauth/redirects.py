@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
-__all__ = ["is_loopback", "is_safe_redirect"]
-
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _ANSWERS = frozenset({"code", "error", "iss", "state"})

@@ -18,8 +18,6 @@ from django_mcp.contrib.oauth.redirects import is_safe_redirect
 from django_mcp.open_views import refusal
 from django_mcp.protocol.json import decode, encode
 
-__all__ = ["Registration"]
-
 MAX_BODY_BYTES = 16 * 1024
 MAX_REDIRECT_URIS = 10
 

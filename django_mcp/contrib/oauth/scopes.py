@@ -13,8 +13,6 @@ from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.servers import all_servers
 
-__all__ = ["ToolScopes"]
-
 
 class ToolScopes(BaseScopes):
     """Scopes of `OAUTH2_PROVIDER["SCOPES"]`, of `scopes=` on every server, and of `SCOPE_IMPLIES`."""

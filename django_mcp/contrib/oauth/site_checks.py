@@ -10,7 +10,7 @@ from django.conf import settings as site_settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
 from django.shortcuts import resolve_url
-from django.urls import NoReverseMatch, Resolver404, get_resolver, reverse
+from django.urls import NoReverseMatch, reverse
 from oauth2_provider.scopes import get_scopes_backend
 from oauth2_provider.settings import oauth2_settings
 
@@ -19,14 +19,8 @@ from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.redirects import is_loopback
+from django_mcp.endpoints.mounts import resolve
 from django_mcp.servers import all_servers
-
-__all__ = [
-    "find_address_problems",
-    "find_login_problems",
-    "find_scope_problems",
-    "find_url_problems",
-]
 
 _METADATA = "/.well-known/oauth-authorization-server"
 _MIDDLEWARE = (
@@ -90,10 +84,10 @@ def _at_root(path: str) -> str:
 
 def _is_ours(path: str) -> bool:
     forced = (site_settings.FORCE_SCRIPT_NAME or "").rstrip("/")
-    try:
-        view: Any = get_resolver().resolve(path.removeprefix(forced)).func
-    except Resolver404:
+    match = resolve(path.removeprefix(forced))
+    if match is None:
         return False
+    view: Any = match.func
     while hasattr(view, "__wrapped__"):
         view = view.__wrapped__
     return issubclass(getattr(view, "view_class", object), ConsentView)
@@ -111,9 +105,10 @@ def find_login_problems() -> Iterator[CheckMessage]:
         )
     try:
         where = urlsplit(resolve_url(site_settings.LOGIN_URL))
-        if not where.netloc:
-            get_resolver().resolve(where.path)
-    except (NoReverseMatch, Resolver404):
+        leads_nowhere = not where.netloc and resolve(where.path) is None
+    except NoReverseMatch:
+        leads_nowhere = True
+    if leads_nowhere:
         yield Error(
             f"LOGIN_URL ({site_settings.LOGIN_URL}) leads nowhere, so nobody can sign in to allow a "
             "client anything.",

@@ -11,8 +11,6 @@ from oauth2_provider.views import TokenView
 
 from django_mcp.open_views import refusal
 
-__all__ = ["Token"]
-
 _DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 
 

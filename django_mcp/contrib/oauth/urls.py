@@ -7,10 +7,8 @@ out: the admin does the first, and no MCP client needs the others.
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -19,16 +17,14 @@ from oauth2_provider import views as toolkit
 from oauth2_provider.models import get_application_model
 from oauth2_provider.settings import oauth2_settings
 
-from django_mcp.conf import settings
+from django_mcp.conf import read_on_import
+from django_mcp.contrib.oauth.authorized import authorized_page
 from django_mcp.contrib.oauth.consent import ConsentView
 from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadata
 from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
 from django_mcp.contrib.oauth.register import Registration
 from django_mcp.contrib.oauth.tokens import Token
 from django_mcp.open_views import View, open_to_pages
-from django_mcp.pages.policy import protect_public_page
-
-__all__ = ["app_name", "urlpatterns"]
 
 app_name = "oauth2_provider"
 
@@ -54,27 +50,7 @@ def application_page(_request: HttpRequest, pk: str) -> HttpResponse:
         raise Http404 from error
 
 
-class _EndAuthorization(toolkit.AuthorizedTokenDeleteView):
-    """Deletes a user's authorization. An invalid primary key gives 404."""
-
-    def get_object(self, queryset: Any = None) -> Any:
-        try:
-            return super().get_object(queryset)
-        except (ValueError, ValidationError) as error:
-            raise Http404 from error
-
-
-def _page(view: View) -> View:
-    @wraps(view)
-    def answer(*args: Any, **kwargs: Any) -> Any:
-        response = view(*args, **kwargs)
-        protect_public_page(response)
-        return response
-
-    return answer
-
-
-_prefix = settings.OAUTH_PREFIX
+_prefix = read_on_import("OAUTH_PREFIX")
 _metadata = ".well-known/oauth-authorization-server"
 _consent = ConsentView.as_view()
 # Both start with reads. In one transaction with them, SQLite would refuse to wait for a write.
@@ -94,16 +70,7 @@ urlpatterns = [
         name="dcr-register-management",
     ),
     path(f"{_prefix}applications/<slug:pk>/", application_page, name="detail"),
-    path(
-        f"{_prefix}authorized/",
-        _page(toolkit.AuthorizedTokensListView.as_view()),
-        name="authorized-token-list",
-    ),
-    path(
-        f"{_prefix}authorized/<slug:pk>/delete/",
-        _page(_EndAuthorization.as_view()),
-        name="authorized-token-delete",
-    ),
+    path(f"{_prefix}authorized/", authorized_page, name="authorized-token-list"),
 ]
 
 if oauth2_settings.OIDC_ENABLED:

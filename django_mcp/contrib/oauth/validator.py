@@ -26,8 +26,6 @@ from django_mcp.contrib.oauth.client_authentication import ClientAuthentication
 from django_mcp.contrib.oauth.documents import find_known, is_document_id, read_document
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
 
-__all__ = ["MCPOAuth2Validator"]
-
 DOUBLE_REFRESH_S = 10
 """How long after a refresh a second one with the same token counts as a race, and not as theft."""
 

@@ -9,62 +9,58 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.management.base import (
-    BaseCommand,
-    CommandError,
-    CommandParser,
-    no_translations,
+from django.core.management.base import CommandParser, no_translations
+
+from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
+from django_mcp.management.shell.base import (
+    SiteCommand,
+    add_pipe_user,
+    add_server,
+    find_pipe_user,
+    find_server,
+    wrong_use,
 )
-
-from django_mcp.endpoints.client_config import WHERE, needs_key, over_http
-from django_mcp.management.shell.base import WRONG_USE, find_pipe_user, find_server
-from django_mcp.protocol.json import JSONObject, encode_pretty
+from django_mcp.protocol.json import encode_pretty
+from django_mcp.servers import MCPServer
 
 
-class Command(BaseCommand):
+class Command(SiteCommand):
     """Print the configuration that a client needs to use a server of this site."""
 
     help = "Prints configuration for a client: the server over stdio, or at a URL over HTTP."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the client, and how it reaches the server."""
-        parser.add_argument("--client", required=True, choices=list(WHERE), help="which client")
-        parser.add_argument("--http", metavar="URL", help="reach the endpoint there; else by stdio")
-        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
-        parser.add_argument("--user", metavar="USERNAME", help="by stdio: on whose behalf")
+        parser.add_argument("--client", required=True, choices=list(CLIENTS), help="which client")
         parser.add_argument(
-            "--superuser",
-            action="store_true",
-            help="let the user be a superuser, for whom no permission holds a client back",
+            "--http", metavar="URL", help="URL of the endpoint; without it over stdio"
         )
+        add_server(parser)
+        add_pipe_user(parser)
 
     # English like all output of commands, whatever the language of the site.
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the configuration, and instructions on standard error."""
-        server = find_server(options["server"])
+        server, client = find_server(options["server"]), CLIENTS[options["client"]]
         if options["http"] is not None:
             if options["user"] is not None or options["superuser"]:
-                raise CommandError(
-                    "--user and --superuser are for stdio; over HTTP a client authenticates.",
-                    returncode=WRONG_USE,
+                raise wrong_use(
+                    "--user and --superuser are for stdio; over HTTP a client authenticates."
                 )
-            entry = over_http(
-                options["client"], check_url(options["http"]), needs_key=needs_key(server)
-            )
+            url = check_url(options["http"])
+            found = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
         else:
-            entry = over_stdio(options["client"], _pipe_options(options))
-        key = "servers" if options["client"] == "vscode" else "mcpServers"
-        self.stdout.write(encode_pretty({key: {server.public_name: entry}}))
-        self.stderr.write(str(WHERE[options["client"]]), lambda line: line)
+            command, env = find_manage()
+            command += ["mcp_stdio", *_pipe_options(server, options)]
+            found = client.over_stdio(server.name, command, env)
+        self.stdout.write(encode_pretty(found))
+        self.stderr.write(str(client.where), lambda line: line)
 
 
-def _pipe_options(options: dict[str, Any]) -> list[str]:
+def _pipe_options(server: MCPServer, options: dict[str, Any]) -> list[str]:
     """Return the options of `mcp_stdio`, after the checks that it would make.
 
     Raises:
-        CommandError: it would not serve that user.
+        CommandError: it would not serve that user, or serves nobody without one.
     """
     found = [] if options["server"] is None else ["--server", options["server"]]
     if options["user"] is not None:
@@ -72,26 +68,23 @@ def _pipe_options(options: dict[str, Any]) -> list[str]:
         found += ["--user", options["user"]]
         if getattr(user, "is_superuser", False):
             found.append("--superuser")
+    elif not server.is_public:
+        raise wrong_use(
+            f"The server {server.name!r} is not public, so mcp_stdio would not start: name "
+            "the user with --user."
+        )
     return found
 
 
-def over_stdio(client: str, options: list[str]) -> JSONObject:
-    """Return the entry for a client to start `manage.py mcp_stdio`, from any folder."""
-    manage, env = find_manage()
-    arguments = [*manage, "mcp_stdio", *options]
-    entry: JSONObject = {"command": sys.executable, "args": arguments, "env": env}
-    return entry if client in ("claude-desktop", "cursor") else {"type": "stdio", **entry}
-
-
 def find_manage() -> tuple[list[str], dict[str, str]]:
-    """Return how Python runs this project's commands from any folder, and the environment for it."""
+    """Return the command that runs this project's commands from any folder, and its environment."""
     env = {"DJANGO_SETTINGS_MODULE": settings.SETTINGS_MODULE or ""}
     script = Path(sys.argv[0])
     if script.suffix == ".py" and script.name != "__main__.py" and script.is_file():
-        return [str(script.resolve())], env
+        return [sys.executable, str(script.resolve())], env
     # Started by django-admin or python -m django, which find the project by the path.
     path = os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")]))
-    return ["-m", "django"], {**env, "PYTHONPATH": path}
+    return [sys.executable, "-m", "django"], {**env, "PYTHONPATH": path}
 
 
 def check_url(url: str) -> str:
@@ -105,10 +98,9 @@ def check_url(url: str) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise CommandError(
-            f"{url!r} is not a URL of an endpoint: write it as https://example.com/mcp.",
-            returncode=WRONG_USE,
+        raise wrong_use(
+            f"{url!r} is not a URL of an endpoint: write it as https://example.com/mcp."
         )
     if "@" in parts.netloc:
-        raise CommandError("The URL holds credentials, which do not belong there.", returncode=2)
+        raise wrong_use("The URL holds credentials, which do not belong there.")
     return url

@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.apps import apps
 from django.core import checks
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
+from django.db import Error
 from django.urls import get_script_prefix
+from django.utils import timezone
 
-from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.conf import settings
+from django_mcp.endpoints.mounts import find_path
 from django_mcp.endpoints.well_known import find_server as find_mounted
+from django_mcp.management.doctor.credentials import advise
 from django_mcp.management.doctor.examination import examine
 from django_mcp.management.doctor.finding import Finding, OAuthExaminer, bad, good
 from django_mcp.management.doctor.http import Unreachable
 from django_mcp.management.doctor.person import signed_in
-from django_mcp.management.doctor.threads import examine_threads
-from django_mcp.management.shell.base import WRONG_USE, find_server, find_user, printable
-from django_mcp.protocol.json import encode_pretty
+from django_mcp.management.shell.base import SiteCommand, find_server, find_user, wrong_use
+from django_mcp.management.shell.output import printable
+from django_mcp.management.shell.token import TOKEN_VARIABLE, take_token
+from django_mcp.models import Worker
+from django_mcp.protocol.json import JSONObject, encode_pretty
 from django_mcp.servers import MCPServer
-from django_mcp.transports.http.view import MCPView
 
 
-class Command(BaseCommand):
+class Command(SiteCommand):
     """Test an endpoint as a client would; each problem is reported with its fix."""
 
-    help = "Plays a client against the running site, and says what stands in its way."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+    help = "Tests the running site as a client would, and reports problems."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the endpoint."""
         parser.add_argument(
-            "--server", metavar="NAME", help="its name; else the one at --url, or the default"
+            "--server",
+            metavar="NAME",
+            help="name of the server; by default the one at --url, or the default server",
         )
         parser.add_argument(
-            "--url", help="of the endpoint; else where the URLconf has it, at 127.0.0.1:8000"
+            "--url", help="URL of the endpoint; by default its path at 127.0.0.1:8000"
         )
-        parser.add_argument("--token", default="", help="credentials, where some are asked for")
-        parser.add_argument("--oauth", action="store_true", help="play the OAuth flow as well")
         parser.add_argument(
-            "--user", metavar="USERNAME", help="with --oauth: who allows the client its access"
+            "--token", help=f"credentials, if the server requires some; better in {TOKEN_VARIABLE}"
+        )
+        parser.add_argument("--oauth", action="store_true", help="test the OAuth flow as well")
+        parser.add_argument(
+            "--user", metavar="USERNAME", help="with --oauth: user who gives the consent"
         )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Test the endpoint; exits with 1 if there are problems."""
+        options["token"] = take_token(options["token"]) or ""
         url = options["url"]
         if url and not options["server"]:
             server = _server_at(url)
@@ -68,21 +77,21 @@ class Command(BaseCommand):
             self.stdout.write(encode_pretty({"url": url, "findings": found}))
         faults = sum(not each.ok for each in findings)
         if faults:
-            raise CommandError(f"{faults} of {len(findings)} things stand in a client's way.")
+            raise CommandError(f"{faults} of {len(findings)} findings are problems for a client.")
 
     def _examine(
         self, server: MCPServer | None, url: str, options: dict[str, Any]
     ) -> Iterator[Finding]:
         yield from _site()
-        yield from examine_threads()
-        publish = getattr(server, "notify_tools_list_changed", None)
+        yield from find_busy_threads()
+        publish = None if server is None else partial(server.notify_list_changed, "tools")
         token = options["token"]
         is_examined = False
 
         def look(token: str) -> Iterator[Finding]:
             nonlocal is_examined
             is_examined = True
-            yield from examine(url, publish, token)
+            yield from examine(url, publish, token, credentials=advise(server))
 
         if token or not options["oauth"]:
             yield from look(token)
@@ -107,14 +116,13 @@ class Command(BaseCommand):
 
 
 def _path_of(server: MCPServer) -> str:
-    for mount in find_mounts():
-        if mount.is_fixed and isinstance(mount.view, MCPView) and mount.view.server is server:
-            return mount.path
-    raise CommandError(
-        f"The server {server.public_name!r} is not in the URLconf. Include django_mcp.urls, or "
-        f"name its endpoint with --url.",
-        returncode=WRONG_USE,
-    )
+    path = find_path(server)
+    if path is None:
+        raise wrong_use(
+            f"The server {server.name!r} is not in the URLconf. Include django_mcp.urls, or name "
+            "its endpoint with --url."
+        )
+    return path
 
 
 def _server_at(url: str) -> MCPServer | None:
@@ -150,3 +158,36 @@ def _oauth(
         return examiner.examine_oauth(url, None, None)
     with signed_in(find_user(username)) as person:
         return examiner.examine_oauth(url, person, look)
+
+
+def find_busy_threads() -> Iterator[Finding]:
+    """Yield how many threads are busy in each worker that currently serves requests."""
+    if settings.SESSION_STORE != "model":
+        return
+    try:
+        workers = list(
+            Worker.objects.filter(lease_until__gt=timezone.now()).order_by("host", "pid")
+        )
+    except Error:
+        # The endpoint's responses show what is wrong with the database.
+        return
+    for worker in workers:
+        state = worker.in_flight or {}
+        busy, limit, waiting = state.get("threads") or (0, 0, 0)
+        if not busy:
+            continue
+        held = _describe(state)
+        if waiting:
+            yield bad(
+                f"Calls wait for a thread at worker {worker}: {busy} of {limit} threads are busy, and "
+                f"{waiting} calls wait{held}",
+                "Give what holds the threads a timeout of its own towards what it waits for, or raise "
+                'DJANGO_MCP["SYNC_THREADS"].',
+            )
+        else:
+            yield good(f"Threads are free at worker {worker}: {busy} of {limit} are busy{held}")
+
+
+def _describe(state: JSONObject) -> str:
+    held = [f"{what} for {time.time() - since:.0f} s" for what, since in state.get("held", ())]
+    return f". The longest are {'; '.join(held)}" if held else ""

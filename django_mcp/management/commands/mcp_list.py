@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from django_mcp.inprocess.errors import MCPError
 from django_mcp.management.shell.base import (
-    WRONG_USE,
     ServerCommand,
     find_server,
     find_user,
-    printable,
     where_to_register,
+    wrong_use,
 )
+from django_mcp.management.shell.output import printable
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.registry.kinds import KINDS, Kind
 from django_mcp.servers import MCPServer
 
 CHARS_PER_TOKEN = 4
 """The average length of a token in English or JSON; models differ by a quarter either way."""
-
-KINDS = (
-    ("tools", "Tools", "name", "list_tools"),
-    ("resources", "Resources", "uri", "list_resources"),
-    ("resourceTemplates", "Resource templates", "uriTemplate", "list_resource_templates"),
-    ("prompts", "Prompts", "name", "list_prompts"),
-)
-"""Key of the list, heading, the field that names an entry, and the server's method."""
 
 
 class Command(ServerCommand):
@@ -37,8 +30,7 @@ class Command(ServerCommand):
     help = "Lists what a user sees of a server."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the user, the form, and the estimate."""
-        self.add_server(parser)
+        self.add_options(parser)
         parser.add_argument(
             "--revision",
             choices=[revision.name for revision in REVISIONS],
@@ -51,29 +43,27 @@ class Command(ServerCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print the lists."""
         server = find_server(options["server"])
         lists = find_lists(server, user=find_user(options["user"]), revision=options["revision"])
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
         if options["json"]:
-            found: JSONObject = {"server": server.public_name, **lists}
+            found: JSONObject = {"server": server.name, **lists}
             if options["tokens"]:
                 found["tokens"] = {**tokens, "total": sum(tokens.values())}
             self.print_json(found)
             return
         if not any(lists.values()):
             self.stdout.write(_nothing(server))
-        for key, heading, identity, _method in KINDS:
-            self._print_list(heading, lists[key], identity, with_tokens=options["tokens"])
+        for kind in KINDS:
+            self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
         if options["tokens"]:
             self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
 
-    def _print_list(
-        self, heading: str, entries: list[JSONObject], identity: str, *, with_tokens: bool
-    ) -> None:
+    def _print_list(self, kind: Kind, entries: list[JSONObject], *, with_tokens: bool) -> None:
         if not entries:
             return
-        self.stdout.write(self.style.MIGRATE_HEADING(f"{heading} ({len(entries)})"))
+        heading, identity = f"{kind.word.capitalize()}s ({len(entries)})", kind.identity
+        self.stdout.write(self.style.MIGRATE_HEADING(heading))
         width = max(len(entry[identity]) for entry in entries)
         for entry in entries:
             lines = str(entry.get("description") or entry.get("title") or "").splitlines() or [""]
@@ -83,10 +73,9 @@ class Command(ServerCommand):
 
 
 def _nothing(server: MCPServer) -> str:
-    registry = server.registry
-    if registry.tools or registry.resources or registry.templates or registry.prompts:
-        return f"Of the server {server.public_name!r} this user sees nothing: name one with --user."
-    return f"Nothing is registered on the server {server.public_name!r}. {where_to_register()}"
+    if any(getattr(server.registry, kind.mapping) for kind in KINDS):
+        return f"Of the server {server.name!r} this user sees nothing: name one with --user."
+    return f"Nothing is registered on the server {server.name!r}. {where_to_register()}"
 
 
 def find_lists(
@@ -99,11 +88,10 @@ def find_lists(
     """
     try:
         return {
-            key: getattr(server, method)(user=user, revision=revision)
-            for key, _heading, _identity, method in KINDS
+            kind.key: getattr(server, kind.method)(user=user, revision=revision) for kind in KINDS
         }
     except MCPError as error:
-        raise CommandError(error.message, returncode=WRONG_USE) from error
+        raise wrong_use(error.message) from error
 
 
 def estimate_tokens(entry: JSONObject) -> int:

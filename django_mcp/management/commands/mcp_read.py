@@ -7,7 +7,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_mcp.management.shell.base import WRONG_USE, ServerCommand, find_server, printable
+from django_mcp.management.shell.base import ServerCommand, wrong_use
+from django_mcp.management.shell.output import printable
+from django_mcp.registry.kinds import RESOURCES, TEMPLATES
 from django_mcp.servers import MCPServer
 
 
@@ -16,21 +18,15 @@ class Command(ServerCommand):
 
     help = "Reads the resource at a URI and prints its text, or writes its bytes to a file."
 
-    things = "resources"
+    kinds = (RESOURCES, TEMPLATES)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the resource and the output."""
         parser.add_argument("uri", help="such as order://2026-0001")
         parser.add_argument("--output", metavar="FILE", help="write the contents to a new file")
-        self.add_server(parser)
-        self.add_asking(parser)
+        self.add_options_of_call(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Read the resource, and print its contents."""
-        server = find_server(options["server"])
-        result = self.attempt(
-            server.read_resource, options["uri"], options=options, **self.how(options)
-        )
+        result = self.attempt(MCPServer.read_resource, options, options["uri"])
         if options["json"]:
             self.print_json(result.raw)
         elif options["output"] is not None:
@@ -46,17 +42,7 @@ class Command(ServerCommand):
             with file.open("xb") as out:
                 out.write(data)
         except FileExistsError:
-            raise CommandError(f"{file} is there already.", returncode=WRONG_USE) from None
+            raise wrong_use(f"{file} already exists.") from None
         except OSError as error:
             raise CommandError(f"{file} cannot be written: {error}") from error
         self.stderr.write(f"{len(data)} bytes in {file}", lambda line: line)
-
-    def has_any(self, server: MCPServer) -> bool:
-        """Return whether resources are registered."""
-        return bool(server.registry.resources or server.registry.templates)
-
-    def known_names(self, server: MCPServer, user: Any) -> list[str]:
-        """Return the resources and templates that the user sees."""
-        resources = [found["uri"] for found in server.list_resources(user=user)]
-        templates = server.list_resource_templates(user=user)
-        return [*resources, *(found["uriTemplate"] for found in templates)]

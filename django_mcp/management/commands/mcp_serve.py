@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.asgi import standalone_application
 from django_mcp.endpoints.single_server import site_of
-from django_mcp.management.shell.base import find_server
+from django_mcp.management.shell.base import add_server, find_server
 from django_mcp.transports.http.asgi import ASGIApp
 
 
@@ -25,8 +25,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the server and its address."""
-        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        add_server(parser)
         parser.add_argument(
             "--host",
             action="append",
@@ -39,12 +38,11 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until stopped."""
         server = find_server(options["server"])
         application = standalone_application(server, site_of(server))
-        hosts, port = options["hosts"] or ["127.0.0.1"], options["port"]
+        hosts, port = list(dict.fromkeys(options["hosts"] or ["127.0.0.1"])), options["port"]
         urls = ", ".join(f"http://{_in_url(host)}:{port}/mcp" for host in hosts)
-        self.stdout.write(f"MCP server {server.public_name!r} at {urls}")
+        self.stdout.write(f"MCP server {server.name!r} at {urls}")
         self.stdout.flush()
         if find_spec("uvicorn") is not None:
             serve_with_uvicorn(application, hosts, port)

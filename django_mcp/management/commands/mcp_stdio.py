@@ -10,22 +10,28 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.auth.users import find_users
 from django_mcp.calls.writer import flush_calls
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.inprocess.call import principal_of
-from django_mcp.management.shell.base import find_pipe_user, find_server
+from django_mcp.management.shell.base import (
+    SiteCommand,
+    add_pipe_user,
+    add_server,
+    find_pipe_user,
+    find_server,
+)
+from django_mcp.management.shell.token import TOKEN_VARIABLE, take_token
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.servers import MCPServer
-from django_mcp.transports.stdio.driver import serve
+from django_mcp.transports.stdio.driver import FindPrincipal, Revoked, serve
 from django_mcp.transports.stdio.pipes import take_pipes
 
 FRESH_S = 0.9
@@ -34,54 +40,37 @@ FRESH_S = 0.9
 Less than `driver.RECHECK_S`, so that each recheck makes a new query.
 """
 
-TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
-
 EXIT_S = 0.5
 """How long handlers' threads may run after the client has disconnected, and calls be recorded."""
 
-FindPrincipal = Callable[[], Awaitable[Principal]]
 
-
-class Revoked(Exception):
-    """The user or token of the connection is no longer accepted."""
-
-
-class Command(BaseCommand):
+class Command(SiteCommand):
     """Serve the client that started this process, on its standard input and output."""
 
     help = (
         "Serves one MCP client on standard input and output. Clients start it themselves; "
         "`mcp_config` prints what they need for that."
     )
-    # Their output would precede the first message, which the client waits for.
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the server and the user."""
-        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
-        parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
-        parser.add_argument(
-            "--superuser",
-            action="store_true",
-            help="let the user be a superuser, for whom no permission holds a client back",
-        )
+        add_server(parser)
+        add_pipe_user(parser)
         parser.add_argument(
             "--token",
             help=f"credentials as over HTTP, in place of --user; better in {TOKEN_VARIABLE}",
         )
         parser.add_argument(
-            "--log-level", default="warning", help="what of the log goes to stderr (%(default)s)"
+            "--log-level",
+            default="warning",
+            help="lowest level of log messages on stderr (%(default)s)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the client disconnects."""
         server = find_server(options["server"])
         level = logging.getLevelName(str(options["log_level"]).upper())
         if not isinstance(level, int):
             raise CommandError(f"There is no log level {options['log_level']!r}.")
-        username, token = options["user"], options["token"]
-        if token is None:
-            token = os.environ.pop(TOKEN_VARIABLE, None) or None
+        username, token = options["user"], take_token(options["token"])
         if token is not None and username is not None:
             raise CommandError("Use --user or --token, not both.")
         find: FindPrincipal | None = None
@@ -92,8 +81,8 @@ class Command(BaseCommand):
             find = _of_token(server, token)
         elif not server.is_public:
             raise CommandError(
-                f"The server {server.public_name!r} is not public: say on whose behalf with "
-                f"--user, or with a token in {TOKEN_VARIABLE}."
+                f"The server {server.name!r} is not public: name the user with "
+                f"--user, or give a token in {TOKEN_VARIABLE}."
             )
         reading, writing = take_pipes()
         sys.stdout = sys.stderr
@@ -133,25 +122,7 @@ async def _run(server: MCPServer, reading: int, writing: int, find: FindPrincipa
             await find()
         except Revoked as error:
             raise CommandError(str(error)) from None
-    await serve(server, reading, writing, find_principal=_ending(find, stop), stop=stop)
-
-
-def _ending(find: FindPrincipal | None, stop: asyncio.Event) -> FindPrincipal | None:
-    """Return a function that finds the principal, and ends the connection if there is none."""
-    if find is None:
-        return None
-
-    async def look() -> Principal:
-        try:
-            return await find()
-        except Revoked as error:
-            logging.getLogger("django_mcp").warning("%s", error)
-            stop.set()
-            # The end of the connection cancels this.
-            never: asyncio.Future[Principal] = asyncio.get_running_loop().create_future()
-            return await never
-
-    return look
+    await serve(server, reading, writing, find_principal=find, stop=stop)
 
 
 def _of_user(user: Any) -> FindPrincipal:

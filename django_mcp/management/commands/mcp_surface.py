@@ -7,46 +7,38 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, no_translations
+from django.core.management.base import CommandError, CommandParser, no_translations
 
-from django_mcp.management.shell.base import WRONG_USE, find_server
+from django_mcp.management.shell.base import SiteCommand, add_server, find_server, wrong_use
 from django_mcp.protocol.json import (
     JSONDecodeError,
     JSONObject,
     decode,
     encode_pretty,
     encode_sorted,
+    present,
 )
 from django_mcp.registry.entries import Entry
+from django_mcp.registry.kinds import KINDS
 from django_mcp.servers import MCPServer
 
-KINDS = {
-    "tools": "tool",
-    "resources": "resource",
-    "resourceTemplates": "resource template",
-    "prompts": "prompt",
-}
 
-
-class Command(BaseCommand):
+class Command(SiteCommand):
     """Compare all entries of a server with a snapshot under version control."""
 
     help = (
         "Prints a snapshot of everything that is registered on a server, hidden entries included; "
-        "--write keeps it in a file, --check ends with 1 when the file says something else."
+        "--write stores it in a file, --check ends with 1 if it differs from the file."
     )
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add options for the server and the snapshot."""
-        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
+        add_server(parser)
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--check", metavar="FILE", help="compare with this file")
         what.add_argument("--write", metavar="FILE", help="write it to this file")
 
     @no_translations
     def handle(self, *args: Any, **options: Any) -> None:
-        """Create the snapshot, and print, write or compare it."""
         surface = surface_of(find_server(options["server"]))
         if options["write"] is not None:
             self._write(Path(options["write"]), surface)
@@ -65,7 +57,7 @@ class Command(BaseCommand):
     def _check(self, file: Path, surface: JSONObject) -> None:
         kept = read_surface(file)
         if kept == surface:
-            self.stdout.write(f"{file} says what is registered.")
+            self.stdout.write(f"{file} is up to date.")
             return
         lines = unified_diff(
             encode_pretty(kept).splitlines(),
@@ -76,21 +68,18 @@ class Command(BaseCommand):
         )
         self.stdout.write("\n".join(lines))
         raise CommandError(
-            f"{file} says something else: {'; '.join(describe_changes(kept, surface))}. "
-            "When that is meant, review it and run mcp_surface --write."
+            f"{file} differs: {'; '.join(describe_changes(kept, surface))}. "
+            "If the changes are intended, review them and run mcp_surface --write."
         )
 
 
 def surface_of(server: MCPServer) -> JSONObject:
     """Return everything registered on a server, in a fixed order, with its access rules."""
-    registry = server.registry
-    found = {
-        "server": server.public_name,
-        "tools": _entries(registry.tools.values(), "name"),
-        "resources": _entries(registry.resources.values(), "uri"),
-        "resourceTemplates": _entries(registry.templates.values(), "uriTemplate"),
-        "prompts": _entries(registry.prompts.values(), "name"),
+    lists = {
+        kind.key: _entries(getattr(server.registry, kind.mapping).values(), kind.identity)
+        for kind in KINDS
     }
+    found = {"server": server.name, **lists}
     # Encoded and decoded, so that it equals what is read from a file.
     in_order: JSONObject = decode(encode_sorted(found))
     return in_order
@@ -107,20 +96,18 @@ def _entries(entries: Iterable[Entry], identity: str) -> dict[str, JSONObject]:
 
 def _access_of(entry: Entry) -> JSONObject:
     access = entry.access
-    found: JSONObject = {}
-    permission = access.permission
-    if permission:
-        found["permission"] = (
-            list(permission) if isinstance(permission, tuple) else _name(permission)
-        )
-    if access.scopes:
-        found["scopes"] = list(access.scopes)
-    if access.check is not None:
-        found["check"] = _name(access.check)
-    return found
+    permission = access.permission or None
+    return present(
+        permission=list(permission) if isinstance(permission, tuple) else _name(permission),
+        scopes=list(access.scopes or ()) or None,
+        check=_name(access.check),
+        listed_if=_name(access.listed_if),
+    )
 
 
-def _name(function: Any) -> str:
+def _name(function: Any) -> str | None:
+    if function is None:
+        return None
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
@@ -133,23 +120,21 @@ def read_surface(file: Path) -> JSONObject:
     try:
         found = decode(file.read_bytes())
     except FileNotFoundError:
-        raise CommandError(
-            f"There is no {file}: make it with mcp_surface --write {file}.", returncode=WRONG_USE
-        ) from None
+        raise wrong_use(f"There is no {file}: make it with mcp_surface --write {file}.") from None
     except OSError as error:
-        raise CommandError(f"{file} cannot be read: {error}", returncode=WRONG_USE) from error
+        raise wrong_use(f"{file} cannot be read: {error}") from error
     except JSONDecodeError as error:
-        raise CommandError(f"{file} is not JSON: {error}", returncode=WRONG_USE) from None
+        raise wrong_use(f"{file} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise CommandError(f"{file} is not a snapshot of mcp_surface.", returncode=WRONG_USE)
+        raise wrong_use(f"{file} is not a snapshot of mcp_surface.")
     return found
 
 
 def describe_changes(kept: JSONObject, surface: JSONObject) -> list[str]:
     """Return short descriptions of what is added, removed and changed."""
     found = []
-    for key, word in KINDS.items():
-        before, now = kept.get(key), surface[key]
+    for kind in KINDS:
+        word, before, now = kind.word, kept.get(kind.key), surface[kind.key]
         if not isinstance(before, dict):
             before = {}
         found += [f"added {word} {name}" for name in now if name not in before]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig, apps
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.conf import settings
-from django_mcp.management.shell.base import WRONG_USE
+from django_mcp.management.shell.base import SiteCommand, wrong_use
 
 MODULE = '''\
 """The MCP tools of the app {label}; Django loads this module by itself, like admin.py."""
@@ -51,25 +51,21 @@ class MCPTests(MCPTestCase):
 '''
 
 
-class Command(BaseCommand):
+class Command(SiteCommand):
     """Write an app's first tool and its test."""
 
     help = "Writes a starter mcp.py into an app, and a test of it; overwrites nothing."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the option for the app."""
-        parser.add_argument("app", help="its label, as of another command; it must be installed")
+        parser.add_argument("app", help="label of an installed app")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write the two files, or none."""
         config = find_app(options["app"])
         folder = Path(config.path)
         if is_installed(folder):
-            raise CommandError(
+            raise wrong_use(
                 f"Nothing was written: {config.name} is a library, installed in {folder}. Name an "
-                "app of your project.",
-                returncode=WRONG_USE,
+                "app of your project."
             )
         files = {
             folder / f"{settings.AUTODISCOVER_MODULE or 'mcp'}.py": MODULE,
@@ -77,7 +73,8 @@ class Command(BaseCommand):
         }
         taken = [str(file) for file in files if file.exists()]
         if taken:
-            raise CommandError(f"Nothing was written: {' and '.join(taken)} is there already.")
+            verb = "exists" if len(taken) == 1 else "exist"
+            raise CommandError(f"Nothing was written: {' and '.join(taken)} already {verb}.")
         for file, text in files.items():
             try:
                 with file.open("x", encoding="utf-8") as out:
@@ -102,9 +99,8 @@ def find_app(name: str) -> AppConfig:
                 raise CommandError(f"No function can be named after {config.label!r}.")
             return config
     known = ", ".join(sorted(config.label for config in apps.get_app_configs()))
-    raise CommandError(
-        f"No app {name!r} is installed: is it in INSTALLED_APPS? There is {known}.",
-        returncode=WRONG_USE,
+    raise wrong_use(
+        f"No app {name!r} is installed: is it in INSTALLED_APPS? Installed apps: {known}."
     )
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
-from django_mcp.management.doctor.finding import Finding, bad, good
-from django_mcp.management.doctor.http import Answer, Unreachable, ask
-from django_mcp.management.doctor.listening import open_stream
+from django_mcp.management.doctor.finding import Finding, bad, good, judge
+from django_mcp.management.doctor.http import Answer, Unreachable, ask, open_stream
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import HEADER_MISMATCH
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
-
-__all__ = ["examine"]
 
 PROMPT_S = 3.0
 """What is sent at once arrives within this time, unless something buffers it."""
@@ -23,13 +20,16 @@ _JSON = {"Content-Type": "application/json", "Accept": "application/json, text/e
 _STRANGER = "https://stranger.invalid"
 
 
-def examine(url: str, publish: Callable[[], object] | None, token: str = "") -> Iterator[Finding]:
+def examine(
+    url: str, publish: Callable[[], object] | None, token: str = "", *, credentials: str
+) -> Iterator[Finding]:
     """Yield what a client finds at an endpoint.
 
     Args:
         url: of the endpoint.
         publish: notifies clients of a change from this process; the endpoint runs in another.
         token: credentials, if the server requires some.
+        credentials: advice how to give some that the server accepts.
 
     Raises:
         Unreachable: nothing responds there.
@@ -37,7 +37,7 @@ def examine(url: str, publish: Callable[[], object] | None, token: str = "") -> 
     headers = {**_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
     discovered = _discover(url, headers)
     if discovered.status == 401:
-        yield from _check_rejection(discovered, has_token=bool(token))
+        yield from _check_rejection(discovered, credentials, has_token=bool(token))
         return
     yield from _check_endpoint(discovered)
     if discovered.status != 200:
@@ -60,20 +60,19 @@ def _discover(url: str, headers: Mapping[str, str]) -> Answer:
     return ask("POST", url, body, {**headers, **own})
 
 
-def _check_rejection(answer: Answer, *, has_token: bool) -> Iterator[Finding]:
+def _check_rejection(answer: Answer, credentials: str, *, has_token: bool) -> Iterator[Finding]:
     challenge = answer.headers.get("www-authenticate", "")
     if challenge and has_token:
         yield bad(
             "The token is refused",
-            "It may be mistyped, over, revoked, or for another server; the site's log may say "
-            "which. Give another one with --token, or have the flow bring one with --oauth "
-            "--user NAME.",
+            "It may be mistyped, expired, revoked, or for another server: the site's log says "
+            f"why. {credentials}",
         )
     elif challenge:
         yield good("The server requires authentication, as configured")
         yield bad(
             "Nothing more can be tried without credentials",
-            "Give a token with --token, or have the flow bring one with --oauth --user NAME.",
+            credentials,
         )
     else:
         yield bad(
@@ -106,41 +105,40 @@ def _slashes(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     parts = urlsplit(url)
     path = parts.path.removesuffix("/") if parts.path.endswith("/") else parts.path + "/"
     other = urlunsplit(parts._replace(path=path))
-    if _discover(other, headers).status == 200:
-        yield good("It answers with and without a slash at the end")
-    else:
-        yield bad(
-            f"It does not answer at {path}",
-            "Include django_mcp.urls rather than naming the view: it has both forms.",
-        )
+    yield judge(
+        _discover(other, headers).status == 200,
+        "It answers with and without a slash at the end",
+        f"It does not answer at {path}",
+        "Include django_mcp.urls rather than naming the view: it has both forms.",
+    )
 
 
 def _check_errors(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     answer = ask("POST", url, b"{", headers)
-    if answer.status == 400 and _is_json(answer):
-        yield good("Errors are JSON")
-    else:
-        yield bad(
-            f"A malformed message is answered {answer.status} with something else than JSON",
-            "Keep error pages and CSRF checks of the site away from the endpoint.",
-        )
+    yield judge(
+        answer.status == 400 and _is_json(answer),
+        "Errors are JSON",
+        f"A malformed message is answered {answer.status} with something else than JSON",
+        "Keep error pages and CSRF checks of the site away from the endpoint.",
+    )
 
 
 def _check_origins(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     body, own = _modern("server/discover")
     origin = ask("POST", url, body, {**headers, **own, "Origin": _STRANGER}).status
     host = ask("POST", url, body, {**headers, **own, "Host": "stranger.invalid"}).status
-    if origin == 403:
-        yield good("Pages of other sites are rejected")
-    else:
-        yield bad(
-            f"A page of another site may call the server (status {origin})",
-            'List the origins you trust in DJANGO_MCP["ALLOWED_ORIGINS"] instead of "*".',
-        )
-    if 400 <= host < 500:
-        yield good("A foreign Host is rejected")
-    else:
-        yield bad(f"A foreign Host is served (status {host})", "Set ALLOWED_HOSTS.")
+    yield judge(
+        origin == 403,
+        "Pages of other sites are rejected",
+        f"A page of another site may call the server (status {origin})",
+        'List the origins you trust in DJANGO_MCP["ALLOWED_ORIGINS"] instead of "*".',
+    )
+    yield judge(
+        400 <= host < 500,
+        "A foreign Host is rejected",
+        f"A foreign Host is served (status {host})",
+        "Set ALLOWED_HOSTS.",
+    )
 
 
 def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
@@ -163,20 +161,19 @@ def _handshake(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
     # Several requests, so that each worker behind the URL is likely to get one.
     statuses = {ask("POST", url, ping, named).status for _ in range(8)}
     ask("DELETE", url, None, named)
-    if statuses == {200}:
-        yield good("A session is found again")
-    else:
-        yield bad(
-            f"A session is lost between requests (statuses {sorted(statuses)})",
-            'Several workers need DJANGO_MCP["SESSION_STORE"] = "model" and one database.',
-        )
+    yield judge(
+        statuses == {200},
+        "A session is found again",
+        f"A session is lost between requests (statuses {sorted(statuses)})",
+        'Several workers need DJANGO_MCP["SESSION_STORE"] = "model" and one database.',
+    )
 
 
 def _without_handshake(answer: Answer) -> Finding:
     """Return whether a server rejects a handshake on purpose, or fails."""
     error = _error_of(answer)
     if answer.status == 400 and error.get("code") == HEADER_MISMATCH:
-        return good("Clients that use a handshake are told to use the stateless revision")
+        return good("Clients that use a handshake get an error that names the stateless revision")
     text = str(error.get("message", "")) or "no text"
     if answer.status == 503:
         fix = (
@@ -222,10 +219,10 @@ def _check_notification(
     next_message: Callable[[], JSONObject | None], publish: Callable[[], object]
 ) -> Finding:
     publish()
-    message = next_message()
-    if message is not None and "list_changed" in str(message.get("method")):
-        return good("A change in another process reaches clients")
-    return bad(
+    method = (next_message() or {}).get("method")
+    return judge(
+        "list_changed" in str(method),
+        "A change in another process reaches clients",
         "A change in another process does not reach clients",
         "Use a shared channel layer (channels_redis), or keep sessions in the database, and give "
         "this command the settings of the site.",

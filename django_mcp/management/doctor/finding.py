@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Examination", "Finding", "OAuthExaminer", "Person", "bad", "good"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
@@ -32,6 +30,11 @@ def good(text: str) -> Finding:
 def bad(text: str, fix: str) -> Finding:
     """Return a finding that is a problem, with its remedy."""
     return Finding(ok=False, text=text, fix=fix)
+
+
+def judge(condition: object, text: str, problem: str, fix: str) -> Finding:
+    """Return a finding that is no problem if the condition holds, else one with its remedy."""
+    return good(text) if condition else bad(problem, fix)
 
 
 Person: TypeAlias = Callable[[str], str]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
+import http.client
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from email.message import Message
 from typing import Any, cast
+from urllib.request import Request
 
-from django_mcp.protocol.json import decode
-
-__all__ = ["Answer", "Unreachable", "ask"]
+from django_mcp.auth.authenticators.fetch import make_opener
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
 TIMEOUT_S = 10
 MAX_BYTES = 1024 * 1024
 
 
 class Unreachable(Exception):
-    """There was no response."""
+    """There was no response to a request; the text says why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,42 +37,56 @@ class Answer:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+class Stream:
+    """The messages of one open response."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self._response = response
+
+    def next_message(self) -> JSONObject | None:
+        """Return the next message; None if none came in time, or the stream ended."""
+        try:
+            while line := self._response.readline(MAX_BYTES):
+                if line.startswith(b"data:") and line[5:].strip():
+                    found = decode(line[5:])
+                    return found if isinstance(found, dict) else None
+        except (OSError, http.client.HTTPException, JSONDecodeError):
+            return None
         return None
-
-
-_opener = urllib.request.build_opener(_NoRedirects)
 
 
 def ask(
     method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """Return the response to a request, whatever its status.
+    """Return the response to a request, whatever its status."""
+    with _open(method, url, body, headers or {}, TIMEOUT_S) as response:
+        names = {name.lower(): value for name, value in response.headers.items()}
+        try:
+            return Answer(status=response.status, headers=names, body=response.read(MAX_BYTES))
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"{url} did not answer to the end: {error}") from error
 
-    Raises:
-        Unreachable: there was none; the text says why.
-    """
+
+@contextmanager
+def open_stream(
+    url: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+) -> Iterator[Stream]:
+    """Post a request and yield the stream of its response."""
+    with _open("POST", url, body, headers, timeout_s) as response:
+        yield Stream(response)
+
+
+@contextmanager
+def _open(
+    method: str, url: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float
+) -> Iterator[http.client.HTTPResponse]:
     if not url.startswith(("http://", "https://")):
         raise Unreachable(f"{url} is not an http URL")
     try:
-        request = urllib.request.Request(  # noqa: S310  (checked above)
-            url, data=body, headers=dict(headers or {}), method=method
-        )
-        with _opener.open(request, timeout=TIMEOUT_S) as response:
-            return Answer(
-                status=response.status,
-                headers=_lower(response.headers),
-                body=response.read(MAX_BYTES),
-            )
-    except urllib.error.HTTPError as error:
-        with error:
-            return Answer(
-                status=error.code, headers=_lower(error.headers), body=error.read(MAX_BYTES)
-            )
-    except (OSError, ValueError) as error:
-        raise Unreachable(f"{url} cannot be reached: {error}") from error
-
-
-def _lower(headers: Message) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+        request = Request(url, body, dict(headers), method=method)  # noqa: S310  (checked above)
+        response = make_opener().open(request, timeout=timeout_s)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise Unreachable(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
+    with response:
+        yield response

@@ -14,8 +14,6 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 
 from django_mcp.management.doctor.http import Unreachable, ask
 
-__all__ = ["signed_in"]
-
 
 @contextmanager
 def signed_in(user: Any) -> Iterator[Callable[[str], str]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from django_mcp.protocol.json import JSONObject
-
-__all__ = ["Interrupted", "Terminal"]
+from django_mcp.management.shell.output import printable
+from django_mcp.protocol.json import JSONObject, encode
 
 CANCEL, DECLINE = ":cancel", ":decline"
 
@@ -99,7 +98,7 @@ class Terminal:
         title = field.get("title") or name
         notes = [str(field["description"])] if field.get("description") else []
         if "default" in field:
-            notes.append(f"default {field['default']}")
+            notes.append(f"default: {_show_default(field['default'])}")
         elif not is_required:
             notes.append("optional")
         self._say(f"{title} ({'; '.join(notes)})" if notes else str(title))
@@ -113,7 +112,7 @@ class Terminal:
                 return {**_YES, **_NO}[line]
 
     def _write_as_model(self, params: JSONObject) -> str:
-        self._say("The model is asked:")
+        self._say("Messages to the model:")
         for message in params.get("messages", []):
             content = message.get("content", {})
             blocks = content if isinstance(content, list) else [content]
@@ -125,8 +124,7 @@ class Terminal:
             return ""
 
     def _say(self, text: str) -> None:
-        safe = "".join(char if char.isprintable() or char == "\n" else "�" for char in text)
-        self._stderr.write(f"{safe}\n")
+        self._stderr.write(f"{printable(text)}\n")
         self._stderr.flush()
 
     def _read(self, prompt: str) -> str:
@@ -154,6 +152,18 @@ def _choices_of(field: JSONObject) -> list[tuple[str, str]]:
         return list(zip(holder["enum"], map(str, labels), strict=False))
     options = holder.get("oneOf") or holder.get("anyOf") or []
     return [(each["const"], str(each.get("title", each["const"]))) for each in options]
+
+
+def _show_default(value: Any) -> str:
+    """Return a default for a person to read: a text is quoted if its ends would not be visible."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value if value and value == value.strip() else encode(value).decode()
+        case list():
+            return ", ".join(map(str, value)) or "none"
+    return str(value)
 
 
 def _parse(line: str, field: JSONObject, choices: list[tuple[str, str]]) -> Any:

@@ -5,34 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.conf import settings
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_in_site
 from django_mcp.management.shell.asking import Interrupted, Terminal
-from django_mcp.management.shell.progress import ProgressBar
+from django_mcp.management.shell.output import ProgressBar, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.registry.kinds import Kind
 from django_mcp.servers import MCPServer, all_servers
-
-__all__ = [
-    "WRONG_USE",
-    "ServerCommand",
-    "find_pipe_user",
-    "find_server",
-    "find_user",
-    "printable",
-    "where_to_register",
-]
+from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
 T = TypeVar("T")
-
-WRONG_USE = 2
-"""Exit status for wrong use, as of a wrong option; a failed call has 1."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -41,30 +30,55 @@ _FROM_VERBOSITY = {0: None, 1: "info"}
 """The lowest level of log messages that are shown."""
 
 
-class ServerCommand(BaseCommand):
+def wrong_use(text: str) -> CommandError:
+    """Return the error of a command that was used wrongly. Its exit status is 2; a failed call has 1.
+
+    It has no class of its own, whose name Django would print before the text.
+    """
+    return CommandError(text, returncode=2)
+
+
+class SiteCommand(BaseCommand):
+    """A command that runs no system checks, and whose errors name the remedy for missing tables."""
+
+    requires_system_checks: tuple[str, ...] | Literal["__all__"] = ()
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """See `BaseCommand.execute`."""
+        try:
+            return super().execute(*args, **options)
+        except Exception as error:
+            if not is_unmigrated(error):
+                raise
+            raise CommandError(f"{Unmigrated.message} ({error})") from error
+
+
+class ServerCommand(SiteCommand):
     """A command that uses one server as a user."""
 
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
     stealth_options = ("stdin",)
-    things = ""
-    """The kind of entry that the command uses, such as `tools`."""
+    kinds: tuple[Kind, ...] = ()
+    """The kinds of entries that the command uses."""
 
-    def add_server(self, parser: CommandParser) -> None:
-        """Add options for the server, the user, and the output."""
-        parser.add_argument("--server", metavar="NAME", help="its name; else the default server")
-        parser.add_argument("--user", metavar="USERNAME", help="on whose behalf; else nobody's")
+    def add_options(self, parser: CommandParser) -> None:
+        add_server(parser)
+        parser.add_argument(
+            "--user", metavar="USERNAME", help="user of the call; without it the call is anonymous"
+        )
         parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
-    def add_asking(self, parser: CommandParser) -> None:
-        """Add options for the answers to questions."""
+    def add_options_of_call(self, parser: CommandParser) -> None:
+        self.add_options(parser)
         parser.add_argument(
             "--answers", metavar="JSON", help="answers by the key of their question, or a list"
         )
         parser.add_argument(
-            "--no-input", action="store_true", help="ask nothing; what has to ask fails"
+            "--no-input",
+            action="store_true",
+            help="ask no questions; calls that need an answer fail",
         )
 
-    def how(self, options: dict[str, Any]) -> Any:
+    def _keywords(self, options: dict[str, Any]) -> Any:
         """Return the keyword arguments of a call in process for the options."""
         level = _FROM_VERBOSITY.get(options["verbosity"], "debug")
         return {
@@ -78,7 +92,7 @@ class ServerCommand(BaseCommand):
         if options["answers"] is not None:
             found = parse_json(options["answers"], "--answers")
             if not isinstance(found, dict | list):
-                raise CommandError("--answers must be an object or a list.", returncode=WRONG_USE)
+                raise wrong_use("--answers must be an object or a list.")
             return found
         if options["no_input"]:
             return None
@@ -88,15 +102,17 @@ class ServerCommand(BaseCommand):
         text = data if isinstance(data, str) else encode_pretty(data)
         self.stderr.write(f"[{level}] {printable(text)}", lambda line: line)
 
-    def attempt(self, call: Callable[..., T], *args: Any, options: dict[str, Any], **how: Any) -> T:
-        """Return the result of a call, with its progress shown.
+    def attempt(self, call: Callable[..., T], options: dict[str, Any], *args: Any) -> T:
+        """Return the result of a method of the command's server, with its progress shown.
 
         Raises:
             CommandError: the server rejected it.
         """
+        server, keywords = find_server(options["server"]), self._keywords(options)
         with ProgressBar(self.stderr._out) as bar:
+            show = bar.show if bar.is_shown else None
             try:
-                return call(*args, on_progress=bar.show if bar.is_shown else None, **how)
+                return call(server, *args, on_progress=show, **keywords)
             except (Interrupted, KeyboardInterrupt) as error:
                 raise CommandError("Stopped.", returncode=INTERRUPTED) from error
             except MissingCapability as error:
@@ -106,38 +122,42 @@ class ServerCommand(BaseCommand):
             except Unanswered as error:
                 raise CommandError(f"{error.message} Give it in --answers.") from error
             except LookupError as error:
-                text = self.explain(error, str(args[0]), options, how.get("user"))
-                raise CommandError(text, returncode=WRONG_USE) from error
+                text = self._explain(error, str(args[0]), server, keywords["user"])
+                raise wrong_use(text) from error
             except MCPError as error:
                 raise CommandError(f"{printable(error.message)} (error {error.code})") from error
             except TypeError as error:
                 # An answer that JSON cannot represent, or of the wrong form.
-                raise CommandError(str(error), returncode=WRONG_USE) from error
+                raise wrong_use(str(error)) from error
 
-    def explain(self, error: LookupError, name: str, options: dict[str, Any], user: Any) -> str:
+    def _explain(self, error: LookupError, name: str, server: MCPServer, user: Any) -> str:
         """Return which entry is missing, with the nearest name, or the names that exist."""
-        server = find_server(options["server"])
-        known = self.known_names(server, user)
-        close = get_close_matches(name, known, n=3)
+        known = [
+            entry[kind.identity]
+            for kind in self.kinds
+            for entry in getattr(server, kind.method)(user=user)
+        ]
+        things = self.kinds[0].key
+        close = [each for each in get_close_matches(name, known, n=4) if each != name][:3]
         if close:
             return f"{error}. Did you mean {' or '.join(close)}?"
         if known:
-            return f"{error}. There is {', '.join(known[:20])}{', ...' if len(known) > 20 else ''}."
-        if self.has_any(server):
-            return f"{error}."
-        return f"The server {server.public_name!r} has no {self.things}. {where_to_register()}"
-
-    def has_any(self, server: MCPServer) -> bool:
-        """Return whether the server has such entries at all, visible or not."""
-        return True
-
-    def known_names(self, server: MCPServer, user: Any) -> list[str]:
-        """Return the names that the user sees."""
-        return []
+            shown = f"{', '.join(known[:20])}{', ...' if len(known) > 20 else ''}"
+            return f"{error}. {things.capitalize()}: {shown}."
+        if any(getattr(server.registry, kind.mapping) for kind in self.kinds):
+            hint = " Name a user with --user." if user is None else ""
+            return f"{error}. This user sees no {things}.{hint}"
+        return f"The server {server.name!r} has no {things}. {where_to_register()}"
 
     def print_json(self, value: JSONObject) -> None:
-        """Print a value as JSON."""
         self.stdout.write(encode_pretty(value))
+
+
+def add_server(parser: CommandParser) -> None:
+    """Add the option that names the server."""
+    parser.add_argument(
+        "--server", metavar="NAME", help="name of the server; by default the default server"
+    )
 
 
 def find_server(name: str | None) -> MCPServer:
@@ -148,10 +168,8 @@ def find_server(name: str | None) -> MCPServer:
     """
     found = all_servers()[0] if name is None else find_in_site(name)
     if not isinstance(found, MCPServer):
-        names = sorted({server.public_name for server in all_servers()})
-        raise CommandError(
-            f"No MCP server is called {name!r}. Servers: {', '.join(names)}.", returncode=WRONG_USE
-        )
+        names = sorted({server.name for server in all_servers()})
+        raise wrong_use(f"No MCP server is called {name!r}. Servers: {', '.join(names)}.")
     return found
 
 
@@ -167,18 +185,28 @@ def find_user(username: str | None) -> Any:
     from django.db import DatabaseError
 
     try:
-        model = get_user_model()
+        user: Any = get_user_model()._default_manager.get_by_natural_key(username)
     except ImproperlyConfigured as error:
         raise CommandError(f"--user needs django.contrib.auth: {error}") from error
-    try:
-        user = model._default_manager.get_by_natural_key(username)
-    except model.DoesNotExist:
-        raise CommandError(f"There is no user {username!r}.", returncode=WRONG_USE) from None
+    except ObjectDoesNotExist:
+        raise wrong_use(f"There is no user {username!r}.") from None
     except DatabaseError as error:
+        if is_unmigrated(error):
+            raise
         raise CommandError(f"The user cannot be looked up: {error}") from error
     if not user.is_active:
-        raise CommandError(f"The user {username!r} is not active.", returncode=WRONG_USE)
+        raise wrong_use(f"The user {username!r} is not active.")
     return user
+
+
+def add_pipe_user(parser: CommandParser) -> None:
+    """Add the options that name the user of a client over stdio."""
+    parser.add_argument("--user", metavar="USERNAME", help="over stdio: user of the client")
+    parser.add_argument(
+        "--superuser",
+        action="store_true",
+        help="allow a superuser, whose client no permission restricts",
+    )
 
 
 def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
@@ -190,8 +218,8 @@ def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
     user = find_user(username)
     if getattr(user, "is_superuser", False) and not may_be_superuser:
         raise CommandError(
-            f"The user {username!r} is a superuser, so nothing would hold the client back: name "
-            "another, or add --superuser."
+            f"The user {username!r} is a superuser, so no permission would restrict the client: "
+            "name another user, or add --superuser."
         )
     return user
 
@@ -214,9 +242,4 @@ def parse_json(text: str, what: str) -> Any:
     try:
         return decode(text)
     except (JSONDecodeError, UnicodeError) as error:
-        raise CommandError(f"{what} is not JSON: {error}", returncode=WRONG_USE) from None
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters that could affect a terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+        raise wrong_use(f"{what} is not JSON: {error}") from None

@@ -1,11 +1,11 @@
-"""The Revision record: a field for each difference between protocol revisions."""
+"""The Revision record: a field for each difference between protocol revisions, and what its lowerings are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import TaskRules
@@ -18,8 +18,7 @@ contents in another form if there is one.
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MethodRule:
+class MethodRule(Struct, frozen=True, kw_only=True):
     """A revision's rules for one request of the client.
 
     Attributes:
@@ -34,8 +33,7 @@ class MethodRule:
     is_cacheable: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Revision:
+class Revision(Struct, frozen=True, kw_only=True, eq=False):
     """One protocol revision, as data. Compare by identity only; revisions have no order.
 
     Attributes:
@@ -76,9 +74,9 @@ class Revision:
     has_progress_messages: bool
     missing_resource_code: int
     visit_code: int | None = None
-    statuses: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    result_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    interim_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    statuses: Mapping[int, int] = field(default_factory=dict)
+    result_fields: Mapping[str, str] = field(default_factory=dict)
+    interim_fields: Mapping[str, str] = field(default_factory=dict)
     asks: frozenset[str] = frozenset()
     block_types: frozenset[str] = frozenset()
     structures_objects_only: bool = True
@@ -90,3 +88,46 @@ class Revision:
     def status(self, code: int) -> int:
         """Return the HTTP status that carries a JSON-RPC error `code`."""
         return self.statuses.get(code, 200)
+
+
+# -- what lowerings are made of
+
+
+def without(*keys: str) -> Lowering:
+    """Return a lowering that removes top-level `keys`."""
+
+    def drop(value: JSONObject) -> JSONObject:
+        if not any(key in value for key in keys):
+            return value
+        return {key: each for key, each in value.items() if key not in keys}
+
+    return drop
+
+
+def each(key: str, lower: Lowering) -> Lowering:
+    """Return a lowering that applies `lower` to every object in the array under `key`."""
+
+    def apply(value: JSONObject) -> JSONObject:
+        return {**value, key: [lower(item) for item in value[key]]}
+
+    return apply
+
+
+def chain(*lowerings: Lowering) -> Lowering:
+    """Return a lowering that applies `lowerings` one after the other."""
+
+    def apply(value: JSONObject) -> JSONObject:
+        for lower in lowerings:
+            value = lower(value)
+        return value
+
+    return apply
+
+
+def map_prompt_blocks(lower: Lowering) -> Lowering:
+    """Return a lowering for the content block of each message of a prompt."""
+
+    def lower_message(message: JSONObject) -> JSONObject:
+        return {**message, "content": lower(message["content"])}
+
+    return each("messages", lower_message)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import MappingProxyType
+from msgspec.structs import replace
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.revisions.shapes import each, map_blocks, map_prompt_blocks, without
+from django_mcp.protocol.revisions.record import each, map_prompt_blocks, without
 from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
 
 
@@ -30,13 +29,11 @@ V2025_03_26 = replace(
     has_progress_messages=True,
     block_types=V2024_11_05.block_types | {"audio"},
     has_event_ids=True,
-    lowerings=MappingProxyType(
-        {
-            "tools/list": each("tools", without("annotations")),
-            "tools/call": map_blocks(_audio_to_text),
-            "prompts/get": map_prompt_blocks(_audio_to_text),
-            "capabilities": without("completions"),
-            "sampling/createMessage": _lower_sampling,
-        }
-    ),
+    lowerings={
+        "tools/list": each("tools", without("annotations")),
+        "tools/call": each("content", _audio_to_text),
+        "prompts/get": map_prompt_blocks(_audio_to_text),
+        "capabilities": without("completions"),
+        "sampling/createMessage": _lower_sampling,
+    },
 )

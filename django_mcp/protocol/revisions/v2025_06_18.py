@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import MappingProxyType
+from msgspec.structs import replace
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.revisions.shapes import (
-    chain,
-    each,
-    map_blocks,
-    map_prompt_blocks,
-    without,
-)
+from django_mcp.protocol.revisions.record import chain, each, map_prompt_blocks, without
 from django_mcp.protocol.revisions.v2025_03_26 import V2025_03_26
 
 
@@ -52,16 +45,14 @@ V2025_06_18 = replace(
     accepts_batches=False,
     block_types=V2025_03_26.block_types | {"resource_link"},
     asks=frozenset({"sampling", "roots", "form"}),
-    lowerings=MappingProxyType(
-        {
-            "tools/list": each("tools", _lower_tool),
-            "tools/call": chain(without("structuredContent"), map_blocks(_lower_block)),
-            "resources/list": each("resources", _lower_item),
-            "resources/templates/list": each("resourceTemplates", _lower_item),
-            "resources/read": each("contents", without("_meta")),
-            "prompts/list": each("prompts", _lower_prompt),
-            "prompts/get": map_prompt_blocks(_lower_block),
-            "implementation": without("title"),
-        }
-    ),
+    lowerings={
+        "tools/list": each("tools", _lower_tool),
+        "tools/call": chain(without("structuredContent"), each("content", _lower_block)),
+        "resources/list": each("resources", _lower_item),
+        "resources/templates/list": each("resourceTemplates", _lower_item),
+        "resources/read": each("contents", without("_meta")),
+        "prompts/list": each("prompts", _lower_prompt),
+        "prompts/get": map_prompt_blocks(_lower_block),
+        "implementation": without("title"),
+    },
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import MappingProxyType
+from msgspec.structs import replace
 
 from django_mcp.protocol.errors import URL_ELICITATION_REQUIRED
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.revisions.record import MethodRule
-from django_mcp.protocol.revisions.shapes import each, map_blocks, map_prompt_blocks, without
+from django_mcp.protocol.revisions.record import MethodRule, each, map_prompt_blocks, without
 from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
 from django_mcp.protocol.tasks import TaskRules
 
@@ -44,27 +42,23 @@ V2025_11_25 = replace(
     ),
     visit_code=URL_ELICITATION_REQUIRED,
     primes_streams=True,
-    methods=MappingProxyType(
-        {
-            **V2025_06_18.methods,
-            "tasks/get": MethodRule(feature="tasks"),
-            "tasks/result": MethodRule(feature="tasks"),
-            "tasks/list": MethodRule(feature="tasks"),
-            "tasks/cancel": MethodRule(feature="tasks"),
-        }
-    ),
+    methods={
+        **V2025_06_18.methods,
+        "tasks/get": MethodRule(feature="tasks"),
+        "tasks/result": MethodRule(feature="tasks"),
+        "tasks/list": MethodRule(feature="tasks"),
+        "tasks/cancel": MethodRule(feature="tasks"),
+    },
     tasks=TaskRules(by_client=True, ttl_key="ttl", poll_key="pollInterval"),
-    lowerings=MappingProxyType(
-        {
-            "tools/list": each("tools", _no_icons),
-            "tools/call": map_blocks(_no_icons),
-            "resources/list": each("resources", _no_icons),
-            "resources/templates/list": each("resourceTemplates", _no_icons),
-            "prompts/list": each("prompts", _no_icons),
-            "prompts/get": map_prompt_blocks(_no_icons),
-            "implementation": without("description", "websiteUrl", "icons"),
-            "capabilities": without("extensions", "tasks"),
-            "elicitation/create": _lower_form,
-        }
-    ),
+    lowerings={
+        "tools/list": each("tools", _no_icons),
+        "tools/call": each("content", _no_icons),
+        "resources/list": each("resources", _no_icons),
+        "resources/templates/list": each("resourceTemplates", _no_icons),
+        "prompts/list": each("prompts", _no_icons),
+        "prompts/get": map_prompt_blocks(_no_icons),
+        "implementation": without("description", "websiteUrl", "icons"),
+        "capabilities": without("extensions", "tasks"),
+        "elicitation/create": _lower_form,
+    },
 )

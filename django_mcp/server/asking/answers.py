@@ -1,4 +1,4 @@
-"""What a client answered: read as what it was asked for, or the reason why it is no answer."""
+"""Read the answers of clients as what they were asked for, or find out what is wrong with them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.sampling_result import read_sampling_result
+from django_mcp.protocol.sampling import read_sampling_result
 from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import Problem
-
-__all__ = ["Elicited", "Unfit", "find_malformed", "read_answer", "read_elicited"]
 
 _ACTIONS = ("accept", "decline", "cancel")
 
@@ -39,12 +37,12 @@ class Elicited:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """An answer that does not answer the question; the problems are for the user."""
+    """An answer that does not fit the question; the problems are for the user."""
 
     problems: Sequence[Problem] = ()
 
     def explain(self, message: str) -> str:
-        """Return the message of the question with what was wrong below it."""
+        """Return the message of the question, with the problems below it."""
         lines = [f"- {_name(each)}{each.message}" for each in self.problems]
         return "\n".join([message, "", *lines]) if lines else message
 
@@ -59,16 +57,13 @@ def _unfit(message: str) -> Unfit:
 
 
 def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
-    """Return what an answer says, or an `Unfit`.
+    """Return what a client answered, or an `Unfit`.
+
+    That is an `Elicited`, a `SamplingResult` (the answer itself if the question is raw) or a list
+    of roots.
 
     Args:
-        ask: the question.
-        form: what it is read by, where a form was asked for.
-        answer: as the client sent it.
-
-    Returns:
-        An `Elicited`, a `SamplingResult` (the answer itself where the question is raw), or a list
-        of roots.
+        form: reads the answer, if the question has a form.
     """
     if not isinstance(answer, dict):
         return _unfit("it must be an object")
@@ -76,7 +71,9 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
         return _read_elicited(form, answer)
     if ask.method == "roots/list":
         roots = answer.get("roots")
-        if isinstance(roots, list) and all(_has_text(root, "uri") for root in roots):
+        if isinstance(roots, list) and all(
+            isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
+        ):
             return roots
         return _unfit("it must have a list of roots, each with its uri")
     try:
@@ -86,12 +83,8 @@ def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
     return answer if ask.is_raw else result
 
 
-def _has_text(value: object, key: str) -> bool:
-    return isinstance(value, dict) and isinstance(value.get(key), str)
-
-
 def find_malformed(responses: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with answers by key that cannot be answers to anything, else None."""
+    """Return what is wrong with answers by key that are not objects, else None."""
     for key, answer in responses.items():
         if type(answer) is not dict:
             return f"inputResponses must hold an object for {key[:100]!r}"
@@ -99,10 +92,10 @@ def find_malformed(responses: Mapping[str, Any]) -> str | None:
 
 
 def read_elicited(answer: JSONObject) -> Elicited:
-    """Return what the user did with a question; the content is not checked against a form.
+    """Return what the user did with a question, without checking the content against a form.
 
     Raises:
-        ValueError: it is not an answer to such a question.
+        ValueError: the answer has no valid action.
     """
     action, content = answer.get("action"), answer.get("content")
     if action not in _ACTIONS:

@@ -1,40 +1,43 @@
-"""Our own requests to a client of a handshake revision, and the wait for its answers.
+"""The server's requests to a client of a handshake revision.
 
-They travel on the stream of the request that is being answered; the answer comes with a request of
-its own, perhaps at another process.
+They are sent on the stream of the request that is being answered. The response arrives as a request
+of its own, perhaps in another process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import encode_notification, encode_request
+from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
-from django_mcp.server.asking.readiness import await_initialized
 from django_mcp.server.delivery.resumption import CallStream
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
 from django_mcp.server.exchange.quotas import QuotaReached
-from django_mcp.server.exchange.rounds import AskFailed
-from django_mcp.server.exchange.strict import check_question, to_ask_id
+from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.services.services import ServerHub, Services
 
 POLL_S = 2.0
-"""How often the store is asked for an answer whose notice may have been lost."""
+"""How often the store is asked for a response, since the message about it may have been lost."""
 
+INITIALIZED_WITHIN_S = 3.0
+"""How long `initialized` may take that was sent just before or after the call. Our own limit."""
+
+LOOK_S = 0.2
 
 _WITHDRAWN = "withdrawn"
-"""In place of an answer: why it is waited for no longer."""
+"""The key, in place of a response, of the reason why the request was cancelled."""
 
 
 class NoAnswer(Exception):
@@ -44,16 +47,16 @@ class NoAnswer(Exception):
 async def ask_client(
     server: Services, call: Call, asks: Mapping[str, Ask], meta: JSONObject | None = None
 ) -> dict[str, Any | AskFailed]:
-    """Put questions to the client, all at once, and return its answers by key, or why there is none.
+    """Ask the client all questions at once, and return its answers, or why there are none, by key.
 
     An answer is the result as the client sent it.
 
     Raises:
-        CannotAsk: the client has not said yet that it may be asked anything.
+        CannotAsk: the client has not sent `initialized`, so that it cannot be asked yet.
     """
-    await await_initialized(call.connection, server.sessions, asks)
-    waits = {
-        key: asyncio.ensure_future(
+    await _await_initialized(server, call.connection, asks)
+    outcomes = await asyncio.gather(
+        *(
             request_client(
                 server,
                 call.exchange,
@@ -63,17 +66,12 @@ async def ask_client(
                 timeout_s=call.options.ask_timeout_s,
                 request_id=ask.request_id,
             )
-        )
-        for key, ask in asks.items()
-    }
-    try:
-        outcomes = await asyncio.gather(*waits.values(), return_exceptions=True)
-    except asyncio.CancelledError:
-        for wait in waits.values():
-            wait.cancel()
-        raise
+            for ask in asks.values()
+        ),
+        return_exceptions=True,
+    )
     found: dict[str, Any | AskFailed] = {}
-    for key, outcome in zip(waits, outcomes, strict=True):
+    for key, outcome in zip(asks, outcomes, strict=True):
         if isinstance(outcome, NoAnswer):
             found[key] = AskFailed(str(outcome))
         elif isinstance(outcome, BaseException):
@@ -86,7 +84,7 @@ async def ask_client(
 
 
 def ask_params(ask: Ask, revision: Revision, meta: JSONObject | None = None) -> JSONObject | None:
-    """Return the params of a question as a revision writes them, with `_meta` if there is any."""
+    """Return the params of a question in the form of a revision, with `_meta` if there is any."""
     params = ask.params
     if meta:
         params = {**(params or {}), "_meta": meta}
@@ -107,14 +105,16 @@ async def request_client(
     timeout_s: float,
     request_id: str | None = None,
 ) -> JSONObject:
-    """Send the client a request on the way that an exchange has to it, and return its answer.
+    """Send the client a request on the stream of an exchange, and return its response.
 
     Raises:
-        NoAnswer: none came in time, or the request was withdrawn; the client was told that it is
-            waited for no longer. Or another request with this id is not answered yet, or too many are not.
-        BrokenRules: in strict mode, what is asked does not keep to the rules.
+        NoAnswer: none came in time, or the request was withdrawn; the client was sent a cancellation.
+            Or a request with this id is not answered yet, or too many are not.
+        InvalidQuestion: in strict mode, the question is not valid.
     """
     if server.options.strict and connection.revision is not None:
+        from django_mcp.server.exchange.strict import check_question
+
         check_question(method, params, connection.revision)
     if exchange.server_request is not None:
         return await _request_by_function(exchange.server_request, method, params, timeout_s)
@@ -122,53 +122,85 @@ async def request_client(
     if sink is None:
         raise NoAnswer("Nothing leads back to the client")
     ask_id = request_id or to_ask_id(method, uuid.uuid4().hex)
-    message = encode_request(ask_id, method, params)
-    return await _request_on_stream(server, sink, connection, ask_id, message, timeout_s)
+    async with expect_response(server, connection, ask_id, timeout_s) as wait:
+        await _send(sink, encode_request(ask_id, method, params))
+        try:
+            response = await wait()
+        except TimeoutError:
+            await _send_cancelled(sink, ask_id, "No longer waited for")
+            raise NoAnswer(_TOO_LATE) from None
+        except asyncio.CancelledError:
+            await _send_cancelled(sink, ask_id, "No longer waited for")
+            raise
+        if _WITHDRAWN in response:
+            await _send_cancelled(sink, ask_id, response[_WITHDRAWN])
+            raise NoAnswer("What the client was asked was cancelled before it answered")
+        return response
 
 
-async def _request_on_stream(
-    server: Services,
-    sink: Sink,
-    connection: ConnectionState,
-    ask_id: str,
-    message: bytes,
-    timeout_s: float,
-) -> JSONObject:
+@asynccontextmanager
+async def expect_response(
+    server: Services, connection: ConnectionState, ask_id: str, timeout_s: float
+) -> AsyncIterator[Callable[[], Awaitable[JSONObject]]]:
+    """Accept the response to a request in the block, from whichever process it arrives at.
+
+    Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`.
+
+    Raises:
+        NoAnswer: a request with this id is not answered yet, or too many are not.
+    """
     if ask_id in connection.asked:
         raise NoAnswer(_IN_USE)
     waiting: asyncio.Future[JSONObject] = asyncio.get_running_loop().create_future()
     connection.asked[ask_id] = waiting
     session = connection if isinstance(connection, Session) else None
-    is_ours = True
+    is_expected = False
     try:
         if session is not None:
             server.join_hub()
-            server.hub.on("answered", partial(take_answered, server.hub))
-            is_ours = False
             try:
-                is_ours = await server.answers.expect(session, ask_id, timeout_s)
+                is_expected = await server.answers.expect(session, ask_id, timeout_s)
             except QuotaReached:
                 raise NoAnswer(_TOO_MANY) from None
-            if not is_ours:
+            if not is_expected:
                 raise NoAnswer(_IN_USE)
-        await _send(sink, message)
-        try:
-            async with asyncio.timeout(timeout_s):
-                answer = await _wait(server, session, ask_id, waiting)
-        except TimeoutError:
-            await _tell_cancelled(sink, ask_id, "No longer waited for")
-            raise NoAnswer(_TOO_LATE) from None
-        except asyncio.CancelledError:
-            await _tell_cancelled(sink, ask_id, "No longer waited for")
-            raise
-        if _WITHDRAWN in answer:
-            await _tell_cancelled(sink, ask_id, answer[_WITHDRAWN])
-            raise NoAnswer("What the client was asked was cancelled before it answered")
-        return answer
+        yield partial(_wait, server, session, ask_id, waiting, timeout_s)
     finally:
         del connection.asked[ask_id]
-        if session is not None and is_ours:
+        if session is not None and is_expected:
             await server.answers.forget(session, ask_id)
+
+
+async def _wait(
+    server: Services,
+    session: Session | None,
+    ask_id: str,
+    waiting: asyncio.Future[JSONObject],
+    timeout_s: float,
+) -> JSONObject:
+    async with asyncio.timeout(timeout_s):
+        if session is None:
+            return await waiting
+        while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
+            await _fetch(server, session, ask_id, waiting)
+        return waiting.result()
+
+
+async def _fetch(
+    server: Services, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
+) -> None:
+    """Take a response from the store, if it has arrived there."""
+    answer = await server.answers.take(session, ask_id)
+    if answer is not None and not waiting.done():
+        waiting.set_result(answer)
+
+
+def take_answered(hub: ServerHub, message: JSONObject) -> None:
+    """Fetch a response that arrived at another process, if this one waits for it."""
+    server, session = hub.servers.get(message["server"]), hub.sessions.get(message["session"])
+    waiting = session.asked.get(message["id"]) if session is not None else None
+    if server is not None and session is not None and waiting is not None and not waiting.done():
+        hub.spawn(_fetch(server, session, message["id"], waiting))
 
 
 async def _request_by_function(
@@ -194,9 +226,9 @@ _IN_USE = "The client was asked under this id already and has not answered yet"
 async def withdraw(
     server: Services, connection: ConnectionState, request_id: str, reason: str
 ) -> bool:
-    """Stop waiting for the response to a server request; return whether one was awaited.
+    """Cancel a request to the client, in whichever process it waits; return whether one waited.
 
-    The waiting call, in any process, tells the client and gets `NoAnswer`.
+    The client is sent a cancellation, and the waiting call gets `NoAnswer`.
     """
     waiting, answer = connection.asked.get(request_id), {_WITHDRAWN: reason}
     if waiting is not None:
@@ -209,17 +241,24 @@ async def withdraw(
 
 
 async def pass_on(server: Services, session: Session, ask_id: str, answer: JSONObject) -> bool:
-    """Leave a response for another process; return whether one waits for it."""
-    is_waited_for = await server.answers.put(session, ask_id, answer)
-    if is_waited_for:
-        server.hub.tell("answered", server=server.name, session=session.key, id=ask_id)
-    return is_waited_for
+    """Store a response for another process; return whether one waits for it."""
+    is_expected = await server.answers.put(session, ask_id, answer)
+    if is_expected:
+        server.hub.broadcast("answered", server=server.name, session=session.key, id=ask_id)
+    return is_expected
 
 
-async def _tell_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
+async def _send_cancelled(sink: Sink, ask_id: str, reason: str) -> None:
     # Source: 2025-11-25 basic/utilities/cancellation: the requestor says it stops waiting.
     params = {"requestId": ask_id, "reason": reason}
     await _send(sink, encode_notification("notifications/cancelled", params))
+
+
+async def _send(sink: Sink, message: bytes) -> None:
+    if isinstance(sink, CallStream):
+        await sink.send_recorded(message)
+    else:
+        await sink.send(message)
 
 
 async def ping_back(server: Services, call: Call, timeout_s: float) -> float | None:
@@ -237,41 +276,32 @@ async def ping_back(server: Services, call: Call, timeout_s: float) -> float | N
     return loop.time() - begun_s
 
 
-async def _send(sink: Sink, message: bytes) -> None:
-    if isinstance(sink, CallStream):
-        await sink.send_recorded(message)
-    else:
-        await sink.send(message)
-
-
-async def _wait(
-    server: Services, session: Session | None, ask_id: str, waiting: asyncio.Future[JSONObject]
-) -> JSONObject:
-    if session is None:
-        return await waiting
-    while True:
-        done, _ = await asyncio.wait((waiting,), timeout=POLL_S)
-        if done:
-            return waiting.result()
-        answer = await server.answers.take(session, ask_id)
-        if answer is not None:
-            return answer
-
-
-def take_answered(hub: ServerHub, message: JSONObject) -> None:
-    """Fetch an answer that arrived at another process, if it is waited for in this one."""
-    server = hub.servers.get(message["server"])
-    if server is None:
-        return
-    session = hub.sessions.get(message["session"])
-    waiting = session.asked.get(message["id"]) if session is not None else None
-    if session is not None and waiting is not None and not waiting.done():
-        asyncio.get_running_loop().create_task(_fetch(server, session, message["id"], waiting))
-
-
-async def _fetch(
-    server: Services, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
+async def _await_initialized(
+    server: Services, connection: ConnectionState, asks: Mapping[str, Ask]
 ) -> None:
-    answer = await server.answers.take(session, ask_id)
-    if answer is not None and not waiting.done():
-        waiting.set_result(answer)
+    """Wait until the client may be asked something.
+
+    The notification may come after the call, or to another process.
+
+    Raises:
+        CannotAsk: it has not come.
+
+    Source: 2025-11-25 basic/lifecycle "Initialization": pings and log messages only before it.
+    """
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + INITIALIZED_WITHIN_S
+    while not await _is_initialized(server, connection):
+        if clock() >= until_s:
+            raise CannotAsk(
+                "This needs to ask you something, and a client can be asked only when it has sent "
+                "notifications/initialized.",
+                next((ask.capability for ask in asks.values()), {}),
+            )
+        await asyncio.sleep(LOOK_S)
+
+
+async def _is_initialized(server: Services, connection: ConnectionState) -> bool:
+    if isinstance(connection, Session) and not connection.is_initialized:
+        # Reading the session updates the object.
+        await server.sessions.get(connection.key)
+    return connection.is_initialized

@@ -1,7 +1,7 @@
-"""Reach single clients: who is there, whether they answer, and the end of their streams and sessions.
+"""The open streams and sessions of a server: list them, ping their clients, and close them.
 
-What is named here may belong to any process. Sessions go by their public keys, which open nothing.
-Each method may be awaited on any event loop: what concerns open streams is done on the hub's.
+They may belong to any process. Sessions are named by their public keys, which give no access. Each
+method may be awaited on any event loop: what concerns open streams runs on the hub's.
 """
 
 from __future__ import annotations
@@ -9,41 +9,37 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.asking.back_channel import NoAnswer, expect_response, withdraw
 from django_mcp.server.delivery.notify import NotifyMethods
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.exchange.quotas import QuotaReached
+from django_mcp.server.exchange.exchange import key_of
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.connection import Session
     from django_mcp.server.streams.stream import PushStream
 
-__all__ = ["ClientMethods", "SessionHandle", "StreamHandle"]
-
-T = TypeVar("T")
-
 PING_TIMEOUT_S = 10.0
 
 PINGS_AT_ONCE = 32
-"""Clients that are asked at once whether any of them is there. Our own limit."""
+"""Clients that are pinged at once. Our own limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionHandle:
-    """What may be told of a session.
+    """The public properties of a session.
 
     Attributes:
-        key: names it. It opens nothing.
-        server: the name of the server it was opened at.
-        principal: the key of whose it is; None: nobody's.
-        client_info: what the client says it is.
-        revision: the protocol revision it settled on.
-        has_stream: whether it has a standing stream, so that it can be sent something.
+        key: its public key, which gives no access.
+        server: the name of its server.
+        principal: the key of its principal; None: anonymous.
+        client_info: how the client describes itself.
+        revision: its protocol revision.
+        has_stream: whether it has a standalone stream, so that it can be sent something.
     """
 
     key: str
@@ -55,7 +51,6 @@ class SessionHandle:
 
     @classmethod
     def of(cls, session: Session, *, has_stream: bool) -> SessionHandle:
-        """Return the handle of a session."""
         return cls(
             key=session.key,
             server=session.server_name,
@@ -68,19 +63,19 @@ class SessionHandle:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamHandle:
-    """What may be told of an open stream.
+    """The public properties of an open stream.
 
     Attributes:
-        id: names it.
+        id: its id.
         kind: what opened it: `get`, `listen`, `sse` or `stdio`.
-        server: the name of the server it is open at.
-        principal: the key of whose it is; None: nobody's.
+        server: the name of its server.
+        principal: the key of its principal; None: anonymous.
         session: the key of its session; None: it has none.
-        client_info: what the client says it is; of a stream in another process, name and version.
+        client_info: how the client describes itself; for other processes, name and version.
         revision: the protocol revision of its messages.
-        uris: how many resources it is subscribed to.
+        uris: the number of resources it is subscribed to.
         queued_events: messages that wait for its reader.
-        queued_bytes: how large they are; 0 of a stream in another process.
+        queued_bytes: their size; 0 for other processes.
     """
 
     id: str
@@ -96,12 +91,11 @@ class StreamHandle:
 
     @classmethod
     def of(cls, stream: PushStream) -> StreamHandle:
-        """Return the handle of a stream."""
         return cls(
             id=stream.id,
             kind=stream.kind.value,
             server=stream.server_name,
-            principal=getattr(stream.principal, "key", None),
+            principal=key_of(stream.principal),
             session=stream.session_key,
             client_info=stream.client_info,
             revision=stream.revision_name,
@@ -112,19 +106,19 @@ class StreamHandle:
 
 
 class ClientMethods(NotifyMethods):
-    """The part of a server that reaches single clients."""
+    """The part of a server that pings single clients, and lists and closes streams and sessions."""
 
     async def aopen_streams(self) -> list[StreamHandle]:
-        """Return this server's open streams in all processes, as far as they are kept together."""
+        """Return this server's open streams in all processes that share a store."""
         return [StreamHandle.of(each) for each in self._streams_here()] + [
-            stream for stream, _ in await self.find_elsewhere()
+            stream for stream, _ in await self._find_elsewhere()
         ]
 
     async def aconnected_sessions(self) -> list[SessionHandle]:
-        """Return the sessions of this server that have a standing stream, in whichever process."""
+        """Return the sessions of this server that have a standalone stream, in whichever process."""
         found = {
             session.key: session
-            for _, session in await self.find_elsewhere()
+            for _, session in await self._find_elsewhere()
             if session is not None
         }
         for stream in self._streams_here():
@@ -135,7 +129,7 @@ class ClientMethods(NotifyMethods):
     def _streams_here(self) -> list[PushStream]:
         return [each for each in list(self.hub.streams.values()) if each.server_name == self.name]
 
-    async def find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
+    async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
         """Return this server's open streams in other processes, with their sessions."""
         return []
 
@@ -143,158 +137,137 @@ class ClientMethods(NotifyMethods):
         """Return whether a client is subscribed to a resource now.
 
         That is a session, or the client of a listening stream (`subscriptions/listen`) or a pipe, in
-        whichever process. What another process has opened is known two seconds later at most.
+        whichever process. A stream of another process counts two seconds after it opened at the latest.
         """
-        return self.has_subscriber(uri) or await self.is_subscribed_elsewhere(uri)
-
-    def has_subscriber(self, uri: str) -> bool:
-        """Return whether a stream or a session that this process knows is subscribed to a resource."""
-        return bool(self.hub.index.of_uri(self.name, uri)) or any(
-            uri in (each.subscriptions or ())
-            for each in list(self.hub.sessions.values())
-            if each.server_name == self.name and not each.is_ended
+        return (
+            bool(self.hub.index.find(self.name, (None, uri)))
+            or any(
+                uri in (each.subscriptions or ())
+                for each in list(self.hub.sessions.values())
+                if each.server_name == self.name and not each.is_ended
+            )
+            or await self._is_subscribed_elsewhere(uri)
         )
 
-    async def is_subscribed_elsewhere(self, uri: str) -> bool:
-        """Return whether a client that is known to all processes is subscribed to a resource."""
+    async def _is_subscribed_elsewhere(self, uri: str) -> bool:
+        """Return whether a stream or session in the store is subscribed to a resource."""
         return False
 
-    def is_subscribed(self, uri: str) -> bool:
-        """Return whether a client is subscribed to a resource; see `ais_subscribed`."""
-        return self.has_subscriber(uri)
-
     async def aclose_stream(self, stream_id: str) -> None:
-        """Close a stream, in whichever process it is. Its client may open another."""
-        await self._on_hub(self._close_stream, stream_id)
+        """Close a stream, in whichever process it is. Its client may open another one."""
+        await self.hub.run(self._close_stream, stream_id)
 
     async def _close_stream(self, stream_id: str) -> None:
         if self.hub.is_running:
             self.hub.close_stream(stream_id)
         else:
-            # Nothing is open here, and this process may end as soon as this returns.
+            # This process may end as soon as this returns.
             await self.hub.send({"kind": "close", "stream": stream_id})
 
     async def aclose_session(self, key: str) -> bool:
-        """End a session with all that runs and streams for it; return whether there was one."""
-        return await self._on_hub(self._close_session, key)
+        """End a session with its calls and streams; return whether there was one."""
+        return bool(await self.aclose_sessions([key]))
 
-    async def _close_session(self, key: str) -> bool:
-        if not is_key(key) or not await self.sessions.end(key, Closing.SITE):
-            return False
+    async def aclose_sessions(self, keys: Iterable[str]) -> list[str]:
+        """End sessions, in one transaction; return the keys of those that existed."""
+        return await self.hub.run(self._close_sessions, [key for key in keys if is_key(key)])
+
+    async def _close_sessions(self, keys: list[str]) -> list[str]:
+        ended = await self.sessions.end(keys, Closing.SITE) if keys else []
         if self.hub.is_running:
-            self.hub.end_session(key)
-        else:
-            await self.hub.send({"kind": "session", "key": key, "event": "ended"})
-        return True
+            for key in ended:
+                self.hub.end_session(key)
+        elif ended:
+            await self.hub.send(
+                *({"kind": "session", "key": key, "event": "ended"} for key in ended)
+            )
+        return ended
 
     async def aping_client(
         self, session_key: str | None = None, timeout_s: float = PING_TIMEOUT_S
     ) -> float | None:
-        """Ping a client on its session's standing stream, or the clients of all standing streams.
+        """Ping a client on its session's standalone stream, or the clients of all standalone streams.
 
         Args:
-            session_key: the public key of the session; None: all that have a standing stream.
+            session_key: the public key of the session; None: all that have a standalone stream.
             timeout_s: how long to wait for an answer.
 
         Returns:
-            The seconds until it, or the first of them, answered. None when none did in time, or
-            there is no session with a stream to ask on.
+            The seconds until the first answer; None if none came in time, or there is no session
+            with a standalone stream.
 
         Source: 2025-11-25 basic/utilities/ping.
         """
         if session_key is not None:
-            return await self._on_hub(self._ping_client, session_key, timeout_s)
+            return await self.hub.run(self._ping_client, session_key, timeout_s)
         keys = [each.key for each in await self.aconnected_sessions()]
-        return await self._on_hub(self._ping_any, keys, timeout_s)
+        return await self.hub.run(self._ping_any, keys, timeout_s)
 
     async def _ping_any(self, keys: list[str], timeout_s: float) -> float | None:
-        """Ping several clients, a few at a time; return the seconds until the first one answered."""
+        """Ping several clients, a few at a time; return the seconds until the first answer."""
         loop = asyncio.get_running_loop()
-        begun_s, left = loop.time(), iter(keys)
+        begun_s, slots = loop.time(), asyncio.Semaphore(PINGS_AT_ONCE)
 
-        async def ping_in_turn() -> bool:
-            for key in left:
-                if await self._ping_client(key, timeout_s) is not None:
-                    return True
-            return False
+        async def ping(key: str) -> float | None:
+            async with slots:
+                return await self._ping_client(key, timeout_s)
 
-        pinging = {loop.create_task(ping_in_turn()) for _ in range(min(len(keys), PINGS_AT_ONCE))}
+        pinging = [loop.create_task(ping(key)) for key in keys]
         try:
-            while pinging and (left_s := begun_s + timeout_s - loop.time()) > 0:
-                done, pinging = await asyncio.wait(
-                    pinging, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                if any(each.result() for each in done):
+            for answered in asyncio.as_completed(pinging, timeout=timeout_s):
+                if await answered is not None:
                     return loop.time() - begun_s
-            return None
+        except TimeoutError:
+            pass
         finally:
             for each in pinging:
                 each.cancel()
             await asyncio.gather(*pinging, return_exceptions=True)
+        return None
 
     async def _ping_client(self, session_key: str, timeout_s: float) -> float | None:
-        from django_mcp.server.asking.back_channel import POLL_S, take_answered
-
         hub = self.join_hub()
-        hub.on("answered", partial(take_answered, hub))
         session = await self.sessions.get(session_key) if is_key(session_key) else None
         if session is None:
             return None
         ask_id = f"ask-{uuid.uuid4().hex}"
         loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[JSONObject] = loop.create_future()
-        session.asked[ask_id] = waiting
         begun_s = loop.time()
         try:
-            await self.answers.expect(session, ask_id, timeout_s)
-            hub.send_request(session_key, ask_id, "ping")
-            async with asyncio.timeout(timeout_s):
-                while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
-                    if await self.answers.take(session, ask_id) is not None:
-                        break
-        except (TimeoutError, QuotaReached):
+            async with expect_response(self, session, ask_id, timeout_s) as wait:
+                hub.send_request(session_key, ask_id, "ping")
+                await wait()
+        except (NoAnswer, TimeoutError):
             return None
-        finally:
-            del session.asked[ask_id]
-            await self.answers.forget(session, ask_id)
         return loop.time() - begun_s
 
     async def acancel_request(
         self, session_key: str, request_id: str, reason: str = "Cancelled"
     ) -> bool:
-        """Cancel a request of ours to a client, in whichever process its answer is waited for.
+        """Cancel a server's request to a client, in whichever process it waits for its answer.
 
-        The client is told so, and the handler that asked gets `AskFailed`.
+        The client is sent the cancellation, and the handler that asked gets `AskFailed`.
 
         Args:
             session_key: the public key of the client's session.
-            request_id: what the handler gave to `ctx.sample`.
+            request_id: the `request_id` that the handler gave to `ctx.sample`.
             reason: for the client.
 
         Returns:
-            Whether its answer was waited for.
+            Whether the request waited for its answer.
 
         Source: 2025-11-25 basic/utilities/cancellation.
         """
-        return await self._on_hub(self._cancel_request, session_key, request_id, reason)
+        return await self.hub.run(self._cancel_request, session_key, request_id, reason)
 
     async def _cancel_request(self, session_key: str, request_id: str, reason: str) -> bool:
-        from django_mcp.server.asking.back_channel import withdraw
-
         session = await self.sessions.get(session_key) if is_key(session_key) else None
         return session is not None and await withdraw(self, session, request_id, reason)
-
-    async def _on_hub(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        loop = self.hub.loop
-        if loop is None or not loop.is_running() or loop is asyncio.get_running_loop():
-            return await function(*args)
-        there = asyncio.run_coroutine_threadsafe(function(*args), loop)
-        return await asyncio.wrap_future(there)
 
 
 _KEY = re.compile("[0-9a-f]{32}")
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text may be the public key of a session."""
+    """Return whether a text has the form of a session's public key."""
     return _KEY.fullmatch(text) is not None

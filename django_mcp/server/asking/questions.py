@@ -1,4 +1,4 @@
-"""Ask the client while a handler runs: asking unwinds the handler, and it runs again with the answer.
+"""Ask the client while a handler runs: asking ends its run, and it runs again with the answer.
 
 What stands before a question runs once for each round, so write after the last question, or use
 `once`. What a synchronous tool wrote in its transaction before a question is rolled back.
@@ -7,10 +7,10 @@ What stands before a question runs once for each round, so write after the last 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from django_mcp.protocol.asks import (
     Ask,
@@ -22,11 +22,17 @@ from django_mcp.protocol.asks import (
     holds_link,
 )
 from django_mcp.protocol.json import JSONObject, decode, encode
-from django_mcp.protocol.sampling import SamplingMessage, SamplingOptions
-from django_mcp.protocol.sampling_result import SamplingResult
-from django_mcp.registry.forms import Form
-from django_mcp.server.asking.answers import Elicited, Unfit, read_answer
-from django_mcp.server.asking.input_responses import InputResponses
+from django_mcp.protocol.sampling import (
+    SamplingMessage,
+    SamplingOptions,
+    SamplingResult,
+    read_sampling_result,
+)
+from django_mcp.registry.forms import Form, convert
+from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.registry.reports import describe_conversion
+from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.rounds import Asked, AskFailed, CannotAsk, OnceDue
 
@@ -34,21 +40,34 @@ if TYPE_CHECKING:
     from django_mcp.server.asking.clients import ClientMethods
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
-"""Answers to one question that do not fit it, before it is asked no more while a request lasts. Our own limit."""
+"""Answers to one question that do not fit it, before it is not asked any more in a request. Our own limit."""
 
 MAX_UNFIT_UNREAD = 2
-"""The same where it is not a person who answers. Our own limit."""
+"""The same for questions that a program answers. Our own limit."""
 
 
-class Asking(InputResponses, kw_only=True):
+def _twin(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the asynchronous twin of a method that does not block."""
+
+    @wraps(method)
+    async def twin(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(ctx, *args, **kwargs)
+
+    return twin
+
+
+class AskMethods(Call, kw_only=True):
     """The part of a context that asks the client. Each method has an `a` twin for async handlers."""
 
     server: ClientMethods
-    """The server that the request came to."""
+    """The server of the request."""
 
     def client_supports(self, *path: str) -> bool:
         """Return whether the client declared a capability: `client_supports("elicitation", "url")`."""
@@ -67,7 +86,7 @@ class Asking(InputResponses, kw_only=True):
             For each question what `elicit`, `elicit_url`, `sample` or `list_roots` returns.
 
         Raises:
-            CannotAsk: the client does not take one of them; uncaught, the caller is told so.
+            CannotAsk: the client does not support one of them; uncaught, the caller gets its text.
         """
         due: dict[str, Ask] = {}
         found: dict[str, Any] = {}
@@ -80,17 +99,21 @@ class Asking(InputResponses, kw_only=True):
                 continue
             found[key] = read_answer(question, form, self.answers.known[key])
             if isinstance(found[key], Unfit):
-                # An answer that does not fit is no answer: it is asked for again.
                 due[key] = self._again(key, question, found[key])
         if due:
-            self._ask(due)
+            check_asks(self, due)
+            raise Asked(due)
         return found
 
     async def aask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Do as `ask` does."""
-        if self.needs_thread_to_ask(asks):
+        if needs_thread_to_ask(self, asks):
             return await self.server.scope.run(lambda: self.ask(asks), self)
         return self.ask(asks)
+
+    def _ask_one(self, question: Ask, key: str | None) -> Any:
+        key = key or self.answers.next_key()
+        return self.ask({key: question})[key]
 
     def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
         """Ask the user to fill a form in, and return what they did.
@@ -101,13 +124,12 @@ class Asking(InputResponses, kw_only=True):
             message: what is asked and why. Never ask for secrets here: use `elicit_url`.
             schema: a dataclass, TypedDict or pydantic model with plain fields, or a JSON Schema;
                 on a Django site also a form class.
-            key: names the question, when its place among the others may change between rounds.
+            key: names the question, if its place among the others may change between rounds.
 
         Raises:
-            CannotAsk: the client does not take forms; uncaught, the caller is told so.
+            CannotAsk: the client does not support forms; uncaught, the caller gets its text.
         """
-        key = key or self.answers.next_key()
-        elicited: Elicited = self.ask({key: ask_form(message, schema)})[key]
+        elicited: Elicited = self._ask_one(ask_form(message, schema), key)
         return elicited
 
     async def aelicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited:
@@ -118,13 +140,8 @@ class Asking(InputResponses, kw_only=True):
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
         """Ask the user to visit a page. Accepting means they agreed to, not that they are done."""
-        key = key or self.answers.next_key()
-        elicited: Elicited = self.ask({key: ask_url(message, url)})[key]
+        elicited: Elicited = self._ask_one(ask_url(message, url), key)
         return elicited
-
-    async def aelicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited:
-        """Do as `elicit_url` does."""
-        return self.elicit_url(message, url, key=key)
 
     def sample(
         self,
@@ -146,27 +163,13 @@ class Asking(InputResponses, kw_only=True):
             options: see `SamplingOptions`.
 
         Raises:
-            CannotAsk: the client has no model to ask; uncaught, the caller is told so.
+            CannotAsk: the client offers no model; uncaught, the caller gets its text.
             AskFailed: the client refused, or did not answer in time.
-            TypeError, ValueError: an argument cannot be what it is.
+            TypeError, ValueError: an argument has a wrong type or value.
         """
         question = ask_sampling(messages, max_tokens=max_tokens, request_id=request_id, **options)
         result: SamplingResult = self._ask_one(question, key or request_id)
         return result
-
-    async def asample(
-        self,
-        messages: str | Sequence[SamplingMessage],
-        *,
-        max_tokens: int,
-        key: str | None = None,
-        request_id: str | None = None,
-        **options: Unpack[SamplingOptions],
-    ) -> SamplingResult:
-        """Do as `sample` does."""
-        return self.sample(
-            messages, max_tokens=max_tokens, key=key, request_id=request_id, **options
-        )
 
     def sample_raw(
         self, params: JSONObject, *, key: str | None = None, request_id: str | None = None
@@ -176,28 +179,18 @@ class Asking(InputResponses, kw_only=True):
         result: JSONObject = self._ask_one(question, key or request_id)
         return result
 
-    async def asample_raw(
-        self, params: JSONObject, *, key: str | None = None, request_id: str | None = None
-    ) -> JSONObject:
-        """Do as `sample_raw` does."""
-        return self.sample_raw(params, key=key, request_id=request_id)
-
-    def _ask_one(self, question: Ask, key: str | None) -> Any:
-        key = key or self.answers.next_key()
-        return self.ask({key: question})[key]
-
     def list_roots(self, *, key: str | None = None) -> list[JSONObject]:
         """Return the folders the client works in: `{"uri": str, "name"?: str}` each.
 
-        They are the client's word: check them before you open anything.
+        They come from the client: check them before you open anything.
         """
-        key = key or self.answers.next_key()
-        roots: list[JSONObject] = self.ask({key: ask_roots()})[key]
+        roots: list[JSONObject] = self._ask_one(ask_roots(), key)
         return roots
 
-    async def alist_roots(self, *, key: str | None = None) -> list[JSONObject]:
-        """Do as `list_roots` does."""
-        return self.list_roots(key=key)
+    aelicit_url = _twin(elicit_url)
+    asample = _twin(sample)
+    asample_raw = _twin(sample_raw)
+    alist_roots = _twin(list_roots)
 
     def once(self, key: str, function: Callable[[], T]) -> T:
         """Run something once for all rounds of this call, and return its result in each.
@@ -207,14 +200,14 @@ class Asking(InputResponses, kw_only=True):
 
         Args:
             key: names it among the others of this handler.
-            function: takes nothing; returns something that has a form in JSON, which it comes back
-                in: a tuple as a list, a Decimal as a string.
+            function: takes nothing; returns a value with a form in JSON, and `once` returns that
+                form: a list for a tuple, a string for a Decimal.
 
         Raises:
-            TypeError: what it returned has no form in JSON.
+            TypeError: the result has no form in JSON.
         """
         if key not in self.answers.kept:
-            raise OnceDue(key, partial(_call_for_json, key, function))
+            raise OnceDue(key, lambda: _to_json(key, function()))
         result: T = self.answers.kept[key]
         return result
 
@@ -227,17 +220,56 @@ class Asking(InputResponses, kw_only=True):
         result: T = self.answers.kept[key]
         return result
 
-    def complete_asks(self, asks: Mapping[str, Ask]) -> dict[str, Ask]:
-        """Return questions with the schemas of their forms, ready to be sent."""
-        return {key: self._prepare(each)[0] for key, each in asks.items()}
+    # -- the answers to an `InputRequired`
 
-    def needs_thread_to_ask(self, asks: Mapping[str, Ask]) -> bool:
-        """Return whether making one of the forms may ask a database."""
-        forms = [each.form for each in asks.values() if each.form is not None]
-        return any(self.server.make_form(each).needs_thread for each in forms)
+    @property
+    def input_responses(self) -> JSONObject:
+        """The client's answers by key, unchecked, for handlers that return `InputRequired`."""
+        return self.answers.known
+
+    def has_input_response(self, key: str) -> bool:
+        """Return whether the client answered a question of an `InputRequired`."""
+        return key in self.answers.known
+
+    def input_response_as(self, cls: type[T], key: str) -> T | None:
+        """Return an answer as an instance of a class: the fields of a form, the whole of another answer.
+
+        Args:
+            cls: a dataclass, TypedDict, pydantic model or other type that pydantic reads; `Elicited`
+                or `SamplingResult` for an answer of that kind.
+            key: of the question.
+
+        Returns:
+            None when there is no answer, or the user said no.
+
+        Raises:
+            ArgumentErrors: the answer does not fit; uncaught, the caller gets its text.
+        """
+        answer = self.answers.known.get(key)
+        if isinstance(answer, dict) and cls in (Elicited, SamplingResult):
+            read = read_sampling_result if cls is SamplingResult else read_elicited
+            try:
+                return cast("T", read(answer))
+            except ValueError as error:
+                raise ArgumentErrors([Problem("", str(error))]) from None
+        if isinstance(answer, dict) and "action" in answer:
+            answer = answer.get("content", {}) if answer["action"] == "accept" else None
+        return None if answer is None else _convert(cls, answer)
+
+    def request_state_as(self, cls: type[T]) -> T | None:
+        """Return `request_state` as an instance of a class; None on the first round."""
+        state = self.answers.state
+        return None if state is None else _convert(cls, state)
+
+    @property
+    def request_state(self) -> Any:
+        """What the last round's `InputRequired` held as its state; None on the first."""
+        return self.answers.state
+
+    # -- preparing questions
 
     def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
-        """Return a question ready to be sent, and what its answer is read by."""
+        """Return a question with the schema of its form, and the form that reads its answer."""
         if ask.form is None:
             return self._without_context(ask), None
         form = self.server.make_form(ask.form)
@@ -253,7 +285,7 @@ class Asking(InputResponses, kw_only=True):
         return ask, form
 
     def _without_context(self, ask: Ask) -> Ask:
-        """Leave out what a model is to see of other servers, where its client does not offer that."""
+        """Return a question without `includeContext` if the client does not support that."""
         params = ask.params or {}
         if (
             params.get("includeContext", "none") == "none"
@@ -264,46 +296,14 @@ class Asking(InputResponses, kw_only=True):
         rest = {key: value for key, value in params.items() if key != "includeContext"}
         return replace(ask, params=rest)
 
-    def _ask(self, asks: Mapping[str, Ask]) -> NoReturn:
-        self.check_asks(asks)
-        raise Asked(asks)
-
-    def check_asks(self, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
-        """Raise `CannotAsk` unless each question can be put to this client.
-
-        Args:
-            asks: the questions.
-            may_be_told: whether an error may tell of them, where that is all there is.
-        """
-        for ask in asks.values():
-            if not self.rules.interim_fields and not self.has_back_channel:
-                raise CannotAsk(
-                    "This needs to ask you something, which clients of this protocol version "
-                    "can only be asked within a session, on an event stream. Use a newer client.",
-                    ask.capability,
-                    tuple(asks.values()) if may_be_told else (),
-                )
-            if ask.kind not in self.rules.asks:
-                raise CannotAsk(
-                    f"This needs to ask the client ({ask.method}) in a way that this protocol "
-                    f"version does not have. Use a newer client.",
-                    ask.capability,
-                )
-            if not covers(self.client_capabilities, ask.capability):
-                raise CannotAsk(
-                    f"This needs to ask the client ({ask.method}), which did not declare "
-                    f"{_dotted(ask.capability)}. Use a client that does.",
-                    ask.capability,
-                )
-
     def _again(self, key: str, ask: Ask, unfit: Unfit) -> Ask:
         """Return the question as it is asked again after an answer that does not fit.
 
         Raises:
-            AskFailed: asking again would bring nothing else.
+            AskFailed: it was asked often enough.
         """
         params = ask.params or {}
-        # Where it is not a person who answers, nobody reads what is wrong.
+        # A program that answers does not read what is wrong.
         is_read = "message" in params
         tries = self.answers.count_unfit(key)
         if tries >= (MAX_UNFIT if is_read else MAX_UNFIT_UNREAD):
@@ -314,8 +314,53 @@ class Asking(InputResponses, kw_only=True):
         return replace(ask, params={**params, "message": unfit.explain(params["message"])})
 
 
+def needs_thread_to_ask(ctx: AskMethods, asks: Mapping[str, Ask]) -> bool:
+    """Return whether making one of the forms may query a database."""
+    forms = [each.form for each in asks.values() if each.form is not None]
+    return any(ctx.server.make_form(each).needs_thread for each in forms)
+
+
+def complete_asks(ctx: AskMethods, asks: Mapping[str, Ask]) -> dict[str, Ask]:
+    """Return questions with the schemas of their forms, ready to be sent to this client.
+
+    Raises:
+        CannotAsk: the client does not support one of them.
+    """
+    found = {key: ctx._prepare(each)[0] for key, each in asks.items()}
+    check_asks(ctx, found)
+    return found
+
+
+def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
+    """Raise `CannotAsk` unless this client can be asked each question now.
+
+    Args:
+        may_be_told: whether an error may contain the questions if the client cannot be asked them.
+    """
+    for ask in asks.values():
+        if not ctx.rules.interim_fields and not ctx.has_back_channel:
+            raise CannotAsk(
+                "This needs to ask you something, which clients of this protocol version "
+                "can only be asked within a session, on an event stream. Use a newer client.",
+                ask.capability,
+                tuple(asks.values()) if may_be_told else (),
+            )
+        if ask.kind not in ctx.rules.asks:
+            raise CannotAsk(
+                f"This needs to ask the client ({ask.method}) in a way that this protocol "
+                f"version does not have. Use a newer client.",
+                ask.capability,
+            )
+        if not covers(ctx.client_capabilities, ask.capability):
+            raise CannotAsk(
+                f"This needs to ask the client ({ask.method}), which did not declare "
+                f"{_dotted(ask.capability)}. Use a client that does.",
+                ask.capability,
+            )
+
+
 def _dotted(capability: Mapping[str, Any]) -> str:
-    """Return a capability as it is spoken of: `elicitation.url`."""
+    """Return the path of a capability: `elicitation.url`."""
     names = []
     while capability:
         name, capability = next(iter(capability.items()))
@@ -323,15 +368,21 @@ def _dotted(capability: Mapping[str, Any]) -> str:
     return ".".join(names)
 
 
-def _call_for_json(key: str, function: Callable[[], Any]) -> Any:
-    return _to_json(key, function())
-
-
 def _to_json(key: str, value: Any) -> Any:
-    """Return a value as it is after being kept, so that each round sees the same."""
+    """Return a value as it is read from JSON, so that each round gets the same."""
     try:
         return decode(encode(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"What runs once as {key!r} returned what has no form in JSON: {error}"
         ) from error
+
+
+def _convert(cls: type[T], value: Any) -> T:
+    from pydantic import ValidationError
+
+    try:
+        found: T = convert(cls, value)
+    except ValidationError as error:
+        raise ArgumentErrors(describe_conversion(error, value)) from None
+    return found

@@ -1,8 +1,7 @@
-"""`requestState`: what a call knows, sealed, on its way through the client and back.
+"""`requestState`: the state of a call, sealed, which the client sends back with its answers.
 
-It is the client's input when it comes back, so it is good only as we made it: for the same
-principal, the same method and target, the same arguments, and for a while. What is too large to
-travel stays here, and a reference to it travels.
+It is the client's input then, so it is valid only as it was made: for the same principal, method,
+target and arguments, and for a limited time. A large state is stored, and a reference to it is sent.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_params, try_later
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
 from django_mcp.server.asking.answers import find_malformed
-from django_mcp.server.exchange.quotas import quota_key_of
+from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.services.ports import StateStoreFull
 
@@ -27,31 +26,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 MAX_STATE_CHARS = 256 * 1024
-"""A longer one is not looked at. Our own limit."""
+"""A longer one is refused. Our own limit."""
 
 MAX_KEPT_BYTES = 1024 * 1024
-"""What a call may know between two rounds at most: it holds what the client answered. Our own limit."""
+"""Maximum size of a call's state, which contains the client's answers. Our own limit."""
 
 REFUSAL_S = 0.01
-"""A state is refused no sooner, so that the time tells nobody which check it failed. Our own limit."""
+"""Minimum time until a state is refused, so that the time does not reveal the failed check. Our own choice."""
 
 
 class StateTooLarge(Exception):
-    """A call knows more than is kept between two rounds."""
+    """The state of a call is larger than `MAX_KEPT_BYTES`."""
 
 
 async def seal_state(
     server: Services, call: Call, answers: Answers, asked: list[str], state: Any
 ) -> str:
-    """Return what the next round of this call needs, sealed.
+    """Return the sealed state for the next round of a call.
 
     Raises:
-        StateTooLarge: it is more than `MAX_KEPT_BYTES`.
+        StateTooLarge: it is larger than `MAX_KEPT_BYTES`.
         StateStoreFull: too much is stored already.
     """
     until_s = server.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
-        "for": _binding(server, call),
+        "for": _binding(call),
         "until": until_s,
         "asked": asked,
         "salt": secrets.token_hex(16),
@@ -62,7 +61,7 @@ async def seal_state(
         sealed.update(known)
     elif len(encoded) <= MAX_KEPT_BYTES:
         sealed["reference"] = await server.states.keep(
-            _owner(server, call), encoded, until_s, _quota_key(server, call)
+            key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
         )
     else:
         raise StateTooLarge(
@@ -73,54 +72,51 @@ async def seal_state(
 
 
 async def open_answers(server: Services, call: Call) -> Answers | Refusal:
-    """Return what a call brings from its earlier rounds, or the refusal of it.
+    """Return the answers of a call's earlier rounds, or the refusal of its state.
 
-    Every state that is not as we made it, for this call, gets the same refusal; the reason goes
-    to the log. Source: 2026-07-28 basic/patterns/mrtr "Server Requirements".
+    Every invalid state gets the same refusal; the reason is logged.
+    Source: 2026-07-28 basic/patterns/mrtr "Server Requirements".
     """
     answers = Answers()
     responses = call.params.get("inputResponses", {})
     if type(responses) is not dict:
-        return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
+        return invalid_params("inputResponses must be an object")
     if "requestState" not in call.params:
-        # Every question of ours comes with a state, so nothing was asked: these answer nothing.
+        # Every question has a state, so these responses answer no question.
         return answers
     clock = asyncio.get_running_loop().time
     begun_s = clock()
     try:
         opened = await _open(server, call, call.params["requestState"])
     except StateStoreFull as error:
-        return Refusal(code=INVALID_REQUEST, message=str(error), status=503, headers=_RETRY_LATER)
+        return try_later(str(error), code=INVALID_REQUEST)
     if isinstance(opened, str):
         logger.info("requestState refused: %s", opened)
         await asyncio.sleep(REFUSAL_S - (clock() - begun_s))
-        return Refusal(code=INVALID_PARAMS, message="Invalid requestState")
+        return invalid_params("Invalid requestState")
     answers.known, answers.kept = opened["known"], opened["kept"]
     answers.state = opened["state"]
     responses = {key: value for key, value in responses.items() if key in opened["asked"]}
     malformed = find_malformed(responses)
     if malformed is not None:
-        return Refusal(code=INVALID_PARAMS, message=malformed)
+        return invalid_params(malformed)
     answers.known.update(responses)
     answers.is_resubmit = True
     return answers
 
 
-_RETRY_LATER = ((b"retry-after", b"10"),)
-
-
 async def _open(server: Services, call: Call, text: Any) -> JSONObject | str:
-    """Return what a state holds, or the reason why it is refused."""
+    """Return the contents of a state, or the reason why it is refused."""
     opened = _unseal(server, call, text)
     if isinstance(opened, str):
         return opened
     if "reference" in opened:
-        encoded = await server.states.find(_owner(server, call), opened["reference"])
+        encoded = await server.states.find(key_of(call.exchange.principal), opened["reference"])
         if encoded is None:
             return "kept no longer"
         opened.update(decode(encoded))
     if call.options.state_single_use and not await server.states.use(
-        opened["salt"], opened["until"], _quota_key(server, call)
+        opened["salt"], opened["until"], call.exchange.quota_key
     ):
         return "used before"
     return opened
@@ -138,23 +134,15 @@ def _unseal(server: Services, call: Call, text: Any) -> JSONObject | str:
         return "sealed by us, for something else"
     if type(opened) is not dict or "for" not in opened:
         return "sealed by us, for something else"
-    if opened["for"] != _binding(server, call):
+    if opened["for"] != _binding(call):
         return "made for another call or principal"
     if opened["until"] < server.clock():
         return "expired"
     return opened
 
 
-def _owner(server: Services, call: Call) -> str | None:
-    return server.access.identify(call.exchange.principal)
-
-
-def _quota_key(server: Services, call: Call) -> str:
-    return quota_key_of(_owner(server, call), call.exchange.address)
-
-
-def _binding(server: Services, call: Call) -> list[Any]:
+def _binding(call: Call) -> list[Any]:
     params = call.params
     salient = [params.get("name"), params.get("uri"), params.get("arguments", {})]
     digest = hashlib.sha256(encode_sorted(salient)).hexdigest()
-    return [call.options.name, _owner(server, call), call.method, digest]
+    return [call.options.name, key_of(call.exchange.principal), call.method, digest]

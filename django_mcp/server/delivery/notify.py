@@ -1,125 +1,117 @@
-"""Tell clients of changes, from anywhere in the process: any thread, with or without an event loop.
-
-Each method has a twin with the prefix `a` for code on an event loop. What a method returns is how
-many streams of this process will be sent the message. Streams of other processes come on top, and
-nobody counts them. None stands for "not known": it goes out later, or from another event loop.
-"""
+"""Notify clients of changes, from anywhere in the process: any thread, with or without an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.services.services import Services
 from django_mcp.server.streams.stream import ELICITATION_COMPLETE, LISTS, Change
 
 if TYPE_CHECKING:
-    from django_mcp.registry.registry import Kind
+    from django_mcp.registry.registry import ListKind
     from django_mcp.server.services.services import ServerHub
 
-__all__ = ["MAX_PARAMS_BYTES", "NotifyMethods"]
+P = ParamSpec("P")
 
 MAX_PARAMS_BYTES = 32 * 1024
-"""Of the params of one notification, which has to travel between processes. Our own limit."""
+"""Maximum size of a notification's params, which travel between processes. Our own limit."""
 
 WAIT_S = 1.0
-"""How long a thread waits to learn how many were reached. Our own limit."""
+"""How long a thread waits for the number of streams that receive its notification. Our own limit."""
+
+Made: TypeAlias = tuple[Change, str | None]
+"""A notification, and the database whose transaction it waits for."""
+
+
+def _methods(
+    make: Callable[Concatenate[Any, P], Made],
+) -> tuple[
+    Callable[Concatenate[Any, P], int | None],
+    Callable[Concatenate[Any, P], Coroutine[Any, Any, int | None]],
+]:
+    """Return the method that publishes what `make` returns, and its asynchronous twin."""
+
+    @wraps(make)
+    def notify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        reached: int | None = server._publish(*make(server, *args, **kwargs))
+        return reached
+
+    @wraps(make)
+    async def anotify(server: Any, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        change, _using = make(server, *args, **kwargs)
+        return await announce_async(server.hub, change)
+
+    return notify, anotify
 
 
 class NotifyMethods(Services):
-    """The part of a server that tells clients of changes.
+    """The part of a server that notifies clients of changes.
 
-    `using` names the database whose transaction is waited for, where there are databases.
+    Each method has an asynchronous twin with the prefix `a`. Both return how many streams of this
+    process will be sent the notification, or None if that is not known: it is sent later, or from
+    another event loop. Streams of other processes are not counted. `using` names the database
+    whose transaction a synchronous method waits for, on sites with databases.
     """
 
-    # -- lists
+    _changed_lists: set[str]
 
-    def notify_tools_list_changed(self, *, using: str | None = None) -> int | None:
-        """Tell clients to read the list of tools again; return how many were told."""
-        return self.publish(self._list_changed("tools"), using=using)
+    def _listed(self, kind: ListKind, *, using: str | None = None) -> Made:
+        """Notify clients to read a list again; return how many streams are notified.
 
-    async def anotify_tools_list_changed(self, *, using: str | None = None) -> int | None:
-        """Do as `notify_tools_list_changed` does."""
-        return await self.apublish(self._list_changed("tools"), using=using)
+        Args:
+            kind: `tools`, `prompts` or `resources`.
+            using: see the class.
+        """
+        if kind not in LISTS:
+            raise ValueError(f"There is no list of {kind!r}: use one of {', '.join(LISTS)}.")
+        return Change(server=self.name, list=kind), using
 
-    def notify_prompts_list_changed(self, *, using: str | None = None) -> int | None:
-        """Tell clients to read the list of prompts again; return how many were told."""
-        return self.publish(self._list_changed("prompts"), using=using)
-
-    async def anotify_prompts_list_changed(self, *, using: str | None = None) -> int | None:
-        """Do as `notify_prompts_list_changed` does."""
-        return await self.apublish(self._list_changed("prompts"), using=using)
-
-    def notify_resources_list_changed(self, *, using: str | None = None) -> int | None:
-        """Tell clients to read the list of resources again; return how many were told."""
-        return self.publish(self._list_changed("resources"), using=using)
-
-    async def anotify_resources_list_changed(self, *, using: str | None = None) -> int | None:
-        """Do as `notify_resources_list_changed` does."""
-        return await self.apublish(self._list_changed("resources"), using=using)
-
-    # -- single resources
-
-    def notify_resource_updated(self, uri: str, *, using: str | None = None) -> int | None:
-        """Tell those who subscribed to a resource, and may see it, to read it again.
+    def _resource(self, uri: str, *, using: str | None = None) -> Made:
+        """Notify subscribers of a resource who may read it to read it again.
 
         Args:
             uri: exactly as clients subscribe to it.
             using: see the class.
         """
-        return self.publish(self._updated(uri), using=using)
+        return Change(server=self.name, uri=uri), using
 
-    async def anotify_resource_updated(self, uri: str, *, using: str | None = None) -> int | None:
-        """Do as `notify_resource_updated` does."""
-        return await self.apublish(self._updated(uri), using=using)
-
-    # -- anything else, for sessions only
-
-    def notify(
+    def _any(
         self,
         method: str,
         params: JSONObject | None = None,
         *,
         session: str | None = None,
         using: str | None = None,
-    ) -> int | None:
+    ) -> Made:
         """Send a notification of any method to each session, on one of its streams.
 
         Args:
             method: `notifications/` and a name, as a rule.
             params: a JSON object.
-            session: the public key of the only session that is sent it; None: all.
+            session: the public key of the only session that receives it; None: all sessions.
             using: see the class.
 
         Raises:
             ValueError: the params are larger than `MAX_PARAMS_BYTES`, or have no form in JSON.
         """
-        return self.publish(self._custom(method, params, session), using=using)
+        return self._custom(method, params, session), using
 
-    async def anotify(
-        self,
-        method: str,
-        params: JSONObject | None = None,
-        *,
-        session: str | None = None,
-        using: str | None = None,
-    ) -> int | None:
-        """Do as `notify` does."""
-        return await self.apublish(self._custom(method, params, session), using=using)
-
-    def notify_elicitation_complete(
+    def _elicitation_complete(
         self, session: Any, elicitation_id: str, *, using: str | None = None
-    ) -> int | None:
-        """Tell a client that what it was asked to do on a page is done.
+    ) -> Made:
+        """Notify a client that the user has done what they were asked to do on a page.
 
-        A client whose revision has no such questions is not told, and not counted.
+        Only clients whose revision has such questions are notified and counted.
 
         Args:
             session: the public key of its session, or a context of a request in it.
-            elicitation_id: which question it was.
+            elicitation_id: the id of the question.
             using: see the class.
 
         Raises:
@@ -127,15 +119,13 @@ class NotifyMethods(Services):
 
         Source: 2025-11-25 client/elicitation "Completion Notifications".
         """
-        return self.publish(self._elicited(session, elicitation_id), using=using)
+        if type(elicitation_id) is not str or not elicitation_id:
+            raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
+        key = session if isinstance(session, str) else _key_of(session.connection)
+        params = {"elicitationId": elicitation_id}
+        return self._custom(ELICITATION_COMPLETE, params, key), using
 
-    async def anotify_elicitation_complete(
-        self, session: Any, elicitation_id: str, *, using: str | None = None
-    ) -> int | None:
-        """Do as `notify_elicitation_complete` does."""
-        return await self.apublish(self._elicited(session, elicitation_id), using=using)
-
-    def notify_log(
+    def _log(
         self,
         level: str,
         data: Any,
@@ -143,47 +133,48 @@ class NotifyMethods(Services):
         logger: str | None = None,
         session: str | None = None,
         using: str | None = None,
-    ) -> int | None:
+    ) -> Made:
         """Send a log message to one session, or to all, whose log level admits it.
 
-        It counts for the rate of log messages of each, as those of handlers do (`LOG_RATE`).
+        It counts towards each session's rate of log messages, as those of handlers do (`LOG_RATE`).
 
         Raises:
             ValueError: an unknown level, or too much data; see `notify`.
         """
-        return self.publish(self._log(level, data, logger, session), using=using)
+        if level not in LOG_LEVELS:
+            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
+        params = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        return self._custom("notifications/message", params, session, level), using
 
-    async def anotify_log(
-        self,
-        level: str,
-        data: Any,
-        *,
-        logger: str | None = None,
-        session: str | None = None,
-        using: str | None = None,
-    ) -> int | None:
-        """Do as `notify_log` does."""
-        return await self.apublish(self._log(level, data, logger, session), using=using)
+    notify_list_changed, anotify_list_changed = _methods(_listed)
+    notify_resource_updated, anotify_resource_updated = _methods(_resource)
+    notify, anotify = _methods(_any)
+    notify_elicitation_complete, anotify_elicitation_complete = _methods(_elicitation_complete)
+    notify_log, anotify_log = _methods(_log)
 
-    # -- the way out
-
-    def publish(self, change: Change, *, using: str | None = None) -> int | None:
-        """Publish a change here and in every other process; see `notify_tools_list_changed`."""
+    def _publish(self, change: Change, using: str | None = None) -> int | None:
+        """Publish a change here and in every other process; return how many streams it reaches here."""
         return announce(self.hub, change)
 
-    async def apublish(self, change: Change, *, using: str | None = None) -> int | None:
-        """Do as `publish` does, on an event loop."""
-        return await aannounce(self.hub, change)
+    def _custom(
+        self, method: str, params: JSONObject | None, session: str | None, level: str | None = None
+    ) -> Change:
+        # Checked now, so that the caller gets the error.
+        if params is not None and len(encode(params)) > MAX_PARAMS_BYTES:
+            raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
+        return Change(server=self.name, method=method, params=params, session=session, level=level)
 
     # -- what is registered while the server runs
 
-    def _registry_changed(self, kind: Kind) -> None:
-        """Publish a change of what is registered, in any thread; several at once are one."""
+    def _registry_changed(self, kind: ListKind) -> None:
+        """Publish a change of what is registered, from any thread. Several at once are published once."""
         loop = self.hub.loop
         if loop is not None and loop.is_running():
             loop.call_soon_threadsafe(self._note_change, kind)
 
-    def _note_change(self, kind: Kind) -> None:
+    def _note_change(self, kind: ListKind) -> None:
         if not self._changed_lists:
             asyncio.get_running_loop().call_soon(self._publish_lists)
         self._changed_lists.add(kind)
@@ -192,42 +183,7 @@ class NotifyMethods(Services):
         changed, self._changed_lists = self._changed_lists, set()
         for name in LISTS:
             if name in changed:
-                self.hub.announce(self._list_changed(name))
-
-    _changed_lists: set[str]
-
-    # -- changes
-
-    def _list_changed(self, name: str) -> Change:
-        return Change(server=self.options.name, list=name)
-
-    def _updated(self, uri: str) -> Change:
-        return Change(server=self.options.name, uri=uri)
-
-    def _custom(
-        self, method: str, params: JSONObject | None, session: str | None, level: str | None = None
-    ) -> Change:
-        # Refused now, in the caller's face, and not later in a log.
-        if params is not None and len(encode(params)) > MAX_PARAMS_BYTES:
-            raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
-        return Change(
-            server=self.options.name, method=method, params=params, session=session, level=level
-        )
-
-    def _elicited(self, session: Any, elicitation_id: str) -> Change:
-        if type(elicitation_id) is not str or not elicitation_id:
-            raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
-        key = session if isinstance(session, str) else _key_of(session.connection)
-        params = {"elicitationId": elicitation_id}
-        return self._custom(ELICITATION_COMPLETE, params, key)
-
-    def _log(self, level: str, data: Any, logger: str | None, session: str | None) -> Change:
-        if level not in LOG_LEVELS:
-            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
-        params = {"level": level, "data": data}
-        if logger is not None:
-            params["logger"] = logger
-        return self._custom("notifications/message", params, session, level)
+                self.hub.announce(Change(server=self.name, list=name))
 
 
 def _key_of(connection: Any) -> str | None:
@@ -235,20 +191,20 @@ def _key_of(connection: Any) -> str | None:
         return str(connection.stream_id)
     key: str | None = getattr(connection, "key", None)
     if key is None:
-        raise ValueError("There is no session here whose client could be told.")
+        raise ValueError("There is no session here whose client could be notified.")
     return key
 
 
 def announce(hub: ServerHub, change: Change) -> int | None:
-    """Publish a change from any thread; return how many were reached here, where that is known."""
+    """Publish a change from any thread; return how many streams it reaches here, None if unknown."""
     loop = hub.loop
     if loop is None or not loop.is_running():
         hub.bus.send_now({"kind": "change", "change": change.to_wire()})
         return None if hub.bus.is_shared else 0
-    running = _running_loop()
+    running = find_running_loop()
     if running is loop:
         return hub.announce(change)
-    found = _announce_there(hub, loop, change)
+    found = asyncio.run_coroutine_threadsafe(_announce(hub, change), loop)
     if running is not None:
         # Waiting would block that loop.
         return None
@@ -258,37 +214,16 @@ def announce(hub: ServerHub, change: Change) -> int | None:
         return None
 
 
-async def aannounce(hub: ServerHub, change: Change) -> int | None:
-    """Do as `announce` does, on an event loop."""
-    loop = hub.loop
-    if loop is None or not loop.is_running():
+async def announce_async(hub: ServerHub, change: Change) -> int | None:
+    """Do as `announce` does, on an event loop; wait for the number of streams."""
+    if not hub.is_running:
         await hub.send({"kind": "change", "change": change.to_wire()})
         return None if hub.bus.is_shared else 0
-    if _running_loop() is loop:
-        reached = hub.announce(change)
-        # A burst that never waits would leave streams no time to be written to.
-        await asyncio.sleep(0)
-        return reached
-    return await asyncio.wrap_future(_announce_there(hub, loop, change))
+    return await hub.run(_announce, hub, change)
 
 
-def _announce_there(
-    hub: ServerHub, loop: asyncio.AbstractEventLoop, change: Change
-) -> concurrent.futures.Future[int]:
-    found: concurrent.futures.Future[int] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            found.set_result(hub.announce(change))
-        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
-            found.set_exception(error)
-
-    loop.call_soon_threadsafe(run)
-    return found
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+async def _announce(hub: ServerHub, change: Change) -> int:
+    reached = hub.announce(change)
+    # Else a burst of changes would leave no time for writing to the streams.
+    await asyncio.sleep(0)
+    return reached

@@ -1,13 +1,11 @@
-"""The event stream of a call on a session: numbered where the revision can resume it, and resumed.
+"""The event stream of a call on a session, which the client can resume where the revision has that.
 
-Only what a client cannot do without is recorded: questions to it, and the answer. Each has an id;
-progress and log messages go by as they come. An id is delivered at once, recording follows in
-batches, so a call that ends quickly pays next to nothing.
+Only requests to the client and the response are recorded, and have an id; progress and log messages
+are not. An id is sent at once, and recording follows in batches, so a quick call costs little.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import secrets
@@ -17,16 +15,16 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.exchange.exchange import Sink
+    from django_mcp.server.exchange.exchange import EventStream
     from django_mcp.server.services.services import Services
 
 PRIME_AFTER_S = 0.5
-"""A call that has said nothing for this long opens its stream, so that it can be resumed."""
+"""A call that has sent nothing for this long opens its stream, so that it can be resumed."""
 
 POLL_S = 2.0
 RETRY_S = 0.5
@@ -37,20 +35,17 @@ MAX_ID = 300
 _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
 
-_priming: set[asyncio.Future[None]] = set()
-
-
 class CallStream(Record):
-    """A `Sink` in front of a transport's, for one exchange of a session.
+    """A `Sink` in front of an event stream, for one exchange of a session.
 
     Attributes:
-        id: the stream's, in the ids of its events.
+        id: the id of the stream, which begins the ids of its events.
     """
 
     _server: Services
     _session: Session
     _exchange: Exchange
-    _wire: Sink
+    _wire: EventStream
     _request_id: RequestId | None
     _number: int = -1
     _has_hung_up: bool = False
@@ -58,53 +53,54 @@ class CallStream(Record):
 
     @property
     def is_detached(self) -> bool:
-        """Whether the client reads it no longer, and what is recorded has to wait for it."""
+        """Whether the client does not read the stream any more."""
         return self._has_hung_up or self._exchange.is_disconnected
 
-    @property
-    def has_ids(self) -> bool:
-        """Whether the client was given an id that it can resume from."""
-        return self._number >= 0
-
-    async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """Send what is not worth recording."""
-        revision = self._session.revision
-        if self._number < 0 and revision is not None and revision.has_event_ids:
-            if revision.primes_streams:
-                await self.prime()
-            else:
-                event_id = self._begin()
+    async def send(self, message: bytes) -> None:
+        """Send a message that is not recorded."""
+        event_id = await self._open()
         if not self.is_detached:
             await self._wire.send(message, event_id)
         elif self._number >= 0:
             self._server.hub.followers.show(self.id, message)
 
     async def send_recorded(self, message: bytes) -> None:
-        """Send and record a message."""
-        revision = self._session.revision
-        if revision is None or not revision.has_event_ids:
+        await self._open()
+        if self._number < 0:
             await self._wire.send(message)
             return
-        if self._number < 0:
-            await self.prime() if revision.primes_streams else self._begin()
         event_id = self._record(message, is_last=False)
         if not self.is_detached:
             await self._wire.send(message, event_id)
 
-    async def prime(self, event_id: str | None = None) -> None:
+    async def _open(self) -> str | None:
+        """Begin the numbering of events, if the revision has that; return the id for the first event.
+
+        Where the revision opens streams with an id and no message, that is sent, and None returned.
+        """
+        revision = self._session.revision
+        if self._number >= 0 or revision is None or not revision.has_event_ids:
+            return None
+        self._number = 0
+        self.id = _new_id(self._session)
+        self._server.events.open(self.id, self._session)
+        if not revision.primes_streams:
+            return self._event_id()
+        await self._wire.prime(self._event_id())
+        return None
+
+    async def prime(self) -> None:
         """Open the stream with an id and no message, if the revision has that, and once only."""
         revision = self._session.revision
-        if self._number < 0 and revision is not None and revision.primes_streams:
-            await self._wire.prime(self._begin())
+        if revision is not None and revision.primes_streams:
+            await self._open()
 
     def prime_soon(self) -> None:
         """Prime the stream, without waiting for it."""
-        task = asyncio.ensure_future(self.prime())
-        _priming.add(task)
-        task.add_done_callback(_priming.discard)
+        self._server.hub.spawn(self.prime())
 
     async def hang_up(self, retry_ms: int) -> None:
-        """Close the connection while the call goes on; the client comes back for the rest."""
+        """Close the connection while the call goes on; the client resumes the stream."""
         revision = self._session.revision
         if self.is_detached or revision is None or not revision.primes_streams:
             return
@@ -113,22 +109,16 @@ class CallStream(Record):
         await self._wire.hang_up(retry_ms)
 
     def abandon(self) -> None:
-        """Note that there will be no answer."""
+        """End the stream without a response."""
         if self._number >= 0:
             self._server.events.close(self.id, self._session)
 
     def finish(self, reply: Reply) -> None:
-        """Record the answer, if the client can resume, and give it its id."""
+        """Record the response, if the client can resume, and set its id."""
         if reply.body is None or reply.is_dispensable:
             self.abandon()
         elif self._number >= 0:
             reply.event_id = self._record(reply.body, is_last=True)
-
-    def _begin(self) -> str:
-        self._number = 0
-        self.id = _new_id(self._session)
-        self._server.events.open(self.id, self._session)
-        return self._event_id()
 
     def _record(self, message: bytes, *, is_last: bool) -> str:
         self._number += 1
@@ -144,16 +134,13 @@ class CallStream(Record):
     def _event_id(self) -> str:
         found = f"{self.id}-{self._number}"
         request_id = encode(self._request_id).decode() if self._request_id is not None else ""
-        # It tells any process what to answer, should this one die. The client gets its own back.
-        return (
-            f"{found}-{request_id}"
-            if 0 < len(request_id) <= 200 and _is_plain(request_id)
-            else found
-        )
+        # With the request's id any process can answer, should this one die.
+        is_plain = request_id.isascii() and request_id.isprintable()
+        return f"{found}-{request_id}" if is_plain and 0 < len(request_id) <= 200 else found
 
 
 def _new_id(session: Session) -> str:
-    """Return the id of a stream, by which any process knows that it is of this session."""
+    """Return an id for a stream of this session, which any process can verify."""
     start = secrets.token_hex(8)
     return start + _mark(start, session)
 
@@ -163,27 +150,23 @@ def _is_of(stream_id: str, session: Session) -> bool:
 
 
 def _mark(start: str, session: Session) -> str:
-    # Not a secret: a client that makes one up learns only that it has no such call.
+    # Not a secret: with an invented id a client learns only that it has no such call.
     return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and text.isprintable()
 
 
 async def resume(
     server: Services, exchange: Exchange, session: Session, last_id: str
 ) -> Reply | None:
-    """Send what a broken stream's client has missed, and go on with it until its call ends.
+    """Send what the client of a broken stream has missed, and continue the stream until its call ends.
 
-    Returns None when the stream was no call's: there is nothing to go on with.
+    Returns None if the stream was not that of a call: there is nothing to continue.
 
     Source: 2025-11-25 basic/transports "Resumability and Redelivery".
     """
     found = _split_id(last_id, session)
-    sink = exchange.sink
+    sink = exchange.event_stream
     if found is None or sink is None:
-        return _refuse_id()
+        return refuse(_UNKNOWN_ID)
     stream_id, number, request_id = found
     replay = await server.events.read(stream_id, session, number)
     if replay is None and request_id is None:
@@ -211,14 +194,14 @@ async def resume(
             try:
                 replay = await server.events.read(stream_id, session, number)
             except StoreUnavailable:
-                # It will be back; until then there is nothing new.
+                # Until the store is available again, nothing new is known.
                 replay = Replay(events=(), is_running=True)
 
 
 def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
-    """Return the stream, the number and the request of an event id; None: this session has no such."""
+    """Return the stream, the number and the request of an event id; None: it is not of this session."""
     match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
-    # An id without a request may be of a standalone stream, which nothing is resumed of.
+    # An id without a request may be of a standalone stream, which cannot be resumed.
     if match is None or (match[3] is not None and not _is_of(match[1], session)):
         return None
     return match[1], int(match[2]), match[3]
@@ -227,17 +210,17 @@ def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | N
 async def _find_end(
     server: Services, session: Session, stream_id: str, number: int, request_id: str | None
 ) -> Reply:
-    """Return the end of a stream of which nothing is recorded behind event `number`."""
+    """Return the end of a stream without recorded events behind event `number`."""
     replay = await server.events.read(stream_id, session, 0)
     events = replay.events if replay is not None else ()
     if not (events and events[-1].is_last):
         return Reply(200, _lost(request_id))
-    # It was answered: the client has that answer, or names an event that never was.
-    return Reply(200) if number <= events[-1].number else _refuse_id()
+    # The client has the response, or names an event that does not exist.
+    return Reply(200) if number <= events[-1].number else refuse(_UNKNOWN_ID)
 
 
 def _lost(request_id: str | None) -> bytes | None:
-    """Return the error that ends a call whose process is gone; None when it has no id to name."""
+    """Return the error for a call whose process has ended; None if the request is not known."""
     if request_id is None:
         return None
     try:
@@ -250,6 +233,4 @@ def _lost(request_id: str | None) -> bytes | None:
     return encode_error(found, refusal)
 
 
-def _refuse_id() -> Reply:
-    refusal = Refusal(code=INVALID_REQUEST, message="Unknown Last-Event-ID")
-    return Reply(400, encode_error(None, refusal))
+_UNKNOWN_ID = Refusal(code=INVALID_REQUEST, message="Unknown Last-Event-ID")

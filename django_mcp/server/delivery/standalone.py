@@ -1,51 +1,45 @@
-"""Standalone streams: what a client opens to receive changes, with a GET or with a request."""
+"""Standalone streams, which a client opens to receive changes, and the end of sessions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from django_mcp.protocol.messages import encode_error
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.delivery.resumption import resume
 from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import Closing, Session
-from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.quotas import is_anonymous_quota, quota_key_of, share_of
-from django_mcp.server.exchange.visibility import NOTHING, Offer
+from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.quotas import is_anonymous_quota, share_of
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import (
-    NO_SESSION_ID,
-    NO_STORE,
-    UNKNOWN_SESSION,
-    allowed_methods,
-    find_session,
-)
+from django_mcp.server.services.session_lookup import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
-from django_mcp.server.streams.upkeep import ping_later, tell_lists
+from django_mcp.server.streams.upkeep import notify_lists, ping_later
 
 if TYPE_CHECKING:
     from django_mcp.server.services.services import Services
 
 
 RETRY_MS = 1000
-"""When a client should come back to a stream that we closed. Our own limit."""
+"""When a client should reconnect after the server closed its stream. Our own choice."""
 
 _COME_BACK = (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
 
 
 async def open_stream(server: Services, exchange: Exchange) -> Reply:
-    """Open the standalone stream of a session, or resume one that broke off.
+    """Open the standalone stream of a session, or resume the stream of a call.
 
-    Returns when the stream is over.
+    Returns when the stream has ended.
 
     Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
     """
     try:
         return await _open_stream(server, exchange)
-    except StoreUnavailable:
-        return _no_store()
+    except StoreUnavailable as error:
+        return refuse(error.to_refusal())
 
 
 async def _open_stream(server: Services, exchange: Exchange) -> Reply:
@@ -57,7 +51,7 @@ async def _open_stream(server: Services, exchange: Exchange) -> Reply:
         reply = await resume(server, exchange, session, last_id)
         if reply is not None:
             return reply
-    sink, revision = exchange.sink, session.revision
+    sink, revision = exchange.event_stream, session.revision
     if sink is None or revision is None:
         return not_allowed(server, exchange)
     stream = PushStream(
@@ -70,11 +64,11 @@ async def _open_stream(server: Services, exchange: Exchange) -> Reply:
         client_info=session.client_info,
         revision_name=revision.name,
     )
-    await server.join_hub().bus.ready()
+    await server.join_hub().wait_for_bus()
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
-        return Reply(refusal.status or 503, encode_error(None, refusal), refusal.headers)
-    # What is sent first opens the stream: a client waits for that before it goes on.
+        return refuse(refusal, 503)
+    # A client waits until the stream is open before it goes on.
     await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
     reason = await run_stream(server, exchange, stream)
     if reason in _COME_BACK and revision.primes_streams:
@@ -86,13 +80,15 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     """Keep a stream open until its end, and return why it ended."""
     exchange.cancels_on_disconnect = True
     stream.exchange = exchange
-    stream.quota_key = _quota_key_of(exchange)
+    stream.quota_key = exchange.quota_key
     stream.rights = _find_rights(server, exchange)
     hub = server.join_hub()
     hub.attach(stream)
     ping_later(hub, stream)
-    if server.options.tell_lists_at_start and stream.session is not None:
-        tell_lists(server.derived.features, stream, stream.session)
+    session = stream.session
+    if server.options.tell_lists_at_start and session is not None and not session.was_told_lists:
+        session.was_told_lists = True
+        notify_lists(server.derived.features, stream)
     server.connection_observer.stream_opened(stream)
     reason = Ending.CLIENT
     try:
@@ -103,47 +99,36 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
         server.connection_observer.stream_closed(stream, reason.value)
 
 
-def _find_rights(server: Services, exchange: Exchange) -> Offer | None:
-    """Return what there is for a principal, if that is known without a query."""
-    if exchange.offer is not NOTHING:
-        return exchange.offer
-    return server.access.find_offer(exchange, server.derived.requirements)
+def _find_rights(server: Services, exchange: Exchange) -> VisibleEntries | None:
+    """Return what a principal can see, if that is known without a query."""
+    if exchange.visible is not NONE_VISIBLE:
+        return exchange.visible
+    return server.access.find_visible(exchange, server.derived.requirements)
 
 
 def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
-    """Return why no further stream can be opened; None when one can."""
-    hub, options = server.hub, server.options
-    quota_key = _quota_key_of(exchange)
-    if hub.quotas.of(quota_key) >= options.max_streams_per_principal:
-        return _refuse_stream(
-            "You have as many streams open as MAX_STREAMS_PER_PRINCIPAL allows: close one first",
-            429,
-        )
+    """Return why no further stream can be opened; None if one can."""
+    hub, options, quota_key = server.hub, server.options, exchange.quota_key
     share = share_of(options.max_streams, options.anonymous_share)
-    if (
+    if hub.quotas.count_of(quota_key) >= options.max_streams_per_principal:
+        status = 429
+        message = (
+            "You have as many streams open as MAX_STREAMS_PER_PRINCIPAL allows: close one first"
+        )
+    elif (
         hub.is_closing
         or len(hub.streams) >= options.max_streams
-        or (is_anonymous_quota(quota_key) and hub.quotas.anonymous >= share)
+        or (is_anonymous_quota(quota_key) and hub.quotas.anonymous_count >= share)
     ):
-        return _refuse_stream("No further stream can be opened here now: try again later", 503)
-    return None
-
-
-def _quota_key_of(exchange: Exchange) -> str:
-    return quota_key_of(getattr(exchange.principal, "key", None), exchange.address)
-
-
-def _refuse_stream(message: str, status: int) -> Refusal:
-    return Refusal(
-        code=INVALID_REQUEST,
-        message=message,
-        status=status,
-        headers=((b"retry-after", b"10"),),
-    )
+        status = 503
+        message = "No further stream can be opened here now: try again later"
+    else:
+        return None
+    return try_later(message, code=INVALID_REQUEST, status=status)
 
 
 async def end_session(server: Services, exchange: Exchange) -> Reply:
-    """End a session, and with it what runs and streams for it.
+    """End a session with its calls and streams.
 
     Source: 2025-11-25 basic/transports "Session Management".
     """
@@ -151,19 +136,15 @@ async def end_session(server: Services, exchange: Exchange) -> Reply:
         session = await _join(server, exchange, needs_stream=False)
         if not isinstance(session, Session):
             return session
-        was_open = await server.sessions.end(session.key, Closing.CLIENT)
-    except StoreUnavailable:
-        return _no_store()
+        was_open = await server.sessions.end([session.key], Closing.CLIENT)
+    except StoreUnavailable as error:
+        return refuse(error.to_refusal())
     if was_open:
         hub = server.hub if exchange.is_buffered else server.join_hub()
         hub.end_session(session.key)
-        # The client may use the id at another process as soon as it has our answer.
+        # After the response, the client may use the id at another process.
         await hub.flush()
     return Reply(204)
-
-
-def _no_store() -> Reply:
-    return Reply(503, encode_error(None, NO_STORE), NO_STORE.headers)
 
 
 async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> Session | Reply:
@@ -179,16 +160,16 @@ async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> 
     if refusal is None and token is None:
         refusal = NO_SESSION_ID
     if refusal is not None:
-        return Reply(refusal.status or 400, encode_error(None, refusal))
+        return refuse(refusal)
     session = await find_session(server, exchange, token or "")
     if session is None:
-        return Reply(404, encode_error(None, UNKNOWN_SESSION))
+        return refuse(UNKNOWN_SESSION)
     exchange.connection = session
     return session
 
 
 def not_allowed(server: Services, exchange: Exchange) -> Reply:
-    """Return the answer to a verb that a server does not have, here or at that revision."""
+    """Return the response to an HTTP method that is not supported here or in that revision."""
     refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed: use POST")
-    allowed = allowed_methods(server, exchange.headers, can_push=not exchange.is_buffered)
+    allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
     return Reply(405, encode_error(None, refusal), ((b"allow", allowed),))

@@ -1,8 +1,8 @@
 """Admission: the checks of a request before anything is looked up or run.
 
-They depend on the message, its headers and what the server offers only. The first check that fails
-gives the response. Whether a request is stateless is decided here, for each message; the order of the
-checks is the specification's where it has one (2026-07-28 basic/transports, basic/versioning).
+They depend only on the message, its headers and the server's features. The first check that fails
+gives the response. They also decide, for each message, whether it is stateless. The order is that
+of the specification where it has one (2026-07-28 basic/transports, basic/versioning).
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from django_mcp.protocol.errors import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
     Refusal,
+    invalid_params,
 )
 from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, find_requested_level
 from django_mcp.protocol.media import admits_event_stream
 from django_mcp.protocol.messages import Batch, Request
@@ -41,17 +43,12 @@ def admit(
     revisions: RevisionSet,
     offered: Container[str],
 ) -> ConnectionState | Refusal:
-    """Return the connection a request is to be served on, or why it is not served.
+    """Return the connection that a request is served on, with its revision, or a refusal.
 
     Args:
-        request: the message.
-        headers: of its HTTP request; None where the transport has none, and no header is asked for.
-        connection: what is known from before; None when the request has to speak for itself.
-        revisions: those the server speaks.
-        offered: the features it offers on this transport (`"tools"`, `"logging"`, ...).
-
-    Returns:
-        A connection with its revision set, except for `initialize`, which settles it.
+        headers: of its HTTP request; None if the transport has none: no header is required then.
+        connection: the connection that the request arrived on, if it lasts.
+        offered: the server's features on this transport (`"tools"`, `"logging"`, ...).
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -61,12 +58,12 @@ def admit(
     if headers is None:
         header = None
     elif type(known) is str and headers.says(PROTOCOL_VERSION, known):
-        # The commonest by far, without decoding it.
+        # The usual case, without decoding the header.
         header = known
     else:
         header = headers.get(PROTOCOL_VERSION)
     revision = revisions.stateless_by_name.get(version) if type(version) is str else None
-    if revision is not None or is_stateless(request.method, header, version):
+    if revision is not None or _is_stateless(request.method, header, version):
         return _admit_stateless(request, headers, header, revision, revisions, offered)
     if request.method == "initialize":
         return _admit_handshake(request, headers, revisions)
@@ -74,12 +71,12 @@ def admit(
 
 
 def may_have_session(headers: Headers) -> bool:
-    """Return whether the headers leave it open that a message belongs to a session: most do not.
+    """Return whether a message may belong to a session, by its headers.
 
-    With a version that nobody knows it does not either: it is refused whatever else it says.
+    One with an unknown version does not: it is refused anyway.
     """
     found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
-    # None: it is unknown, or written with blanks around it.
+    # None: the version is unknown, or has blanks around it.
     return has_handshake(headers.get(PROTOCOL_VERSION)) if found is None else found
 
 
@@ -88,24 +85,17 @@ _MAY_HAVE_SESSION: dict[bytes | None, bool] = {
     None: True,
     **{each.name.encode(): not each.is_stateless for each in REVISIONS},
 }
-"""By the header as it stands there, since every request asks."""
+"""By the undecoded header, since every request is looked up."""
 
 
-def is_stateless(method: str, header: str | None, version: object) -> bool:
-    """Return whether a request is to be judged by the rules of the stateless revisions.
-
-    Args:
-        method: the request's.
-        header: the value of `MCP-Protocol-Version`, if any.
-        version: what `_meta` names as its protocol version, None if it does not.
-    """
-    if version is None:
-        # A bare initialize is a handshake whatever the header says: clients that fell back
-        # from a probe are known to leave the probe's header on it.
-        if method == "initialize" or header is None:
-            return False
-        return not has_handshake(header)
-    return not has_handshake(version) or (header is not None and not has_handshake(header))
+def _is_stateless(method: str, header: str | None, version: object) -> bool:
+    """Return whether the header or `_meta` names a version other than those with a handshake."""
+    if version is None and method == "initialize":
+        # Clients that fall back after a probe are known to send its header with initialize.
+        return False
+    return (version is not None and not has_handshake(version)) or (
+        header is not None and not has_handshake(header)
+    )
 
 
 def _admit_stateless(
@@ -117,7 +107,7 @@ def _admit_stateless(
     offered: Container[str],
 ) -> ConnectionState | Refusal:
     if not revisions.stateless:
-        # On a pipe, what a server says that never heard of stateless revisions.
+        # On a pipe, respond as a server without stateless revisions does.
         return _needs_handshake(revisions, METHOD_NOT_FOUND if headers is None else INVALID_REQUEST)
     meta = request.params.get("_meta")
     if type(meta) is not dict:
@@ -130,9 +120,10 @@ def _admit_stateless(
         return _missing_meta(keys.PROTOCOL_VERSION)
     if type(capabilities) is not dict:
         return _missing_meta(keys.CLIENT_CAPABILITIES)
-    # Repeated it would have a comma in it, as no version has.
+    # A repeated header has a comma in it, which no version has.
     if headers is not None and header != version:
-        return _mismatch(f"The header MCP-Protocol-Version must be {version!r:.100}, as in _meta")
+        message = f"The header MCP-Protocol-Version must be {version!r:.100}, as in _meta"
+        return _refuse(HEADER_MISMATCH, message)
     if revision is None:
         return _unsupported(version, revisions)
     refusal = _refuse_method(request, headers, revision, offered)
@@ -140,11 +131,8 @@ def _admit_stateless(
         return refusal
     level, client_info = meta.get(keys.LOG_LEVEL), meta.get(keys.CLIENT_INFO)
     if level is not None and not (type(level) is str and level in LOG_LEVELS):
-        return Refusal(
-            code=INVALID_PARAMS,
-            message=f"{keys.LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}",
-            status=revision.status(INVALID_PARAMS),
-        )
+        message = f"{keys.LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}"
+        return invalid_params(message, revision.status(INVALID_PARAMS))
     return ConnectionState(
         revision,
         client_info=client_info if type(client_info) is dict else None,
@@ -159,18 +147,23 @@ def _refuse_method(
 ) -> Refusal | None:
     rule = revision.methods.get(request.method)
     if headers is not None and revision.mirrors_headers:
-        # Repeated it would have a comma in it, as no method has.
+        # A repeated header has a comma in it, which no method has.
         if not headers.says(METHOD, request.method) and headers.get(METHOD) != request.method:
-            return _mismatch("The header Mcp-Method must be there once and equal the method")
+            message = "The header Mcp-Method must be there once and equal the method"
+            return _refuse(HEADER_MISMATCH, message)
         expected = request.params.get(rule.mirrored_param or "") if rule is not None else None
-        # What is not a string is refused for itself by the method.
+        # The method refuses what is not a string.
         problem = check_name(expected, headers) if type(expected) is str else None
         if problem is not None:
-            return _mismatch(problem)
+            return _refuse(HEADER_MISMATCH, problem)
     if rule is None:
         return _unknown_method(request.method, revision)
     if rule.feature is not None and rule.feature not in offered:
-        if rule.feature == "listen" and headers is not None and not _takes_events(headers):
+        if (
+            rule.feature == "listen"
+            and headers is not None
+            and not admits_event_stream(headers.get("accept"))
+        ):
             return _NEEDS_EVENTS
         return _unknown_method(request.method, revision)
     return None
@@ -178,13 +171,9 @@ def _refuse_method(
 
 _NEEDS_EVENTS = Refusal(
     code=INVALID_REQUEST,
-    message="This is answered with text/event-stream, which the header Accept does not admit",
+    message="The response is text/event-stream, which the header Accept does not admit",
     status=406,
 )
-
-
-def _takes_events(headers: Headers) -> bool:
-    return admits_event_stream(headers.get("accept"))
 
 
 def _admit_handshake(
@@ -192,21 +181,17 @@ def _admit_handshake(
 ) -> ConnectionState | Refusal:
     if not revisions.handshake:
         names = ", ".join(revisions.stateless_names)
-        return Refusal(
-            code=HEADER_MISMATCH if headers is not None else UNSUPPORTED_PROTOCOL_VERSION,
-            message=f"This server has no handshake; it speaks {names}, request by request",
-            data={
-                "supported": revisions.stateless_names,
-                "requested": _short(request.params.get("protocolVersion")),
-            },
-            status=400,
+        return _refuse(
+            HEADER_MISMATCH if headers is not None else UNSUPPORTED_PROTOCOL_VERSION,
+            f"This server has no handshake; it speaks {names}, request by request",
+            _versions(request.params.get("protocolVersion"), revisions),
         )
     requested = request.params.get("protocolVersion")
     if type(requested) is not str:
-        return Refusal(code=INVALID_PARAMS, message="protocolVersion must be a string", status=200)
+        return invalid_params("protocolVersion must be a string", 200)
     capabilities = request.params.get("capabilities", {})
     if type(capabilities) is not dict:
-        return Refusal(code=INVALID_PARAMS, message="capabilities must be an object", status=200)
+        return invalid_params("capabilities must be an object", 200)
     client_info = request.params.get("clientInfo")
     details = limit_client_details(client_info if type(client_info) is dict else None, capabilities)
     if isinstance(details, Refusal):
@@ -239,16 +224,16 @@ def _admit_handshaken(
         return _missing_meta(keys.PROTOCOL_VERSION, keys.CLIENT_CAPABILITIES)
     if isinstance(revision, Refusal):
         return revision
-    rule = revision.methods.get(request.method)
-    if rule is None or (rule.feature is not None and rule.feature not in offered):
-        return _unknown_method(request.method, revision)
+    refusal = _refuse_method(request, headers, revision, offered)
+    if refusal is not None:
+        return refusal
     if connection is not None and connection.revision is revision:
         return connection
     return ConnectionState(revision, is_transient=True)
 
 
 def _unstated(headers: Headers | None, revisions: RevisionSet) -> Revision | Refusal:
-    """Return the revision of a request that comes without a session."""
+    """Return the revision of a request without a session."""
     header = headers.get(PROTOCOL_VERSION) if headers is not None else None
     if header is not None:
         revision = revisions.find(header)
@@ -259,9 +244,9 @@ def _unstated(headers: Headers | None, revisions: RevisionSet) -> Revision | Ref
 
 
 def refuse_version(headers: Headers | None, revisions: RevisionSet) -> Refusal | None:
-    """Return why a notification or response is turned away for the version it is sent under.
+    """Return the refusal of a notification or response with an unknown version, or None.
 
-    Source: 2025-06-18 basic/transports "Protocol Version Header": an unknown one is 400, always.
+    Source: 2025-06-18 basic/transports "Protocol Version Header".
     """
     header = headers.get(PROTOCOL_VERSION) if headers is not None else None
     if header is None or revisions.find(header) is not None:
@@ -276,9 +261,9 @@ def refuse_batch(
     revisions: RevisionSet,
     max_batch: int,
 ) -> Refusal | None:
-    """Return why a batch is turned away as a whole; None when its members are to be answered.
+    """Return the refusal of a whole batch, or None.
 
-    Source: 2025-03-26 basic "Batching"; `initialize` is never part of one.
+    Source: 2025-03-26 basic "Batching".
     """
     revision: Revision | Refusal | None = connection.revision if connection is not None else None
     if connection is None and revisions.handshake:
@@ -293,51 +278,35 @@ def refuse_batch(
         message = "initialize must not be part of a batch"
     else:
         return None
-    return Refusal(code=INVALID_REQUEST, message=message, status=400)
+    return _refuse(INVALID_REQUEST, message)
 
 
 def _missing_meta(*wanted: str) -> Refusal:
-    return Refusal(
-        code=INVALID_PARAMS,
-        message=f"params._meta must hold {' and '.join(wanted)}",
-        status=400,
-    )
+    return invalid_params(f"params._meta must hold {' and '.join(wanted)}", 400)
 
 
-def _mismatch(message: str) -> Refusal:
-    return Refusal(code=HEADER_MISMATCH, message=message, status=400)
+def _refuse(code: int, message: str, data: JSONObject | None = None) -> Refusal:
+    return Refusal(code=code, message=message, data=data, status=400)
 
 
 def _needs_handshake(revisions: RevisionSet, code: int) -> Refusal:
-    return Refusal(
-        code=code,
-        message=f"This server speaks {', '.join(revisions.names())}; send initialize first",
-        status=400,
-    )
+    names = ", ".join(revisions.names())
+    return _refuse(code, f"This server speaks {names}; send initialize first")
 
 
 def _unsupported(requested: str, revisions: RevisionSet) -> Refusal:
     if not revisions.stateless:
-        # No code of the stateless revisions: that tells a client of both kinds to shake hands.
+        # A code that stateless revisions do not have makes clients of both kinds initialize.
         return _needs_handshake(revisions, INVALID_REQUEST)
-    return Refusal(
-        code=UNSUPPORTED_PROTOCOL_VERSION,
-        message="Unsupported protocol version",
-        data={
-            "supported": revisions.stateless_names,
-            "requested": _short(requested),
-        },
-        status=400,
-    )
+    data = _versions(requested, revisions)
+    return _refuse(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
+
+
+def _versions(requested: object, revisions: RevisionSet) -> JSONObject:
+    short = requested[:200] if isinstance(requested, str) else None
+    return {"supported": revisions.stateless_names, "requested": short}
 
 
 def _unknown_method(method: str, revision: Revision) -> Refusal:
-    return Refusal(
-        code=METHOD_NOT_FOUND,
-        message=f"Unknown method: {_short(method)}",
-        status=revision.status(METHOD_NOT_FOUND),
-    )
-
-
-def _short(value: object) -> str | None:
-    return value[:200] if isinstance(value, str) else None
+    message, status = f"Unknown method: {method[:200]}", revision.status(METHOD_NOT_FOUND)
+    return Refusal(code=METHOD_NOT_FOUND, message=message, status=status)

@@ -1,7 +1,4 @@
-"""Call: one request while it is answered, as the server's own code knows it.
-
-The context that a handler gets is a subclass with methods for handlers.
-"""
+"""Call: one request, for the server's own code. The context of handlers is a subclass."""
 
 from __future__ import annotations
 
@@ -27,19 +24,17 @@ if TYPE_CHECKING:
     from django_mcp.registry.entries import Entry
     from django_mcp.server.options import Options
 
-__all__ = ["Call", "Failure", "FailureKind", "Run", "Spawned"]
-
 T = TypeVar("T")
 
 Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
-"""What runs on this event loop, or on another; `asyncio.wrap_future` makes either awaitable."""
+"""A future of this event loop or another; `asyncio.wrap_future` makes either awaitable."""
 
 
 class FailureKind(Enum):
-    """In which way a handler failed.
+    """How a handler failed.
 
-    TOLD is the handler's own word to the model, ARGUMENTS what cannot be converted; DENIED, MISSING
-    and INVALID are exceptions that the framework has for these; FAULT is everything unforeseen.
+    TOLD: an error for the model, such as `ToolError`. ARGUMENTS: they cannot be converted. DENIED,
+    MISSING and INVALID: the framework's exceptions for these. FAULT: any other exception.
     """
 
     TOLD = "told"
@@ -53,37 +48,38 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """How a handler failed, with a text that may be shown."""
+    """The failure of a handler, with a text for the client."""
 
     kind: FailureKind
     message: str
     reference: str | None = None
-    """Of a fault: by which the log has it."""
+    """Of a fault: names it in the log."""
+    error: str = ""
+    """The class of the exception."""
 
 
 class Run(Protocol):
-    """The run of a task, as the call that it makes knows it."""
+    """The run of a task, for the call that it makes."""
 
     @property
     def is_detached(self) -> bool:
-        """Whether the call is a task by now; before, it may still be answered directly."""
-        ...
+        """Whether the call has become a task; before, it may still be answered directly."""
 
     def stop(self) -> None:
-        """Stop the handler: nobody waits for its result. From any thread."""
-        ...
+        """Cancel the handler, whose result is not needed. From any thread."""
 
     def park(self, asks: Mapping[str, Ask], state: Any) -> None:
-        """Leave questions to be asked after this round."""
-        ...
+        """Store questions for the client, which end this round."""
+
+    def note(self, message: str) -> None:
+        """Set the task's status message."""
 
     async def keep(self, answers: Answers) -> None:
-        """Write down what was done once, so that it holds whatever becomes of this process."""
-        ...
+        """Store the results of `once`, so that they outlast this process."""
 
 
 class Call(Record):
-    """One request on a connection whose revision is settled, from its admission to its response."""
+    """An admitted request, until its response."""
 
     exchange: Exchange
     message: Request
@@ -91,29 +87,32 @@ class Call(Record):
     rules: Revision
     """The record of the revision in effect."""
     options: Options
-    """The server's settings as they were when the request came."""
+    """The server's settings when the request arrived."""
     method: str
     """The method of the request, such as `"tools/call"`."""
     meta: JSONObject
     """The `_meta` of the request; empty when it had none. Treat it as hostile."""
     task: Spawned[Any] | TaskTimers | None = None
-    """What runs it, where it can be cancelled."""
+    """What runs it, if it can be cancelled."""
     _answers: Answers | None = None
     _is_cancelled: bool = False
     cancelled_by: Literal["client", "server"] | None = None
-    """Who cancelled it for good; a client that did expects no response."""
+    """Who cancelled it; a client that did expects no response."""
     is_finished: bool = False
-    """Whether the response is made: nothing is sent ahead of it any more. A task goes on sending."""
+    """Whether the response exists: nothing is sent ahead of it any more, except for a task."""
     entry: Entry | None = None
-    """What is called, once it is found."""
+    """The entry that is called, once it is found."""
     failure: Failure | None = None
-    """How it failed, if it did."""
     has_asked: bool = False
     """Whether the response is a question to the client."""
     is_task: bool = False
-    """Whether the response is a task, which goes on after it."""
+    """Whether the response is a task, which continues after it."""
+    notes_progress: bool = False
+    """Whether progress is also the status message of the task that the call may become."""
+    progress_text: str | None = None
+    """The latest progress message, for the status of a task."""
     run: Run | None = None
-    """The run of a task that this is the call of; None: it is answered directly."""
+    """The run of the task that makes this call; None: it is answered directly."""
     _loop: asyncio.AbstractEventLoop | None = None
     _loop_thread: int = 0
 
@@ -130,29 +129,29 @@ class Call(Record):
         return self.message.params
 
     def forget_params(self) -> None:
-        """Release the params and the body, for a request that stays open for long."""
+        """Release the params and the body of a request that stays open for long."""
         self.message.params = {}
         self.meta = {}
         self.exchange.forget_body()
 
     @property
     def revision(self) -> str:
-        """The protocol revision in effect, such as `"2025-11-25"`: for logs, not for branches."""
+        """The name of the protocol revision, such as `"2025-11-25"`: for logs, not for branches."""
         return self.rules.name
 
     @property
     def client_info(self) -> JSONObject | None:
-        """What the client says it is. Never base behaviour or security on it."""
+        """The client's name and version, unverified. Never base behaviour or security on it."""
         return self.connection.client_info
 
     @property
     def client_capabilities(self) -> JSONObject:
-        """What the client declared it can do, for this request; `{}` when unknown."""
+        """The capabilities that the client declared for this request; `{}` when unknown."""
         return self.connection.client_capabilities
 
     @property
     def client_extensions(self) -> Mapping[str, JSONObject]:
-        """The extensions the client declared, with its settings; those it has no form for go."""
+        """The extensions that the client declared, with its settings, without malformed ones."""
         declared = self.connection.client_capabilities.get("extensions")
         if type(declared) is not dict:
             return {}
@@ -162,10 +161,10 @@ class Call(Record):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the response any more: cancelled, timed out, or client gone.
+        """Whether the response is not needed: cancelled, timed out, or the client disconnected.
 
-        Asynchronous handlers get a `CancelledError` besides. A synchronous handler should look
-        here in long loops and return; what a tool wrote in its transaction is then rolled back.
+        Asynchronous handlers also get a `CancelledError`. A synchronous handler should check this
+        in long loops and return; what a tool wrote in its transaction is then rolled back.
         """
         return self._is_cancelled or (
             self.exchange.is_disconnected and self.exchange.cancels_on_disconnect
@@ -185,7 +184,7 @@ class Call(Record):
         self._is_cancelled = True
 
     def bind_loop(self) -> None:
-        """Remember the running loop, for a synchronous handler's way back to it."""
+        """Remember the running loop, to which a synchronous handler submits coroutines."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
 
@@ -193,7 +192,7 @@ class Call(Record):
 
     @property
     def answers(self) -> Answers:
-        """What this call knows from its earlier rounds."""
+        """The answers and results of this call's earlier rounds."""
         if self._answers is None:
             self._answers = Answers()
         return self._answers
@@ -209,7 +208,7 @@ class Call(Record):
 
     @property
     def has_back_channel(self) -> bool:
-        """Whether the server's own request reaches the client while this one is answered."""
+        """Whether the server can send the client a request during this one."""
         exchange = self.exchange
         if (
             exchange.connection is None
@@ -223,5 +222,5 @@ class Call(Record):
 
     @property
     def unwinds_to_ask(self) -> bool:
-        """Whether a question ends this run of the handler, and its answer begins another."""
+        """Whether a question ends this run of the handler, and its answer starts another."""
         return bool(self.rules.interim_fields) or self.run is not None

@@ -1,13 +1,16 @@
-"""ConnectionState: what is known of the client on the other side, and who owns that knowledge.
+"""Connections: what is known of one client.
 
-Its owner is the request at a stateless revision (built from `_meta` and thrown away), the session
-for a stateful HTTP client, the process on stdio. It is handed along with each request and never
-kept on the server, so that two clients cannot see each other's.
+A `ConnectionState` belongs to a request at a stateless revision, to a session over HTTP, and to the
+process on stdio. It is passed along with each request and never stored on the server, so that two
+clients cannot see each other's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +22,50 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.exchange.send_rate import LogRate
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.session_data import SessionData
 
+logger = logging.getLogger("django_mcp")
+
+
+class SendRate:
+    """Lets `rate` messages a second pass, and as many at once after a silence.
+
+    Args:
+        rate: messages a second; those above it are dropped.
+        warning: is logged with the rate when the first message is dropped.
+    """
+
+    __slots__ = ("_allowance", "_checked_s", "_rate", "_warning")
+
+    def __init__(self, rate: int, warning: str | None = None) -> None:
+        self._rate = rate
+        self._warning = warning
+        self._allowance = float(rate)
+        self._checked_s = time.monotonic()
+
+    def take(self) -> bool:
+        """Return whether one more message may be sent now, and count it."""
+        now = time.monotonic()
+        self._allowance += (now - self._checked_s) * self._rate
+        self._allowance = min(self._allowance, float(self._rate))
+        self._checked_s = now
+        if self._allowance < 1:
+            if self._warning is not None:
+                logger.warning(self._warning, self._rate)
+                self._warning = None
+            return False
+        self._allowance -= 1
+        return True
+
 
 class ConnectionState(Record):
-    """The client as this connection knows it.
+    """The client of a connection.
 
-    `revision` is None until the handshake has settled one. `asked` maps the ids of the server's own
-    requests to the futures of the client's responses. `stream_id` names the open stream of a
-    connection that has only one, and `data` is what `ctx.session` is there.
+    `revision` is None before the handshake. `asked` maps the ids of the server's own requests to the
+    futures of the client's responses. `stream_id` names the open stream of a connection that has only
+    one, and `data` is its `ctx.session`.
     """
 
     revision: Revision | None = None
@@ -39,29 +74,36 @@ class ConnectionState(Record):
     log_level: str | None = None
     is_transient: bool = False
     is_initialized: bool = False
-    log_rate: LogRate | None = None
-    """Counts the log messages sent to this client, from the first one on."""
+    log_rate: SendRate | None = None
     asked: dict[RequestId, asyncio.Future[JSONObject]] = field(default_factory=dict)
     subscriptions: set[str] | None = None
     """URIs of the resources that the client subscribed to; None: not read from the store yet."""
     stream_id: str | None = None
     data: SessionData | None = None
 
-    def may_log(self, rate: int) -> bool:
-        """Return whether the client may be sent one more log message now, and count that one.
+    def settled(self) -> dict[str, Any]:
+        """Return the attributes that a handshake settles."""
+        names = ("revision", "client_info", "client_capabilities", "log_level")
+        return {name: getattr(self, name) for name in names}
 
-        Args:
-            rate: log messages per second; 0: any number.
-        """
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Set attributes."""
+        for name, value in changes.items():
+            setattr(self, name, value)
+
+    def may_log(self, rate: int) -> bool:
+        """Return whether one more log message may be sent now, of `rate` a second; 0: any number."""
         if not rate:
             return True
         if self.log_rate is None:
-            self.log_rate = LogRate(rate)
+            self.log_rate = SendRate(
+                rate, "A client is sent %d log messages a second at most; the rest is dropped"
+            )
         return self.log_rate.take()
 
 
 class Closing(Enum):
-    """Why a session is over."""
+    """Why a session ended."""
 
     CLIENT = "the client ended it"
     SITE = "the site ended it"
@@ -72,20 +114,20 @@ class Closing(Enum):
 
 
 class Session(ConnectionState, weakref=True, kw_only=True):
-    """A connection that is kept between requests, and may be used by several at once.
+    """A connection that lasts between requests, and may be used by several at once.
 
-    There is one object for it in a process, whatever the number of requests that use it.
+    Each process has at most one object for it.
 
     Attributes:
-        key: names it in public, in the database and between processes. It opens nothing: what the
-            client holds is another, secret id.
+        key: its public name, in the database and between processes. It gives no access; the client
+            has another, secret id.
         server_name: the server that it was opened at.
-        principal_key: who opened it; nobody else finds it.
-        quota_key: under which its store counts what is kept of it.
-        transport: what carries its messages: `http`, or `sse` for HTTP+SSE.
-        was_told_lists: it was told that the lists may have changed, should it have been asked for.
-        is_ended: it is over, even if this object is still in use.
-        state: for the store that keeps it.
+        principal_key: the principal that opened it and alone may use it.
+        quota_key: the quota that its store charges for it.
+        transport: `http`, or `sse` for HTTP+SSE.
+        was_told_lists: the client was notified that the lists may have changed, if so configured.
+        is_ended: it has ended, even if this object is still in use.
+        state: for the use of its store.
     """
 
     key: str
@@ -107,12 +149,9 @@ class Session(ConnectionState, weakref=True, kw_only=True):
         *,
         transport: str = "http",
     ) -> Session:
-        """Return a session that knows of its client what a handshake has settled."""
+        """Return a session with what a handshake has settled."""
         return cls(
-            revision=settled.revision,
-            client_info=settled.client_info,
-            client_capabilities=settled.client_capabilities,
-            log_level=settled.log_level,
+            **settled.settled(),
             key=key,
             server_name=server_name,
             principal_key=principal_key,
@@ -121,10 +160,9 @@ class Session(ConnectionState, weakref=True, kw_only=True):
 
 
 def limit_kept_details(connection: ConnectionState) -> Refusal | None:
-    """Prepare the connection of one request to be kept for longer, as by a stream or a task.
+    """Limit the client details of a request that a stream or a task keeps, or return a refusal.
 
-    Returns the refusal of client details that are too large. Sessions and pipes are limited by
-    their handshake.
+    The handshake has limited those of sessions and pipes.
     """
     if not connection.is_transient:
         return None

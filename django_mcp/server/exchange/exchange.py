@@ -1,4 +1,4 @@
-"""One incoming message on its way through the server: what a transport knows, and the way back."""
+"""Exchange: an incoming message with what its transport knows, and the way to respond."""
 
 from __future__ import annotations
 
@@ -7,36 +7,39 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import field
 
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import RequestId, encode_error
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.exchange.timers import Shield, TaskTimers
-from django_mcp.server.exchange.visibility import NOTHING, Offer
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
 
 
 class Sink(Protocol):
-    """The way to the client ahead of the answer.
+    """Sends messages to the client ahead of the response, from the event loop only."""
 
-    One sink belongs to one exchange. `send` may be called many times, from the event loop only,
-    and waits while the client is slow; nothing is sent through it after the answer.
-    """
+    async def send(self, message: bytes) -> None:
+        """Send one encoded JSON-RPC message (one line, no newline). Waits while the client is slow."""
+
+
+class EventStream(Sink, Protocol):
+    """A sink that is a response of server-sent events, which the client may resume."""
 
     async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """Send one encoded JSON-RPC message (one line, no newline), with an id where it has one."""
-        ...
+        """Send one encoded JSON-RPC message, with the id of its event, if any."""
 
     async def prime(self, event_id: str | None) -> None:
-        """Open the stream without a message, with an id if there is one."""
-        ...
+        """Open the stream without a message, with an id, if any."""
 
     async def hang_up(self, retry_ms: int) -> None:
-        """Close the connection before the answer; the client is to come back in `retry_ms`."""
-        ...
+        """Close the connection before the response; the client reconnects after `retry_ms`."""
 
 
 class Anonymous:
-    """The principal of a request that nobody authenticated."""
+    """The principal of a request without authentication."""
 
     key: str | None = None
     auth: Any = None
@@ -49,15 +52,28 @@ class Anonymous:
 ANONYMOUS = Anonymous()
 
 
+def key_of(principal: Any) -> str | None:
+    """Return the key of a principal, equal for all of its requests; None: anonymous.
+
+    A user of Django, for which code in process may act, is named by the primary key.
+    """
+    key: str | None = getattr(principal, "key", None)
+    # The model of the site's users may have a field of that name.
+    if key is not None and not hasattr(principal, "_meta"):
+        return key
+    pk = getattr(getattr(principal, "user", principal), "pk", None)
+    return None if pk is None else f"user:{pk}"
+
+
 ServerRequest: TypeAlias = Callable[[str, JSONObject | None], Awaitable[JSONObject]]
 """Sends the client a request, by method and params, and returns its result."""
 
 
 class Exchange(Record, kw_only=True):
-    """What a transport knows of one request: its bytes, its surroundings, and the way back.
+    """One request as its transport knows it, and the way to respond.
 
-    A transport fills it, hands it to the server once, and reads `cancels_on_disconnect` when the
-    client goes away. Mutable on purpose: authentication and middleware add what they find.
+    A transport fills it, passes it to the server once, and reads `cancels_on_disconnect` when the
+    client disconnects. Authentication and middleware add to it.
     """
 
     body: bytes = b""
@@ -68,43 +84,46 @@ class Exchange(Record, kw_only=True):
     can_stream: bool = False
     build_request: Callable[[], Any] | None = None
     sink: Sink | None = None
+    event_stream: EventStream | None = None
+    """The sink, if it is an event stream that the client may resume."""
     server_request: ServerRequest | None = None
-    """Asks the client, where the caller does that itself."""
+    """Sends the client a request, if the caller does that itself."""
     url_kwargs: Mapping[str, Any] = field(default_factory=dict)
     connection: ConnectionState | None = None
-    """The state of a connection that lives longer than this exchange; None: there is none."""
+    """The state of a connection that outlives this exchange, if any."""
     timers: TaskTimers | None = None
-    """Of the task that the exchange is answered in, where the transport has made them."""
+    """Those of the asyncio task that runs the exchange, if the transport has made them."""
     gate: Any = None
-    """What authenticated it; challenges are made by it. None where nobody has to be known."""
-    offer: Offer = NOTHING
-    """What there is for the principal; the server finds it out before it answers."""
+    """What authenticated it, and makes challenges; None: no authentication is required."""
+    visible: VisibleEntries = NONE_VISIBLE
+    """What the principal can see; the server sets it before it runs a method."""
     is_of_tenant: bool = False
-    """What is found out for it must not be kept: another tenant's might be another."""
+    """Rights must not be cached for it, since those of another tenant may differ."""
     request_id: str | None = None
     cancels_on_disconnect: bool = False
-    """Set by the server as soon as the revision is known; read by the transport."""
+    """Set by the server when the revision is known; read by the transport."""
     is_disconnected: bool = False
+    """Set by the transport when the client has disconnected, before it cancels."""
     shield: Shield | None = None
-    """Made when a handler first asks not to be interrupted by its client."""
+    """Made by the first `ctx.shield()`."""
     waits_for_thread: bool = False
-    """Whether the call waits for a thread, and so for other calls."""
     is_buffered: bool = False
-    """What is sent ahead of the answer reaches the client with it, so nothing can be asked."""
+    """Messages ahead of the response reach the client with it, so the client cannot be asked."""
+
+    @property
+    def quota_key(self) -> str:
+        """The quota that is charged for what the caller has open or stored; see `quotas`."""
+        return quota_key_of(key_of(self.principal), self.address)
 
     def forget_body(self) -> None:
-        """Let go of the body, for a request that stays open for long."""
+        """Release the body of a request that stays open for long."""
         self.body = b""
         forget = getattr(self.build_request, "forget_body", None)
         if forget is not None:
             forget()
 
-    def disconnected(self) -> None:
-        """Note that the client is gone. The transport calls it, once, before it cancels."""
-        self.is_disconnected = True
-
     def interrupt(self, cancel: Callable[[], object]) -> bool:
-        """Cancel the call for its client, by `cancel`; False: later, its handler is shielded."""
+        """Call `cancel` for the client; return False if a shielded handler delays it."""
         if self.shield is None:
             cancel()
             return True
@@ -113,10 +132,11 @@ class Exchange(Record, kw_only=True):
 
 
 class Reply(Record):
-    """The answer as a transport sends it: `body` is JSON, or None for an empty one.
+    """The response as a transport sends it: `body` is JSON, or None for an empty one.
 
-    `event_id` goes with it where it is the last event of a stream. One that `is_dispensable` is
-    sent only where something has to be: a stream ends without it.
+    `event_id` is its id as the last event of a stream. A reply that `is_dispensable` is left out if
+    the transport can do without: a stream just ends. `note` is added to the reason in the log, and
+    not sent.
     """
 
     status: int
@@ -124,3 +144,9 @@ class Reply(Record):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     event_id: str | None = None
     is_dispensable: bool = False
+    note: str = ""
+
+
+def refuse(refusal: Refusal, status: int = 400, request_id: RequestId | None = None) -> Reply:
+    """Return the reply for a refusal; the refusal's own status, if any, takes precedence."""
+    return Reply(refusal.status or status, encode_error(request_id, refusal), refusal.headers)

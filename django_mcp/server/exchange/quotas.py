@@ -1,38 +1,28 @@
-"""Quotas: who is charged for what a server keeps of its clients.
+"""Quotas: limits on what a server stores and has open, for each caller and for all together.
 
-An authenticated caller is charged by its principal. Anonymous callers are charged by their address,
-so that one of them cannot use up what is meant for all.
+A caller is its principal, or its address if it is anonymous.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = [
-    "Limits",
-    "QuotaCounter",
-    "QuotaMeter",
-    "QuotaReached",
-    "Scope",
-    "is_anonymous_quota",
-    "network_of",
-    "quota_key_of",
-    "share_of",
-]
+from django_mcp.protocol.errors import Refusal, invalid_params, try_later
 
 _ADDRESS = "address "
 _ALL = "*"
+_ANONYMOUS = "anonymous"
 
 
 def quota_key_of(principal_key: str | None, address: str | None) -> str:
-    """Return the name under which what a caller has open or stored is counted.
+    """Return the key of a caller's quota.
 
     Args:
-        principal_key: the key of its principal; None for an anonymous caller.
-        address: its IP address; callers without a known one share a quota.
+        principal_key: None for an anonymous caller.
+        address: its IP address; anonymous callers without one share a quota.
     """
     if principal_key is not None:
         return f"principal {principal_key}"
@@ -40,7 +30,7 @@ def quota_key_of(principal_key: str | None, address: str | None) -> str:
 
 
 def is_anonymous_quota(quota_key: str) -> bool:
-    """Return whether a quota is that of an anonymous caller."""
+    """Return whether a quota is one of an anonymous caller."""
     return quota_key.startswith(_ADDRESS)
 
 
@@ -49,56 +39,23 @@ def share_of(limit: int, share: float) -> int:
     return max(1, int(limit * share))
 
 
-class QuotaCounter:
-    """Counts what callers have open, by quota key.
-
-    Attributes:
-        anonymous: how many of it anonymous callers have open.
-    """
-
-    def __init__(self) -> None:
-        self.anonymous = 0
-        self._counts: Counter[str] = Counter()
-
-    def of(self, quota_key: str) -> int:
-        """Return the count of one quota."""
-        return self._counts[quota_key]
-
-    def add(self, quota_key: str) -> None:
-        """Count one more."""
-        self._counts[quota_key] += 1
-        self.anonymous += is_anonymous_quota(quota_key)
-
-    def discard(self, quota_key: str) -> None:
-        """Count one less."""
-        self._counts[quota_key] -= 1
-        self.anonymous -= is_anonymous_quota(quota_key)
-        if self._counts[quota_key] <= 0:
-            del self._counts[quota_key]
-
-
-class Scope(Enum):
-    """Whose limit is reached: that of one caller, or that of all callers together."""
+class QuotaScope(Enum):
+    """Whose limit is reached, with its HTTP status: one caller's, or that of all together."""
 
     OWN = 429
     ALL = 503
 
 
+@dataclass(eq=False)
 class QuotaReached(Exception):
-    """Nothing more is kept for a caller, or for anybody, since a limit is reached.
+    """A limit is reached."""
 
-    Attributes:
-        scope: whose limit it is.
-    """
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(scope)
-        self.scope = scope
+    scope: QuotaScope
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How many of something are kept, and how many bytes: of one caller, and of all together."""
+    """The maximum number of something and of its bytes: of one caller, and of all together."""
 
     own_count: int
     own_bytes: int
@@ -106,62 +63,82 @@ class Limits:
     bytes: int
 
 
-class QuotaMeter:
-    """Counts things of callers and their bytes in a process, and says which limit is reached.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountLimits:
+    """The maximum number of something: in all, of anonymous callers together, and of one caller."""
 
-    It is not safe for threads.
+    total: int
+    anonymous: int
+    each: int
+
+    @classmethod
+    def of(cls, total: int, each: int, anonymous_share: float) -> CountLimits:
+        """Return limits of which anonymous callers may use a share."""
+        return cls(total=total, anonymous=share_of(total, anonymous_share), each=each)
+
+
+class QuotaMeter:
+    """Counts things of callers and their bytes in a process. It is not safe for threads.
+
+    Args:
+        limits: those of `take`; None: it is not called.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
-        # By quota key; in all; and of anonymous callers together.
+        # Count and bytes, by quota key; in all; and of anonymous callers together.
         self._used: dict[str, tuple[int, int]] = {}
+
+    def count_of(self, quota_key: str) -> int:
+        return self._used.get(quota_key, (0, 0))[0]
+
+    @property
+    def anonymous_count(self) -> int:
+        """The things of all anonymous callers together."""
+        return self.count_of(_ANONYMOUS)
 
     def take(
         self, quota_key: str, size: int, *, count: int = 1, anonymous_share: float = 1.0
-    ) -> Scope | None:
+    ) -> QuotaScope | None:
         """Count things, unless a limit is reached; return whose limit that is.
 
         Args:
-            quota_key: of the caller.
             size: bytes of the things together.
-            count: how many there are.
             anonymous_share: the part of the limits of all callers that anonymous ones may use together.
         """
         limits = self.limits
+        if limits is None:
+            raise TypeError("these things have no limits")
         if self._is_over(quota_key, count, size, limits.own_count, limits.own_bytes):
-            return Scope.OWN
+            return QuotaScope.OWN
         if self._is_over(_ALL, count, size, limits.count, limits.bytes):
-            return Scope.ALL
+            return QuotaScope.ALL
         if is_anonymous_quota(quota_key) and self._is_over(
-            _ADDRESS, count, size, limits.count * anonymous_share, limits.bytes * anonymous_share
+            _ANONYMOUS, count, size, limits.count * anonymous_share, limits.bytes * anonymous_share
         ):
-            return Scope.ALL
-        self._add(quota_key, count, size)
+            return QuotaScope.ALL
+        self.add(quota_key, size, count=count)
         return None
-
-    def add(self, quota_key: str, size: int) -> None:
-        """Count bytes, whatever the limits say."""
-        self._add(quota_key, 0, size)
 
     def give_back(self, quota_key: str, size: int, *, count: int = 1) -> None:
         """Count things no longer."""
-        self._add(quota_key, -count, -size)
+        self.add(quota_key, -size, count=-count)
 
-    def _is_over(self, key: str, count: int, size: int, max_count: float, max_bytes: float) -> bool:
-        used = self._used.get(key, (0, 0))
-        return used[0] + count > max_count or used[1] + size > max_bytes
-
-    def _add(self, quota_key: str, count: int, size: int) -> None:
-        for key in (quota_key, _ALL, _ADDRESS)[: 2 + is_anonymous_quota(quota_key)]:
+    def add(self, quota_key: str, size: int, *, count: int) -> None:
+        """Count things whatever the limits."""
+        for key in (quota_key, _ALL, _ANONYMOUS)[: 2 + is_anonymous_quota(quota_key)]:
             used = self._used.pop(key, (0, 0))
             now = (used[0] + count, used[1] + size)
             if now != (0, 0):
                 self._used[key] = now
 
+    def _is_over(self, key: str, count: int, size: int, max_count: float, max_bytes: float) -> bool:
+        used = self._used.get(key, (0, 0))
+        return used[0] + count > max_count or used[1] + size > max_bytes
+
 
 def network_of(address: str) -> str:
-    """Return the network that one caller cannot leave: an IPv4 address, or the /64 of an IPv6 one."""
+    """Return the network of one caller: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -171,3 +148,35 @@ def network_of(address: str) -> str:
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+
+
+MAX_URIS = 1000
+MAX_URI_BYTES = 4096
+MAX_URIS_BYTES = 256 * 1024
+"""Number of URIs, bytes of one URI, and bytes of all of them together. Our own limits."""
+
+URI_LIMITS = Limits(own_count=10_000, own_bytes=2560 * 1024, count=500_000, bytes=128 * 1024 * 1024)
+"""URIs of all stored sessions, and of all listening streams of a process. Our own limit."""
+
+TOO_MANY_URIS = {
+    QuotaScope.OWN: invalid_params(
+        "You are subscribed to as many resources as you may be in all of your sessions and "
+        "streams: unsubscribe from one, or close one of these"
+    ),
+    QuotaScope.ALL: try_later("The server keeps as many subscriptions as it can: try again later"),
+}
+"""The refusals of one more subscription."""
+
+
+def check_uris(uris: Collection[str]) -> Refusal | None:
+    """Return the refusal of so many or such long URIs, or None."""
+    if len(uris) > MAX_URIS:
+        return invalid_params(f"At most {MAX_URIS} resources can be subscribed to at a time")
+    sizes = [len(uri.encode("utf-8", "surrogatepass")) for uri in uris]
+    if sizes and max(sizes) > MAX_URI_BYTES:
+        return invalid_params(f"A URI can be subscribed to if it has at most {MAX_URI_BYTES} bytes")
+    if sum(sizes) > MAX_URIS_BYTES:
+        return invalid_params(
+            f"The URIs subscribed to at a time may have at most {MAX_URIS_BYTES} bytes together"
+        )
+    return None

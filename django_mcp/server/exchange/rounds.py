@@ -1,4 +1,4 @@
-"""The rounds of a call that asks: what ends one, and what the next one knows."""
+"""The rounds of a call that asks the client: what ends one, and the answers for the next."""
 
 from __future__ import annotations
 
@@ -11,47 +11,41 @@ from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
 
-__all__ = ["Answers", "AskFailed", "Asked", "CannotAsk", "InputRequired", "OnceDue", "Waiting"]
+# These are no `Exception`, so that a handler's own `except Exception` lets them pass.
 
 
+@dataclass(eq=False)
 class Asked(BaseException):
-    """Leave a handler to ask the client.
+    """Leave a handler to ask the client."""
 
-    No `Exception`, so that a handler's own `except Exception` lets it pass.
-    """
-
-    def __init__(self, asks: Mapping[str, Ask]) -> None:
-        super().__init__()
-        self.asks = asks
+    asks: Mapping[str, Ask]
 
 
+@dataclass(eq=False)
 class OnceDue(BaseException):
-    """Leave a handler to run something that is to run once, in a transaction of its own."""
+    """Leave a handler to run a function once, in a transaction of its own."""
 
-    def __init__(self, key: str, function: Callable[[], Any]) -> None:
-        super().__init__()
-        self.key = key
-        self.function = function
+    key: str
+    function: Callable[[], Any]
 
 
+@dataclass(eq=False)
 class Waiting(BaseException):
-    """Leave a handler until something has happened that is no answer of the client's.
+    """Leave a handler until an event other than an answer of the client.
 
-    The handler runs again when `wait` returns, and finds the key among `Answers.waited`.
+    The handler runs again when `wait` returns, and finds the key in `Answers.waited`.
     """
 
-    def __init__(self, key: str, wait: Callable[[], Awaitable[None]]) -> None:
-        super().__init__()
-        self.key = key
-        self.wait = wait
+    key: str
+    wait: Callable[[], Awaitable[None]]
 
 
 class CannotAsk(Exception):
-    """The client cannot be asked: it did not declare that it can, or nothing leads back to it.
+    """The client cannot be asked: it lacks the capability, or the server cannot send it requests.
 
     Attributes:
-        capability: what it would have to declare.
-        unasked: the questions, where an error can tell of them in their place.
+        capability: the capability that it would have to declare.
+        unasked: the questions, if an error can contain them instead.
     """
 
     def __init__(
@@ -63,10 +57,10 @@ class CannotAsk(Exception):
 
 
 class AskFailed(ToolError):
-    """The client was asked and gave no answer; uncaught, the model is told so.
+    """The client did not answer a question. If a tool does not catch it, the model gets its text.
 
     Attributes:
-        code: the client's own error code; None when it did not answer in time.
+        code: the client's error code; None if it did not answer in time.
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -75,7 +69,7 @@ class AskFailed(ToolError):
 
     @classmethod
     def of(cls, error: JSONObject) -> AskFailed:
-        """Return what a handler is told of a client's error."""
+        """Return the exception for a client's error object."""
         message, code = error.get("message"), error.get("code")
         return cls(
             f"The client refused to answer: {message!s:.500}", code if type(code) is int else None
@@ -83,15 +77,15 @@ class AskFailed(ToolError):
 
 
 class Answers:
-    """What a call knows from its earlier rounds.
+    """The answers and results of a call's earlier rounds.
 
     Attributes:
-        known: the client's answers, by the key of the question. They are its input: unchecked.
-        failed: what came in place of an answer, by the key of the question.
+        known: the client's unchecked answers, by the key of the question.
+        failed: the failures in place of answers, by the key of the question.
         kept: results of `once`, by key.
-        state: what an explicit handler left for its next round.
+        state: the `state` of an `InputRequired`.
         is_resubmit: whether this call answers an earlier one.
-        waited: keys that were waited for while this request lasts.
+        waited: keys of the `Waiting` that were raised during this request.
     """
 
     __slots__ = ("_asked", "_unfit", "failed", "is_resubmit", "kept", "known", "state", "waited")
@@ -107,34 +101,15 @@ class Answers:
         self._unfit: Counter[str] = Counter()
 
     def begin(self) -> None:
-        """Count the questions anew: the handler runs from its start."""
+        """Restart the numbers of questions, since the handler runs from its start."""
         self._asked = 0
 
     def next_key(self) -> str:
-        """Return the key of a question that was given none: its place among the questions."""
+        """Return the key of a question without one: its number."""
         self._asked += 1
         return f"question-{self._asked}"
 
     def count_unfit(self, key: str) -> int:
-        """Count an answer that did not fit its question, and return how many did not by now."""
+        """Count an answer that did not fit its question, and return the count."""
         self._unfit[key] += 1
         return self._unfit[key]
-
-
-@dataclass(frozen=True, slots=True)
-class InputRequired:
-    """Return from a handler to ask, and read the answers from `ctx.input_responses` next time.
-
-    For handlers that steer the rounds themselves; `ctx.elicit` and its siblings need none of this.
-
-    Args:
-        asks: the questions by key; made with `ask_form`, `ask_url`, `ask_sampling`, `ask_roots`.
-        state: any JSON value, handed back as `ctx.request_state`, sealed on its way.
-    """
-
-    asks: Mapping[str, Ask]
-    state: Any = None
-
-    def __post_init__(self) -> None:
-        if not self.asks and self.state is None:
-            raise ValueError("InputRequired needs questions, a state, or both")

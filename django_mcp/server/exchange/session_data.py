@@ -1,16 +1,14 @@
-"""What `ctx.session` is: the user's own data of a session, with the names that Django's have."""
+"""`ctx.session`: the user's own data of a session, with the methods of Django's sessions."""
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, NoReturn, TypeVar
 
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
-from django_mcp.server.exchange.quotas import Scope
-
-__all__ = ["MemoryData", "SessionData", "check_count", "check_size", "refuse_data"]
+from django_mcp.server.exchange.quotas import QuotaScope
+from django_mcp.server.exchange.timers import find_running_loop
 
 T = TypeVar("T")
 
@@ -18,26 +16,35 @@ MAX_KEY_LENGTH = 200
 MAX_VALUE_BYTES = 64 * 1024
 MAX_ITEMS = 500
 MAX_DATA_BYTES = 1024 * 1024
-"""Bounds on what a session holds, so that a client cannot fill the store through a tool. Our own limit."""
+"""Bounds on a session, so that a client cannot fill the store through a tool. Our own limits."""
 
 _MISSING: Any = object()
 
 
-class SessionData(MutableMapping[str, Any]):
-    """The data of one session, like a dict, in synchronous handlers; asynchronous ones await.
+def _awaitable(name: str) -> Any:
+    """Return the asynchronous form of a method."""
 
-    Values are what JSON can write, and come back as JSON reads them: a date is a string then. A
-    value that is changed in place has to be set again.
+    async def call(self: SessionData, *args: Any, **kwargs: Any) -> Any:
+        return await self._run(lambda: getattr(self, name)(*args, **kwargs))
+
+    return call
+
+
+class SessionData(MutableMapping[str, Any]):
+    """The data of one session, like a dict. Asynchronous handlers await the methods with `a`.
+
+    Values are what JSON can represent, and come back as JSON decodes them: a date as a string. A
+    value that was changed in place has to be set again.
 
     Raises:
         KeyError: there is no such key.
         ValueError: a key or a value is too large, no JSON, or one too many.
-        RuntimeError: a synchronous method was called on the event loop, where it would block.
+        RuntimeError: a synchronous method was called on the event loop, which it would block.
     """
 
     __slots__ = ()
 
-    # -- what a store has to say
+    # -- for stores
 
     @abstractmethod
     def _read(self, key: str | None) -> dict[str, Any]:
@@ -45,7 +52,7 @@ class SessionData(MutableMapping[str, Any]):
 
     @abstractmethod
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
-        """Keep items, encoded; if `is_new` those only that are not there yet."""
+        """Store encoded items; with `is_new` only those whose keys are not there yet."""
 
     @abstractmethod
     def _remove(self, key: str | None) -> bool:
@@ -55,71 +62,41 @@ class SessionData(MutableMapping[str, Any]):
     async def _run(self, function: Callable[[], T]) -> T:
         """Run `function` where it may block."""
 
-    def _check_thread(self) -> None:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        raise RuntimeError(
-            "This would block the event loop: in an asynchronous handler await its twin, such as "
-            "ctx.session.aget(key) or ctx.session.aset(key, value)."
-        )
-
     # -- for synchronous handlers
 
     def __getitem__(self, key: str) -> Any:
-        """Return the value of a key."""
-        self._check_thread()
         return self._read(key)[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """Keep a value."""
-        self._check_thread()
         self._write(_encode({key: value}), is_new=False)
 
     def __delitem__(self, key: str) -> None:
-        """Remove a key."""
-        self._check_thread()
         if not self._remove(key):
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is such a key."""
-        self._check_thread()
         return isinstance(key, str) and key in self._read(key)
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the keys, as they are now."""
-        self._check_thread()
         return iter(self._read(None))
 
     def __len__(self) -> int:
-        """Count the keys."""
-        self._check_thread()
         return len(self._read(None))
 
     def keys(self) -> Any:
-        """Return the keys, as they are now."""
-        self._check_thread()
         return self._read(None).keys()
 
     def values(self) -> Any:
-        """Return the values, as they are now."""
-        self._check_thread()
         return self._read(None).values()
 
     def items(self) -> Any:
-        """Return the items, as they are now."""
-        self._check_thread()
         return self._read(None).items()
 
     def has_key(self, key: str) -> bool:
-        """Return whether there is such a key."""
         return key in self
 
     def pop(self, key: str, default: Any = _MISSING) -> Any:
-        """Remove a key and return its value, which nobody else gets."""
-        self._check_thread()
+        """Remove a key and return its value; of concurrent callers one gets it."""
         found = self._read(key)
         if key in found and self._remove(key):
             return found[key]
@@ -128,91 +105,54 @@ class SessionData(MutableMapping[str, Any]):
         return default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Keep a value unless there is one, and return the one that is there then."""
-        self._check_thread()
+        """Store a value unless the key has one, and return the value of the key."""
         self._write(_encode({key: default}), is_new=True)
         return self._read(key)[key]
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Keep several values."""
-        self._check_thread()
         self._write(_encode(dict(*args, **kwargs)), is_new=False)
 
     def clear(self) -> None:
-        """Remove all keys."""
-        self._check_thread()
         self._remove(None)
 
     # -- for asynchronous handlers
 
-    async def aget(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or `default`."""
-        return await self._run(lambda: self.get(key, default))
+    aget = _awaitable("get")
+    aset = _awaitable("__setitem__")
+    apop = _awaitable("pop")
+    asetdefault = _awaitable("setdefault")
+    aupdate = _awaitable("update")
+    ahas_key = _awaitable("has_key")
+    akeys = _awaitable("keys")
+    avalues = _awaitable("values")
+    aitems = _awaitable("items")
+    aclear = _awaitable("clear")
 
-    async def aset(self, key: str, value: Any) -> None:
-        """Keep a value."""
-        await self._run(lambda: self.__setitem__(key, value))
 
-    async def apop(self, key: str, default: Any = _MISSING) -> Any:
-        """Remove a key and return its value, which nobody else gets."""
-        return await self._run(lambda: self.pop(key, default))
-
-    async def asetdefault(self, key: str, default: Any = None) -> Any:
-        """Keep a value unless there is one, and return the one that is there then."""
-        return await self._run(lambda: self.setdefault(key, default))
-
-    async def aupdate(self, *args: Any, **kwargs: Any) -> None:
-        """Keep several values."""
-        await self._run(lambda: self.update(*args, **kwargs))
-
-    async def ahas_key(self, key: str) -> bool:
-        """Return whether there is such a key."""
-        return await self._run(lambda: key in self)
-
-    async def akeys(self) -> Any:
-        """Return the keys, as they are now."""
-        return await self._run(self.keys)
-
-    async def avalues(self) -> Any:
-        """Return the values, as they are now."""
-        return await self._run(self.values)
-
-    async def aitems(self) -> Any:
-        """Return the items, as they are now."""
-        return await self._run(self.items)
-
-    async def aclear(self) -> None:
-        """Remove all keys."""
-        await self._run(self.clear)
+def check_blocking() -> None:
+    """Raise `RuntimeError` if this thread runs an event loop, which must not be blocked."""
+    if find_running_loop() is not None:
+        raise RuntimeError(
+            "This would block the event loop: in an asynchronous handler await its twin, such as "
+            "ctx.session.aget(key) or ctx.session.aset(key, value)."
+        )
 
 
 def check_count(count: int) -> None:
-    """Refuse to keep more keys than a session holds.
-
-    Raises:
-        ValueError: there would be too many.
-    """
+    """Raise `ValueError` if a session would have too many keys."""
     if count > MAX_ITEMS:
         raise ValueError(f"A session holds at most {MAX_ITEMS} keys.")
 
 
 def check_size(size: int) -> None:
-    """Refuse to keep more bytes than a session holds.
-
-    Raises:
-        ValueError: there would be too many.
-    """
+    """Raise `ValueError` if a session would have too many bytes."""
     if size > MAX_DATA_BYTES:
         raise ValueError(f"A session holds at most {MAX_DATA_BYTES} bytes of data.")
 
 
-def refuse_data(scope: Scope) -> NoReturn:
-    """Refuse to keep more bytes than the sessions of one caller, or of all, hold together.
-
-    Raises:
-        ValueError: always.
-    """
-    if scope is Scope.OWN:
+def refuse_data(scope: QuotaScope) -> NoReturn:
+    """Raise `ValueError`, since the sessions of one caller, or of all, have too many bytes."""
+    if scope is QuotaScope.OWN:
         raise ValueError(
             "The sessions of this caller hold as many bytes of data together as they can. "
             "Remove some, or keep data of users in a model of your own."
@@ -243,11 +183,10 @@ def _count_bytes(items: Mapping[str, bytes]) -> int:
 
 
 class MemoryData(SessionData):
-    """Data in this process. It does not block, so its methods are good on the event loop too.
+    """Data in this process. Its synchronous methods work on the event loop as well.
 
     Args:
-        items: where it is kept.
-        charge: is told by how many bytes the data is about to grow, or has shrunk; may raise `ValueError`.
+        charge: called with the bytes by which the data grows or has shrunk; may raise `ValueError`.
     """
 
     __slots__ = ("_charge", "_items")
@@ -257,9 +196,6 @@ class MemoryData(SessionData):
     ) -> None:
         self._items = items
         self._charge = charge
-
-    def _check_thread(self) -> None:
-        pass
 
     def _read(self, key: str | None) -> dict[str, Any]:
         if key is None:

@@ -1,175 +1,125 @@
-"""Strict mode: hold every message against the rules of its revision, coming in and going out.
+"""Strict mode: check every message against the schemas of its revision, in and out.
 
-For development and tests: it finds what a client, or an entry of the site, does not keep to. Without
-it only what would do harm is refused. A message comes in as a request, a notification or a response,
-and goes out as an outcome, a request, or a notification on a call's stream or a standing one; there
-is one function here for each.
+It is for development and tests. Without it only what would do harm is refused.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
-from django_mcp.protocol.messages import Response
+from django_mcp.protocol.message_schemas import (
+    find_error_schema,
+    find_params_schema,
+    find_result_schema,
+)
+from django_mcp.protocol.messages import Response, method_of
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.rules import find_error_schema, find_params_schema, find_result_schema
-from django_mcp.registry.validators import Validator, compile_schema
+from django_mcp.registry.validators import MAX_STEPS, TOO_COMPLEX, Validator, compile_schema
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Sink
 
-__all__ = [
-    "BrokenRules",
-    "StrictSink",
-    "check_outcome",
-    "check_params",
-    "check_question",
-    "check_response",
-    "is_sound",
-    "method_of",
-    "to_ask_id",
-]
-
 logger = logging.getLogger("django_mcp")
 
-_ASK = "ask-"
-_BROKEN = Refusal(code=INTERNAL_ERROR, message="The answer breaks the rules of the protocol")
+_INVALID_RESULT = Refusal(code=INTERNAL_ERROR, message="The result is not valid in the protocol")
 
 
-class BrokenRules(Exception):
-    """A handler asks the client something in a form that its revision does not have."""
+class InvalidQuestion(Exception):
+    """A handler asks the client something that is not valid in its revision."""
 
 
 # -- coming in
 
 
 def check_params(method: str, params: JSONObject, revision: Revision) -> Refusal | None:
-    """Return why the params of a client's message are refused; None when they keep to the rules."""
-    told = _told(_params_validator(method, revision), params)
-    if told is None:
-        return None
-    return Refusal(code=INVALID_PARAMS, message=f"The params of {method} break the rules: {told}")
+    """Return the refusal of a client's request or notification with invalid params, or None."""
+    problems = _find_problems(_params_validator(method, revision), params)
+    return None if problems is None else invalid_params(f"Invalid params for {method}: {problems}")
 
 
 def check_response(response: Response, revision: Revision) -> Refusal | None:
-    """Return why a client's answer to a request of ours is refused; None when it is sound."""
+    """Return the refusal of an invalid response to a request of the server's, or None."""
     method = method_of(response.id)
     if response.error is not None:
-        told = _told(_error_validator(revision), response.error)
+        problems = _find_problems(_error_validator(revision), response.error)
     else:
-        told = _told(_result_validator(method, revision), response.result)
-    if told is None:
+        problems = _find_problems(_result_validator(method, revision), response.result)
+    if problems is None:
         return None
-    return Refusal(
-        code=INVALID_PARAMS,
-        message=f"What answers {method or 'a request'} breaks the rules: {told}",
-    )
-
-
-def to_ask_id(method: str, number: str) -> str:
-    """Return the id of a request of ours, from which any process can tell what was asked."""
-    return f"{_ASK}{method}-{number}"
-
-
-def method_of(ask_id: object) -> str:
-    """Return the method of the request that an id is of; `""` when it does not say."""
-    text = ask_id if isinstance(ask_id, str) else ""
-    return text.removeprefix(_ASK).rpartition("-")[0] if text.startswith(_ASK) else ""
+    return invalid_params(f"Invalid response to {method or 'a request'}: {problems}")
 
 
 # -- going out
 
 
 def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
-    """Return what answers a request, or a refusal in its place when it breaks the rules."""
+    """Return the outcome of a request, or a refusal in its place if it is not valid."""
     if isinstance(outcome, Refusal):
-        error: JSONObject = {"code": outcome.code, "message": str(outcome.message)}
-        if outcome.data is not None:
-            error["data"] = outcome.data
-        told = _told(_error_validator(call.rules), error)
+        problems = _find_problems(_error_validator(call.rules), outcome.to_error())
     else:
-        result = decode(outcome)
-        told = _told(
-            _result_validator(
-                call.method,
-                call.rules,
-                is_interim=_has(result, call.rules.interim_fields),
-                is_task=call.is_task,
-            ),
-            result,
+        result, interim = decode(outcome), call.rules.interim_fields
+        validator = _result_validator(
+            call.method,
+            call.rules,
+            is_interim=any(result.get(key) == value for key, value in interim.items()),
+            is_task=call.is_task,
         )
-    if told is None:
+        problems = _find_problems(validator, result)
+    if problems is None:
         return outcome
-    logger.error("Invalid result for %s at %s: %s", call.method, call.revision, told)
-    return _BROKEN
+    logger.error("Invalid result for %s at %s: %s", call.method, call.revision, problems)
+    return _INVALID_RESULT
 
 
 def check_question(method: str, params: JSONObject | None, revision: Revision) -> None:
-    """Raise `BrokenRules` unless a request to the client keeps to the rules."""
-    told = _told(_params_validator(method, revision), params or {})
-    if told is not None:
-        raise BrokenRules(f"{method} breaks the rules of {revision.name}: {told}")
+    """Raise `InvalidQuestion` unless a request to the client is valid."""
+    problems = _find_problems(_params_validator(method, revision), params or {})
+    if problems is not None:
+        raise InvalidQuestion(f"{method} is not valid at {revision.name}: {problems}")
 
 
-def is_sound(method: str, params: JSONObject, revision: Revision) -> bool:
-    """Return whether a notification to the client keeps to the rules; log it when it does not."""
-    told = _told(_params_validator(method, revision), params)
-    if told is not None:
-        logger.error("%s breaks the rules of %s: %s", method, revision.name, told)
-    return told is None
+def is_valid(method: str, params: JSONObject, revision: Revision) -> bool:
+    """Return whether a notification to the client is valid; log it if it is not."""
+    problems = _find_problems(_params_validator(method, revision), params)
+    if problems is not None:
+        logger.error("%s is not valid at %s: %s", method, revision.name, problems)
+    return problems is None
 
 
-class StrictSink:
+class StrictSink(Record):
     """Sends only messages that are valid in the revision of their stream.
 
     Args:
         find_revision: returns the revision of the stream now; None while it is unknown.
-        sink: takes the valid messages.
     """
 
-    def __init__(self, find_revision: Callable[[], Revision | None], sink: Sink) -> None:
-        self._find_revision = find_revision
-        self._sink = sink
+    _find_revision: Callable[[], Revision | None]
+    _sink: Sink
 
-    async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """See `Sink.send`."""
+    async def send(self, message: bytes) -> None:
         revision = self._find_revision()
         wire = decode(message)
-        # An answer on the stream of HTTP+SSE has no method; `check_outcome` has checked it.
+        # A response on the stream of HTTP+SSE has no method; `check_outcome` has checked it.
         if (
             revision is None
             or "method" not in wire
-            or is_sound(wire["method"], wire.get("params", {}), revision)
+            or is_valid(wire["method"], wire.get("params", {}), revision)
         ):
-            await self._sink.send(message, event_id)
-
-    async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`."""
-        await self._sink.prime(event_id)
-
-    async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`."""
-        await self._sink.hang_up(retry_ms)
+            await self._sink.send(message)
 
 
-# -- the rules, compiled
-
-
-def _has(result: JSONObject, fields: Mapping[str, str]) -> bool:
-    return any(result.get(key) == value for key, value in fields.items())
-
-
-def _told(validator: Validator, value: Any) -> str | None:
-    """Return what is wrong with a value; None when nothing is."""
-    problems = validator.problems(value)
-    told = (f"{each.pointer or '(all of it)'} {each.message}" for each in problems)
-    return "; ".join(told) or None
+def _find_problems(validator: Validator, value: Any) -> str | None:
+    """Return what is wrong with a value, or None."""
+    found = validator.check(value, MAX_STEPS)
+    problems = [TOO_COMPLEX] if found is None else found
+    return "; ".join(f"{each.pointer or '(all of it)'} {each.message}" for each in problems) or None
 
 
 @functools.lru_cache(512)

@@ -1,7 +1,6 @@
-"""Task: what is kept of a call that outlives its request, and the steps it can take.
+"""Task: a call that outlives its request, and the steps from one of its states to the next.
 
-A step is a function from a task to the next one, or to None where the task cannot take it. None
-of them knows where tasks are kept.
+A step returns the changed task, or None if it does not apply. No step depends on the store.
 """
 
 from __future__ import annotations
@@ -17,31 +16,29 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.tasks import CANCELLED, FAILED, FINAL, INPUT_REQUIRED, WORKING
 from django_mcp.server.exchange.rounds import Answers, AskFailed
 
-__all__ = ["LEASE_S", "Step", "Task", "TooMuchKnown", "new_id"]
-
 LEASE_S = 15.0
-"""How long a run is believed in that says nothing of itself. Our own limit."""
+"""How long a run counts as alive after it last renewed its lease. Our own limit."""
 
 MAX_ASKED = 100
 """Questions in the life of one task. Our own limit."""
 
 MAX_KNOWN_BYTES = 1024 * 1024
-"""What a task may know between two rounds: it holds what the client answered. Our own limit."""
+"""Bytes of a task's state between two rounds, which contains the client's answers. Our own limit."""
 
 MAX_MESSAGE = 500
 MAX_RUNS = 3
-"""How often a run is begun again after its worker has gone. Our own limit."""
+"""How often a task is started, if its workers end. Our own limit."""
 
 Step: TypeAlias = "Callable[[Task, float], Task | None]"
-"""Takes a task and the time; returns the task as it is then, None where it stays as it is."""
+"""Takes a task and the time; returns the changed task, or None if it is not changed."""
 
 
 class TooMuchKnown(Exception):
-    """A task was told more than is kept between two rounds."""
+    """The answers to a task are larger than what is stored between two rounds."""
 
 
 def new_id() -> str:
-    """Return an id with 192 random bits: without a login it is all that protects a task."""
+    """Return an id with 192 random bits, which alone protect the tasks of anonymous callers."""
     return secrets.token_urlsafe(24)
 
 
@@ -50,23 +47,23 @@ class Task:
     """One task. Times are seconds since the epoch.
 
     Attributes:
-        id: secret enough to be all that opens it.
+        id: secret; it alone gives access to tasks of anonymous callers.
         server: the name of the server.
-        owner: who may see it; None: nobody is known.
+        owner: the key of the principal that may see it; None: anonymous.
         session: the key of the session it was made in; it gives access to tasks without an owner.
-        quota_key: under which it is counted, see `quotas`.
+        quota_key: the quota that is charged for it, see `quotas`.
         revision: the name of the revision of the call.
-        tool: what is called.
-        call: what else a run has to know: arguments, the client, the principal.
+        tool: the name of the tool.
+        call: what else a run needs: arguments, the client, the principal.
         status, status_message: as clients see them.
-        rounds: what is known between two runs of the handler, and what is asked.
-        result: encoded, once there is one.
-        error: the JSON-RPC error object it ended with.
-        created_s, updated_s: when it was made, and last changed for clients.
-        ttl_ms, poll_ms: how long it is kept, and how often to look.
-        run: names the run that works on it; None: none does.
-        lease_s: until when that run is believed in.
-        version: counts changes, so that none is lost.
+        rounds: the questions, answers and state between two runs of the handler.
+        result: the encoded result, if any.
+        error: the JSON-RPC error object, if it failed.
+        created_s, updated_s: the times of its creation and of its last change for clients.
+        ttl_ms, poll_ms: how long it is stored, and how often clients should poll.
+        run: the id of the run that works on it, if any.
+        lease_s: the time until which that run counts as alive.
+        version: the number of changes, so that none is lost.
     """
 
     id: str
@@ -92,39 +89,39 @@ class Task:
 
     @property
     def expires_s(self) -> float:
-        """From when on it is not there any more."""
+        """When it is deleted."""
         return self.created_s + self.ttl_ms / 1000
 
     @property
     def size(self) -> int:
-        """Bytes of what it holds, encoded."""
+        """Its encoded bytes."""
         return len(encode(self.call)) + len(encode(self.rounds)) + len(self.result or b"")
 
     @property
     def is_final(self) -> bool:
-        """Whether it will not change any more."""
+        """Whether it has ended."""
         return self.status in FINAL
 
     @property
     def due(self) -> JSONObject:
-        """The questions that wait for an answer, by the key that clients know."""
+        """The open questions, by the key that clients know."""
         found: JSONObject = self.rounds.get("due", {}) if self.status == INPUT_REQUIRED else {}
         return found
 
     def is_orphaned(self, now_s: float) -> bool:
-        """Whether a run began and is believed in no longer."""
+        """Whether the lease of its run has lapsed."""
         return self.status == WORKING and self.lease_s is not None and self.lease_s < now_s
 
     # -- steps
 
     def claim(self, run: str, now_s: float) -> Task | None:
-        """Have a run work on it, unless one has begun."""
+        """Assign it to a run, unless one has started."""
         if self.status != WORKING or self.lease_s is not None:
             return None
         return replace(self, run=run, lease_s=now_s + LEASE_S)
 
     def take_over(self, run: str | None, now_s: float) -> Task | None:
-        """Have another run begin where one has gone; with None, whichever comes first."""
+        """Assign it to another run after a lease has lapsed; None: to any run that claims it."""
         runs = self.rounds.get("runs", 1) + 1
         if not self.is_orphaned(now_s) or runs > MAX_RUNS:
             return None
@@ -132,14 +129,14 @@ class Task:
         return replace(self, run=run, lease_s=lease_s, rounds={**self.rounds, "runs": runs})
 
     def release(self, run: str, now_s: float) -> Task | None:
-        """Give it up for another worker to begin it again at once. This run does not count."""
+        """Let another worker start it again at once. This run does not count."""
         if not self._is_run_by(run):
             return None
         rounds = {**self.rounds, "runs": self.rounds.get("runs", 1) - 1}
         return replace(self, run=None, lease_s=now_s - 1, rounds=rounds)
 
     def renew(self, run: str, now_s: float, message: str | None = None) -> Task | None:
-        """Believe in its run for longer, and take down how far it says it is."""
+        """Renew the run's lease, and set the status message."""
         if not self._is_run_by(run):
             return None
         renewed = replace(self, lease_s=now_s + LEASE_S)
@@ -148,7 +145,7 @@ class Task:
         return replace(renewed, status_message=message[:MAX_MESSAGE], updated_s=now_s)
 
     def keep(self, run: str, answers: Answers) -> Task | None:
-        """Take down what the handler did once."""
+        """Store the results of `once`."""
         if not self._is_run_by(run):
             return None
         return replace(self, rounds={**self.rounds, "kept": dict(answers.kept)})
@@ -156,7 +153,7 @@ class Task:
     def park(
         self, run: str, asks: Mapping[str, Ask], state: Any, answers: Answers, now_s: float
     ) -> Task | None:
-        """Wait for answers. No run works on it meanwhile."""
+        """Wait for answers, without a run."""
         if not self._is_run_by(run):
             return None
         asked: list[str] = list(self.rounds.get("asked", ()))
@@ -176,14 +173,8 @@ class Task:
         if len(asked) > MAX_ASKED or not asks or len(encode(rounds)) > MAX_KNOWN_BYTES:
             error = Refusal(code=INTERNAL_ERROR, message="The tool asked too much, or nothing")
             return self.fail(run, error, now_s)
-        return replace(
-            self,
-            status=INPUT_REQUIRED,
-            rounds=rounds,
-            run=None,
-            lease_s=None,
-            updated_s=now_s,
-        )
+        changes: JSONObject = {"rounds": rounds, "run": None, "lease_s": None, "updated_s": now_s}
+        return replace(self, status=INPUT_REQUIRED, **changes)
 
     def answer(
         self,
@@ -192,36 +183,27 @@ class Task:
         now_s: float,
         run: str | None,
     ) -> Task | None:
-        """Take answers by the keys that clients know; what is not asked is ignored.
+        """Accept answers by the keys that clients know; those to no open question are ignored.
 
         Args:
-            known, failed: what was answered, and what came in place of answers.
+            known, failed: the answers, and the failures in place of answers.
             now_s: the time.
-            run: takes it over when nothing is left to be answered; None: any may.
+            run: the run that continues it when no question is left; None: any may.
 
         Raises:
-            TooMuchKnown: it would not be kept.
+            TooMuchKnown: the answers are too large.
         """
         due = dict(self.due)
-        answered = {key: due.pop(key) for key in (*known, *failed) if key in due}
-        if not answered:
+        keys = {key: due.pop(key)["key"] for key in (*known, *failed) if key in due}
+        if not keys:
             return None
-        rounds = {
-            **self.rounds,
-            "due": due,
-            "known": {
-                **self.rounds.get("known", {}),
-                **{answered[key]["key"]: value for key, value in known.items() if key in answered},
-            },
-            "failed": {
-                **self.rounds.get("failed", {}),
-                **{
-                    answered[key]["key"]: [str(each), each.code]
-                    for key, each in failed.items()
-                    if key in answered
-                },
-            },
-        }
+        rounds = {**self.rounds, "due": due}
+        rounds["known"] = dict(rounds.get("known", {}))
+        rounds["known"].update({keys[key]: each for key, each in known.items() if key in keys})
+        rounds["failed"] = dict(rounds.get("failed", {}))
+        rounds["failed"].update(
+            {keys[key]: [str(each), each.code] for key, each in failed.items() if key in keys}
+        )
         size = len(encode(rounds))
         if size > MAX_KNOWN_BYTES:
             raise TooMuchKnown(
@@ -235,30 +217,27 @@ class Task:
         return replace(changed, status=WORKING, run=run, lease_s=lease_s)
 
     def complete(self, run: str, status: str, result: bytes, now_s: float) -> Task | None:
-        """End with a result."""
         if not self._is_run_by(run):
             return None
         return self._end(status, now_s, result=result)
 
     def fail(self, run: str | None, refusal: Refusal, now_s: float) -> Task | None:
-        """End with an error, which its run or, with None, anybody found."""
+        """End with an error of its run, or of anything else if `run` is None."""
         if self.is_final or (run is not None and not self._is_run_by(run)):
             return None
-        error: JSONObject = {"code": refusal.code, "message": refusal.message}
-        if refusal.data is not None:
-            error["data"] = refusal.data
-        return self._end(FAILED, now_s, error=error, status_message=refusal.message[:MAX_MESSAGE])
+        message = refusal.message[:MAX_MESSAGE]
+        return self._end(FAILED, now_s, error=refusal.to_error(), status_message=message)
 
     def cancel(self, now_s: float) -> Task | None:
-        """End because its owner wants it to."""
+        """End at the request of its owner."""
         return None if self.is_final else self._end(CANCELLED, now_s)
 
     def give_up(self, run: str, now_s: float) -> Task | None:
-        """End because its run was stopped, and nobody else has it."""
+        """End since its run was stopped."""
         return self._end(CANCELLED, now_s) if self._is_run_by(run) else None
 
     def _end(self, status: str, now_s: float, **changes: Any) -> Task:
-        # What the client answered, and what was done on the way, is of no more use.
+        # The answers and the results of `once` are not needed any more.
         return replace(
             self, status=status, run=None, lease_s=None, rounds={}, updated_s=now_s, **changes
         )
@@ -266,10 +245,10 @@ class Task:
     def _is_run_by(self, run: str) -> bool:
         return self.status == WORKING and self.run == run
 
-    # -- what a run begins with
+    # -- the start of a run
 
     def read_answers(self) -> Answers:
-        """Return what the handler's next round knows."""
+        """Return the answers for the handler's next round."""
         answers, rounds = Answers(), self.rounds
         answers.known = dict(rounds.get("known", {}))
         answers.kept = dict(rounds.get("kept", {}))

@@ -1,15 +1,15 @@
-"""What of a server there is for one principal: the one place that decides what they can see.
+"""Visibility: the only place that decides which entries of a server a principal can see.
 
-Lists, calls, reads, completions and notices all ask the offer of their exchange. It is found out
-before a method runs, where that may take a query; asking it afterwards is a look into a set.
+Lists, calls, reads, completions and notifications look into the `VisibleEntries` of their exchange.
+They are found before a method runs, since that may take a query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from django_mcp.registry.access import Access, Rule, read_access, to_rules
+from django_mcp.registry.access import Access, Rule, read_access
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.registry import Registry
@@ -17,61 +17,61 @@ from django_mcp.registry.registry import Registry
 if TYPE_CHECKING:
     from django_mcp.server.options import Options
 
-__all__ = ["NOTHING", "WHOLE", "Offer", "Requirements"]
-
 Guarded: TypeAlias = Entry | Handler
 """What has an `Access`: an entry, or the handler of a completion."""
 
 
 class Requirements:
-    """What a server asks of those who use its entries, in one state of its registry and options.
+    """The rules and scopes for a server's entries, in one state of its registry and options.
 
     Attributes:
-        rules: what has to hold for an entry to be there; entries without rules are not in it.
-        scopes: what a token has to be good for to use an entry; likewise.
+        rules: the rules that must hold for an entry to be visible; entries without rules are left out.
+        scopes: the scopes that a token needs for an entry; likewise.
         all_rules: every rule of every entry.
-        are_none: nothing is asked of anybody.
+        are_none: no entry has rules or scopes.
     """
 
     __slots__ = ("all_rules", "are_none", "rules", "scopes")
 
-    def __init__(self, registry: Registry, options: Options) -> None:
-        default = read_access(
-            f"MCPServer {options.name}", permission=options.permission, scopes=options.scopes
-        )
-        self.rules: dict[Guarded, frozenset[Rule]] = {}
-        self.scopes: dict[Guarded, tuple[str, ...]] = {}
-        for entry in registry.entries():
-            self._add(entry, entry.access, default)
-        for handler in registry.completion_handlers():
-            # The prompt or template it is for has the default already.
-            self._add(handler, handler.access, _OPEN)
-        self.all_rules: frozenset[Rule] = frozenset().union(*self.rules.values())
-        self.are_none = not self.rules and not self.scopes
+    def __init__(
+        self,
+        rules: Mapping[Guarded, frozenset[Rule]],
+        scopes: Mapping[Guarded, tuple[str, ...]],
+    ) -> None:
+        self.rules = rules
+        self.scopes = scopes
+        self.all_rules: frozenset[Rule] = frozenset().union(*rules.values())
+        self.are_none = not rules and not scopes
 
     def guards(self, guarded: Guarded) -> bool:
-        """Return whether anything is asked of those who use an entry."""
+        """Return whether an entry has rules or scopes."""
         return guarded in self.rules or guarded in self.scopes
 
-    def _add(self, guarded: Guarded, access: Access, default: Access) -> None:
-        rules = to_rules(access.permission if access.permission is not None else default.permission)
-        scopes = access.scopes if access.scopes is not None else default.scopes
-        if rules:
-            self.rules[guarded] = rules
-        if scopes:
-            self.scopes[guarded] = scopes
+
+def find_requirements(registry: Registry, options: Options) -> Requirements:
+    """Return the requirements of all entries; the server's apply where an entry has none."""
+    default = read_access(
+        f"MCPServer {options.name}", permission=options.permission, scopes=options.scopes
+    )
+    # The server's apply to the prompt or template of a completion handler already.
+    guarded: list[tuple[Guarded, Access]] = [(each, default) for each in registry.entries()]
+    guarded += [(each, Access()) for each in registry.completion_handlers()]
+    rules, scopes = {}, {}
+    for each, fallback in guarded:
+        access = each.access
+        if found := access.rules(fallback):
+            rules[each] = found
+        if wanted := fallback.scopes if access.scopes is None else access.scopes:
+            scopes[each] = wanted
+    return Requirements(rules, scopes)
 
 
-_OPEN = Access()
-
-
-class Offer:
-    """What of a server there is for one principal.
+class VisibleEntries:
+    """The entries of a server that one principal can see.
 
     Args:
-        requirements: of the server.
         granted: those of the rules that hold for the principal.
-        tools: names of the only tools that they may use; None: all.
+        tools: names of the only tools that the principal may use; None: all.
     """
 
     __slots__ = ("_requirements", "_rules", "granted", "tools", "variant")
@@ -87,63 +87,39 @@ class Offer:
         self.granted = granted
         self.tools = tools
         self.variant: Hashable | None = None
-        """Equal for equal offers; None: everybody has the same."""
+        """Equal for principals who see the same; None: everybody does."""
         if self._rules or tools is not None:
             self.variant = (granted, tools)
 
     def includes(self, guarded: Guarded) -> bool:
-        """Return whether an entry is there for the principal; else it is unknown to them."""
+        """Return whether the principal can see an entry; otherwise it is unknown to them."""
         rules = self._rules.get(guarded)
         if rules is not None and not rules <= self.granted:
             return False
         return self.tools is None or type(guarded) is not ToolEntry or guarded.name in self.tools
 
     def scopes_of(self, guarded: Guarded) -> tuple[str, ...]:
-        """Return the scopes that a token needs all of to use an entry."""
+        """Return the scopes that a token needs, all of them, to use an entry."""
         return self._requirements.scopes.get(guarded, ())
 
     def is_of(self, requirements: Requirements) -> bool:
-        """Return whether it was made for these requirements, and not for those before a change."""
+        """Return whether it was made for these requirements, not for those before a change."""
         return self._requirements is requirements
 
-    def under(self, requirements: Requirements) -> Offer:
-        """Return what the same rights come to under these requirements."""
-        if self.is_of(requirements):
-            return self
-        return Offer(requirements, self.granted, self.tools)
+    def under(self, requirements: Requirements) -> VisibleEntries:
+        """Return what the same rights make visible under other requirements."""
+        return VisibleEntries(requirements, self.granted, self.tools)
 
 
-class _Whole(Offer):
-    """Everything, for servers that ask nothing of anybody."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.granted = frozenset()
-        self.tools = None
-        self.variant = None
-
-    def includes(self, guarded: Guarded) -> bool:
-        return True
-
-    def scopes_of(self, guarded: Guarded) -> tuple[str, ...]:
-        return ()
-
-    def is_of(self, requirements: Requirements) -> bool:
-        return requirements.are_none
-
-
-class _Nothing(_Whole):
-    """Nothing, until the principal is known: what was not checked is not shown."""
-
+class _NoneVisible(VisibleEntries):
     __slots__ = ()
 
     def includes(self, guarded: Guarded) -> bool:
         return False
 
-    def is_of(self, requirements: Requirements) -> bool:
-        return False
 
+ALL_VISIBLE = VisibleEntries(Requirements({}, {}))
+"""Every entry, on servers without requirements."""
 
-WHOLE: Offer = _Whole()
-NOTHING: Offer = _Nothing()
+NONE_VISIBLE: VisibleEntries = _NoneVisible(Requirements({}, {}))
+"""No entry, until the principal's rights are known."""

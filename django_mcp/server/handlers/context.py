@@ -1,7 +1,6 @@
-"""Context: one request's life, and what a handler may know and do while it runs.
+"""Context: what a handler knows of its request, and what it can do while it runs.
 
-Methods that talk to the client come in pairs: plain for synchronous handlers, with the prefix `a`
-for asynchronous ones.
+Methods that send to the client have a twin with the prefix `a` for asynchronous handlers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from django_mcp.server.asking.back_channel import ping_back, withdraw
 from django_mcp.server.delivery.resumption import CallStream
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.timers import Shield
-from django_mcp.server.handlers.progress import Telling
+from django_mcp.server.handlers.progress import ProgressMethods, blocking
 from django_mcp.server.handlers.tracing import find_trace
 
 P = TypeVar("P")
@@ -21,16 +20,16 @@ T = TypeVar("T")
 
 
 class NoSession(Exception):
-    """There is no session that anything could be kept in."""
+    """There is no session in which data could be kept."""
 
 
-class Context(Telling, Generic[P], kw_only=True):
-    """What a handler holds of the request it answers, generic over the principal's type.
+class Context(ProgressMethods, Generic[P], kw_only=True):
+    """The request that a handler answers, generic over the principal's type.
 
-    A context belongs to one request and ends with it: afterwards nothing is sent any more.
+    A context belongs to one request. After its response nothing is sent any more.
     """
 
-    # -- the request and who sent it
+    # -- the request and its sender
 
     @property
     def is_stateless(self) -> bool:
@@ -73,37 +72,33 @@ class Context(Telling, Generic[P], kw_only=True):
     async def aping_client(self, timeout_s: float = 10.0) -> float | None:
         """Ping the client on the stream of this request; return the seconds until it answered.
 
-        None: it has not in time, or cannot be asked anything while the request is answered.
+        None: it did not answer in time, or cannot be sent requests during this one.
 
         Source: 2025-11-25 basic/utilities/ping.
         """
         return await ping_back(self.server, self, timeout_s)
 
-    def ping_client(self, timeout_s: float = 10.0) -> float | None:
-        """Do as `aping_client` does, from a synchronous handler."""
-        return self._from_thread(self.aping_client(timeout_s), "aping_client")
+    ping_client = blocking(aping_client)
 
     async def acancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
-        """Cancel a request that another call of this client's asked it by; see `sample`.
+        """Cancel a request to this client that another call waits for; see `sample`.
 
-        The client is told so, and that call gets `AskFailed`.
+        The client is sent the cancellation, and that call gets `AskFailed`.
 
         Returns:
-            Whether its answer was waited for.
+            Whether a call waited for the answer.
 
         Source: 2025-11-25 basic/utilities/cancellation.
         """
         return await withdraw(self.server, self.connection, request_id, reason)
 
-    def cancel_request(self, request_id: str, reason: str = "Cancelled") -> bool:
-        """Do as `acancel_request` does, from a synchronous handler."""
-        return self._from_thread(self.acancel_request(request_id, reason), "acancel_request")
+    cancel_request = blocking(acancel_request)
 
     # -- the session
 
     @property
     def session_key(self) -> str | None:
-        """The public key of the session; None: there is none. It opens nothing.
+        """The public key of the session, which gives no access; None: there is none.
 
         Code that continues the work elsewhere, such as a queue's worker, reaches the client by it:
         `MCPServer.notify(..., session=key)`, `ping_client(key)`.
@@ -112,7 +107,7 @@ class Context(Telling, Generic[P], kw_only=True):
 
     @property
     def session(self) -> Any:
-        """The user's own data of this session, like a dict; it lasts as long as the session does.
+        """The data of this session, like a dict, for as long as the session lasts.
 
         Raises:
             NoSession: there is none at this revision, in this mode or on this transport.
@@ -127,17 +122,15 @@ class Context(Telling, Generic[P], kw_only=True):
         return self.server.sessions.data(self.connection, self)
 
     async def aclose_stream(self, retry_ms: int = 1000) -> None:
-        """Close the connection to the client and go on; the client comes back for the answer.
+        """Close the connection to the client and go on; the client connects again for the answer.
 
-        For long calls through proxies that cut long connections. Does nothing where the client
-        could not come back.
+        For long calls through proxies that cut long connections. Does nothing if the client cannot
+        resume the stream.
 
         Args:
-            retry_ms: when it is to come back, in milliseconds.
+            retry_ms: when the client should connect again, in milliseconds.
         """
         if isinstance(self.exchange.sink, CallStream):
             await self.exchange.sink.hang_up(retry_ms)
 
-    def close_stream(self, retry_ms: int = 1000) -> None:
-        """Do as `aclose_stream` does, from a synchronous handler."""
-        self._from_thread(self.aclose_stream(retry_ms), "aclose_stream")
+    close_stream = blocking(aclose_stream)

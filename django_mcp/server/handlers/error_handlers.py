@@ -1,4 +1,4 @@
-"""Functions of the site that are told of unforeseen errors: `server.on_error`."""
+"""Functions of the site that are called with unexpected errors: `server.on_error`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
 
-__all__ = ["ErrorHandler", "ErrorHandlers", "report_error"]
-
 logger = logging.getLogger("django_mcp")
 
 TIMEOUT_S = 5.0
-"""How long an answer waits for one function that is told of its error. Our own limit."""
+"""How long a response waits for one of these functions. Our own limit."""
 
 ErrorHandler: TypeAlias = Callable[[BaseException, Any, str | None], Any]
 """Takes the exception, the context, and the reference in the log; may be asynchronous."""
@@ -26,22 +24,21 @@ F = TypeVar("F", bound=ErrorHandler)
 
 
 class ErrorHandlers:
-    """The part of a server that keeps the functions to be told of errors."""
+    """The part of a server that keeps the functions to call with errors."""
 
     def __init__(self) -> None:
         super().__init__()
         self.error_handlers: tuple[ErrorHandler, ...] = ()
 
     def on_error(self, function: F) -> F:
-        """Have a function told of each unforeseen error, and return the function.
+        """Call a function with each unexpected error, and return the function.
 
         It is called as `function(error, ctx, reference)` after the error was logged and before the
-        call is answered: a synchronous function in a thread, as synchronous handlers are, an
-        asynchronous one on the event loop. What it returns or raises changes nothing: its own
-        failure is logged. It may take 5 seconds.
+        response: a synchronous function in a thread, an asynchronous one on the event loop. It may
+        take 5 seconds. Its result is ignored, and its own errors are logged.
 
-        Unforeseen is what clients are told of as an internal error. `ToolError`, `ProtocolError`,
-        wrong arguments, timeouts and what Django means by `Http404`, `PermissionDenied` and
+        Unexpected errors are those that clients see as internal errors. `ToolError`,
+        `ProtocolError`, wrong arguments, timeouts and Django's `Http404`, `PermissionDenied` and
         `ValidationError` are not. `reference` is in the log and in the client's message; it is None
         for an error of this package, and for a `check=` that failed, which looks like a missing entry.
         """
@@ -50,7 +47,7 @@ class ErrorHandlers:
 
 
 async def report_error(ctx: Context[Any], error: BaseException, reference: str | None) -> None:
-    """Tell the site's functions of an error; never raises, except `CancelledError`."""
+    """Call the site's functions with an error; raises nothing but `CancelledError`."""
     for function in ctx.server.error_handlers:
         try:
             async with asyncio.timeout(TIMEOUT_S):

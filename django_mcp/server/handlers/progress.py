@@ -1,70 +1,55 @@
-"""Tell the client something while a handler runs: how far the work is, and log messages."""
+"""Send the client progress and log messages while a handler runs."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import threading
-from collections.abc import Coroutine
-from functools import partial
-from typing import Any, Protocol, Self, TypeVar, overload
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.messages import encode_notification
-from django_mcp.server.asking.questions import Asking
-from django_mcp.server.exchange.send_rate import SendRate
-
-__all__ = ["Telling"]
+from django_mcp.server.asking.questions import AskMethods
+from django_mcp.server.exchange.connection import SendRate
+from django_mcp.server.exchange.timers import find_running_loop
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+_WOULD_BLOCK = "This would block the event loop: in an async handler write `await ctx.{name}(...)`."
 
 
-class _Log(Protocol):
-    def __call__(self, data: Any, *, logger: str | None = None) -> None: ...
+def _at(
+    level: LogLevel, method: Callable[Concatenate[Any, LogLevel, P], T]
+) -> Callable[Concatenate[Any, P], T]:
+    """Return a method that does as `log` or `alog` does, at one level: `ctx.warning(data)`."""
+
+    def shortcut(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(ctx, level, *args, **kwargs)
+
+    shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
+    return shortcut
 
 
-class _AsyncLog(Protocol):
-    async def __call__(self, data: Any, *, logger: str | None = None) -> None: ...
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """Return the twin of a method for synchronous handlers, which run in a thread."""
+
+    @wraps(method)
+    def twin(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        found: T = ctx._from_thread(method(ctx, *args, **kwargs), method.__name__)
+        return found
+
+    return twin
 
 
-class _Shortcut:
-    """A method that logs at one level: `ctx.warning(data, logger=...)`."""
-
-    def __init__(self, level: LogLevel) -> None:
-        self._level = level
-        self.__doc__ = f"Do as `log` does, at the level {level}."
-
-    @overload
-    def __get__(self, ctx: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, ctx: Telling, owner: type) -> _Log: ...
-
-    def __get__(self, ctx: Telling | None, owner: type) -> Self | _Log:
-        return self if ctx is None else partial(ctx.log, self._level)
-
-
-class _AsyncShortcut:
-    """A method that logs at one level, for asynchronous handlers."""
-
-    def __init__(self, level: LogLevel) -> None:
-        self._level = level
-        self.__doc__ = f"Do as `alog` does, at the level {level}."
-
-    @overload
-    def __get__(self, ctx: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, ctx: Telling, owner: type) -> _AsyncLog: ...
-
-    def __get__(self, ctx: Telling | None, owner: type) -> Self | _AsyncLog:
-        return self if ctx is None else partial(ctx.alog, self._level)
-
-
-class Telling(Asking, kw_only=True):
-    """The part of a context that tells. Each method has an `a` twin for async handlers."""
+class ProgressMethods(AskMethods, kw_only=True):
+    """The part of a context that sends progress and log messages. Each method has an `a` twin."""
 
     _last_progress: float | None = None
     _progress_rate: SendRate | None = None
@@ -76,29 +61,32 @@ class Telling(Asking, kw_only=True):
             exchange.sink is None
             or not exchange.can_stream
             or self.is_finished
-            # On a session, the client may come back for it.
+            # A client with a session may resume the stream.
             or (exchange.is_disconnected and exchange.connection is None)
         )
 
     async def _notify(self, method: str, params: JSONObject) -> None:
         sink = self.exchange.sink
-        # Encoded before the look at the state, so that a bad value fails whether or not anybody listens.
+        # Encoded first, so that a wrong value is an error whether or not the message is sent.
         message = encode_notification(method, params)
         if self.options.strict:
-            from django_mcp.server.exchange.strict import is_sound
+            from django_mcp.server.exchange.strict import is_valid
 
-            if not is_sound(method, params, self.rules):
+            if not is_valid(method, params, self.rules):
                 return
         if sink is not None and self._may_send and not self._is_cancelled:
             await sink.send(message)
+
+    def _require_thread(self, name: str) -> None:
+        """Raise `RuntimeError` if an event loop runs in this thread; its text names the method to await."""
+        if find_running_loop() is not None:
+            raise RuntimeError(_WOULD_BLOCK.format(name=name))
 
     def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
         loop = self._loop
         if loop is None or threading.get_ident() == self._loop_thread:
             coroutine.close()
-            raise RuntimeError(
-                f"This would block the event loop: in an async handler write `await ctx.{name}()`."
-            )
+            raise RuntimeError(_WOULD_BLOCK.format(name=name))
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     # -- progress
@@ -106,47 +94,54 @@ class Telling(Asking, kw_only=True):
     async def aprogress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
-        """Tell the client how far the work is. Does nothing when it did not ask to know.
+        """Send the client the progress if it asked for it, and show it in the status of a task.
 
-        Of more than `PROGRESS_RATE` a second some are left out; not one where `progress` has come
-        to `total`.
+        Above `PROGRESS_RATE` a second some are not sent, but one where `progress` equals `total` is.
 
         Args:
             progress: done so far, in any unit; only increasing values are sent.
             total: what `progress` will be at the end, if known.
             message: a text for people, where the revision has it.
         """
-        token = self.meta.get(keys.PROGRESS_TOKEN)
-        if token is None or not self._may_send or type(token) not in (str, int):
-            return
-        if _is_infinite(progress):
+        if not self._wants_progress() or _is_infinite(progress):
             return
         if self._last_progress is not None and progress <= self._last_progress:
             return
-        if progress != total and not self._is_within_progress_rate():
-            return
+        rate = self.options.progress_rate
+        if rate and progress != total:
+            self._progress_rate = self._progress_rate or SendRate(rate)
+            if not self._progress_rate.take():
+                return
         self._last_progress = progress
-        params: JSONObject = {"progressToken": token, "progress": progress}
+        params: JSONObject = {"progress": progress}
         if total is not None and not _is_infinite(total):
             params["total"] = total
         if message is not None and self.rules.has_progress_messages:
             params["message"] = str(message)
-        await self._notify("notifications/progress", params)
+        if self.notes_progress:
+            self.progress_text = say_progress(params)
+            if self.run is not None:
+                self.run.note(self.progress_text)
+        if self._has_progress_token() and self._may_send:
+            token = {"progressToken": self.meta[keys.PROGRESS_TOKEN]}
+            await self._notify("notifications/progress", {**token, **params})
+
+    def _has_progress_token(self) -> bool:
+        return type(self.meta.get(keys.PROGRESS_TOKEN)) in (str, int)
+
+    def _wants_progress(self) -> bool:
+        """Return whether progress is sent, or shown in the status of a task."""
+        if self.notes_progress:
+            return not self.is_finished
+        return self._has_progress_token() and self._may_send
 
     def progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Do as `aprogress` does, from a synchronous handler."""
-        if keys.PROGRESS_TOKEN in self.meta and self._may_send:
+        self._require_thread("aprogress")
+        if self._wants_progress():
             self._from_thread(self.aprogress(progress, total, message), "aprogress")
-
-    def _is_within_progress_rate(self) -> bool:
-        rate = self.options.progress_rate
-        if not rate:
-            return True
-        if self._progress_rate is None:
-            self._progress_rate = SendRate(rate)
-        return self._progress_rate.take()
 
     # -- log messages
 
@@ -156,8 +151,8 @@ class Telling(Asking, kw_only=True):
         Args:
             level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,
                 alert, emergency.
-            data: any JSON value, a text most often. No secrets: it leaves the site.
-            logger: which part of the application speaks.
+            data: any JSON value, usually a text. No secrets: it leaves the site.
+            logger: the part of the application that the message comes from.
 
         Raises:
             ValueError: an unknown level.
@@ -170,25 +165,27 @@ class Telling(Asking, kw_only=True):
 
     def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
         """Do as `alog` does, from a synchronous handler."""
-        if self._wants(level):
-            self._from_thread(self.alog(level, data, logger=logger), "alog")
+        wants, twin = self._wants(level), f"a{level}"
+        self._require_thread(twin)
+        if wants:
+            self._from_thread(self.alog(level, data, logger=logger), twin)
 
-    debug = _Shortcut("debug")
-    info = _Shortcut("info")
-    notice = _Shortcut("notice")
-    warning = _Shortcut("warning")
-    error = _Shortcut("error")
-    critical = _Shortcut("critical")
-    alert = _Shortcut("alert")
-    emergency = _Shortcut("emergency")
-    adebug = _AsyncShortcut("debug")
-    ainfo = _AsyncShortcut("info")
-    anotice = _AsyncShortcut("notice")
-    awarning = _AsyncShortcut("warning")
-    aerror = _AsyncShortcut("error")
-    acritical = _AsyncShortcut("critical")
-    aalert = _AsyncShortcut("alert")
-    aemergency = _AsyncShortcut("emergency")
+    debug = _at("debug", log)
+    info = _at("info", log)
+    notice = _at("notice", log)
+    warning = _at("warning", log)
+    error = _at("error", log)
+    critical = _at("critical", log)
+    alert = _at("alert", log)
+    emergency = _at("emergency", log)
+    adebug = _at("debug", alog)
+    ainfo = _at("info", alog)
+    anotice = _at("notice", alog)
+    awarning = _at("warning", alog)
+    aerror = _at("error", alog)
+    acritical = _at("critical", alog)
+    aalert = _at("alert", alog)
+    aemergency = _at("emergency", alog)
 
     def _wants(self, level: str) -> bool:
         if level not in LOG_LEVELS:
@@ -203,6 +200,16 @@ class Telling(Asking, kw_only=True):
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
 
 
+def say_progress(params: JSONObject) -> str:
+    """Return the parameters of a progress notification as a text for people."""
+    message = params.get("message")
+    if message:
+        return str(message)
+    total = params.get("total")
+    done = f"{params['progress']:g}"
+    return done if total is None else f"{done} / {total:g}"
+
+
 def _is_infinite(value: Any) -> bool:
-    """Return whether a number is infinite or not a number, for which JSON has no form."""
+    """Return whether a number is infinite or not a number, which JSON cannot express."""
     return isinstance(value, float) and not math.isfinite(value)

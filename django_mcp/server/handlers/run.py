@@ -1,50 +1,38 @@
-"""Run a handler: bind its arguments, in the right place, within its time, and name its failure."""
+"""Run a handler: bind its arguments, run it in the right place and within its time, describe its failure."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from django_mcp.protocol.asks import Ask
-from django_mcp.protocol.errors import (
-    MISSING_CLIENT_CAPABILITY,
-    ProtocolError,
-    Refusal,
-    ToolError,
-)
+from django_mcp.protocol.asks import Ask, InputRequired
+from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, ProtocolError, Refusal, ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors
 from django_mcp.server.asking.back_channel import ask_client, ask_params
+from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
 from django_mcp.server.asking.request_state import StateTooLarge, open_answers, seal_state
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.rounds import (
-    Answers,
-    Asked,
-    AskFailed,
-    CannotAsk,
-    InputRequired,
-    OnceDue,
-    Waiting,
-)
+from django_mcp.server.exchange.rounds import Answers, Asked, AskFailed, CannotAsk, OnceDue, Waiting
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.argument_checks import (
     LARGE_BYTES,
-    HandlerTimeout,
     describe_problems,
     read_in_thread,
 )
+from django_mcp.server.handlers.blocking import watch_steps
 from django_mcp.server.handlers.error_handlers import report_error
 from django_mcp.server.handlers.tracing import attach_trace
-from django_mcp.server.services.ports import StateStoreFull
-from django_mcp.server.services.turns import BUSY, NoThread
+from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
@@ -52,8 +40,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("django_mcp")
 
 
-_MORE = (InputRequired, OnceDue, Waiting, Asked)
-"""What a handler ends its round with when it needs something before it can go on."""
+_Due: TypeAlias = InputRequired | OnceDue | Waiting | Asked
+"""What a handler needs before it can go on: the end of one of its rounds."""
+
+_DUE = (InputRequired, OnceDue, Waiting, Asked)
+
+
+class HandlerTimeout(Exception):
+    """A call took longer than it may."""
 
 
 async def run_handler(
@@ -68,14 +62,12 @@ async def run_handler(
 ) -> bytes | Refusal | Failure:
     """Run a handler and return what `finish` makes of its value, or how it failed.
 
-    An asynchronous handler runs where the request runs. A synchronous one gets a thread, and
-    `finish` with it: a lazy result may still have to ask the database.
+    An asynchronous handler runs where the request runs. A synchronous one runs in a thread, and so
+    does `finish`, since a lazy result may still query the database.
 
     Args:
-        ctx: the request.
-        handler: what to run.
-        arguments: checked against the schema, where there is one; not yet converted.
-        finish: encodes the value; runs where the handler ran.
+        arguments: checked against the schema, if there is one; not yet converted.
+        finish: encodes the value.
         what: names the handler in the log, such as `"tool find_orders"`.
         timeout_s: seconds it may take; None: the server's.
         may_ask: whether the answer may be a question to the client.
@@ -86,26 +78,21 @@ async def run_handler(
         if isinstance(opened, Refusal):
             return opened
         ctx.answers = opened
-    # The keys that may stand alone: a state without a parent means nothing.
+    # A `tracestate` without a parent means nothing.
     is_traced = "traceparent" in meta or "baggage" in meta
     detach_trace = attach_trace(meta) if is_traced else None
     try:
-        outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked
-        try:
-            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
-        except (Asked, OnceDue, Waiting) as due:
-            outcome = due
-        if type(outcome) is bytes or not isinstance(outcome, _MORE):
+        outcome = await _run(ctx, handler, arguments, finish, timeout_s, what)
+        if type(outcome) is bytes or not isinstance(outcome, _DUE):
             return outcome
-        return await _run_rounds(ctx, handler, arguments, finish, timeout_s, outcome)
-    except Asked as asked:
-        return await _ask(ctx, asked.asks, None) if may_ask else _cannot_ask_here(ctx)
+        run_again = partial(_run, ctx, handler, arguments, finish, timeout_s, what)
+        return await _run_rounds(ctx, handler, run_again, outcome, may_ask=may_ask)
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
     except (ProtocolError, NoThread) as error:
         return _refuse_run(ctx, handler, error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - what a site's code raises ends here
-        return note(ctx, await _describe(ctx, error, what))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a site's code may raise anything
+        return await _note_error(ctx, error, what)
     finally:
         if detach_trace is not None:
             detach_trace()
@@ -123,13 +110,13 @@ def _refuse_run(
 async def _run_rounds(
     ctx: Context[Any],
     handler: Handler,
-    arguments: JSONObject,
-    finish: Callable[[Any], bytes | Refusal],
-    timeout_s: float | None,
-    outcome: bytes | Refusal | InputRequired | OnceDue | Waiting | Asked,
+    run_again: Callable[[], Awaitable[bytes | Refusal | _Due]],
+    outcome: bytes | Refusal | _Due,
+    *,
+    may_ask: bool,
 ) -> bytes | Refusal | Failure:
-    """Run the handler again until it needs nothing more that can be had while its request lasts."""
-    while isinstance(outcome, _MORE):
+    """Run the handler again until it has an outcome, or needs what another request has to bring."""
+    while isinstance(outcome, _DUE):
         if isinstance(outcome, OnceDue):
             aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
             ctx.answers.kept[outcome.key] = await ctx.server.scope.run(
@@ -140,18 +127,16 @@ async def _run_rounds(
         elif isinstance(outcome, Waiting):
             ctx.answers.waited.add(outcome.key)
             await outcome.wait()
-        elif not ctx.unwinds_to_ask:
-            state = outcome.state if isinstance(outcome, InputRequired) else None
-            await _ask_back(ctx, outcome.asks, state)
-        elif isinstance(outcome, Asked):
-            raise outcome
         else:
-            return await _ask(ctx, outcome.asks, outcome.state)
+            state = outcome.state if isinstance(outcome, InputRequired) else None
+            if ctx.unwinds_to_ask:
+                if isinstance(outcome, Asked) and not may_ask:
+                    message = "Nothing can be asked while this is answered"
+                    return note(ctx, Failure(kind=FailureKind.FAULT, message=message))
+                return await _ask(ctx, outcome.asks, state)
+            await _ask_back(ctx, outcome.asks, state)
         ctx.answers.begin()
-        try:
-            outcome = await _run(ctx, handler, arguments, finish, timeout_s)
-        except (Asked, OnceDue, Waiting) as due:
-            outcome = due
+        outcome = await run_again()
     return outcome
 
 
@@ -161,12 +146,13 @@ async def _run(
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
     timeout_s: float | None,
-) -> bytes | Refusal | InputRequired:
+    what: str,
+) -> bytes | Refusal | _Due:
     server = ctx.server
     if timeout_s is None:
         options = ctx.options
         timeout_s = options.call_timeout_s if ctx.run is None else options.task_timeout_s
-    timers = ctx.exchange.timers or TaskTimers()
+    timers = ctx.exchange.timers or TaskTimers.of_current_task()
     deadline = timers.limit(timeout_s)
     try:
         if len(ctx.exchange.body) > LARGE_BYTES:
@@ -178,29 +164,35 @@ async def _run(
         if handler.is_async:
             if handler.check is not None:
                 await _demand(ctx, handler.check, kwargs)
-            value = await handler.function(**kwargs)
-            if type(value) is str:
-                return finish(value)
-            needs_thread = (
-                ctx.needs_thread_to_ask(value.asks)
-                if isinstance(value, InputRequired)
-                else server.converter.needs_thread(value)
+            limit_s = server.max_step_s
+            value = await (
+                handler.function(**kwargs)
+                if limit_s is None
+                else watch_steps(handler.function(**kwargs), limit_s, what)
             )
-            if not needs_thread:
+            if type(value) is str or not _needs_thread(ctx, value):
                 return _end(ctx, finish, value)
             return await server.scope.run(partial(_end, ctx, finish, value), ctx)
         ctx.bind_loop()
         function = partial(_run_here, ctx, handler, kwargs, finish)
         aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
         return await server.scope.run(function, ctx, aliases)
+    except (Asked, OnceDue, Waiting) as due:
+        return due
     except asyncio.CancelledError:
-        # Its thread runs on: let it see that nobody waits, and roll back.
+        # The thread runs on, sees that the call is cancelled, and rolls back.
         ctx.abandon()
         if not deadline.is_ours():
             raise
         raise _time_out(ctx, handler, timeout_s) from None
     finally:
         deadline.cancel()
+
+
+def _needs_thread(ctx: Context[Any], value: Any) -> bool:
+    if isinstance(value, InputRequired):
+        return needs_thread_to_ask(ctx, value.asks)
+    return ctx.server.converter.needs_thread(value)
 
 
 def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:
@@ -236,21 +228,19 @@ def _end(
     ctx: Context[Any], finish: Callable[[Any], bytes | Refusal], value: Any
 ) -> bytes | Refusal | InputRequired:
     if isinstance(value, InputRequired):
-        asks = ctx.complete_asks(value.asks)
-        ctx.check_asks(asks)
-        return InputRequired(asks, value.state)
+        return InputRequired(complete_asks(ctx, value.asks), value.state)
     return finish(value)
 
 
 async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
-    """Return the result that carries questions, and what is known so far, to the client."""
+    """Return the result that contains the questions, and the state of the call."""
     if ctx.run is not None:
         ctx.run.park(asks, state)
         return b""
     try:
         sealed = await seal_state(ctx.server, ctx, ctx.answers, list(asks), state)
     except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
-        return note(ctx, await _describe(ctx, error, f"asking in {ctx.method}"))
+        return await _note_error(ctx, error, f"asking in {ctx.method}")
     ctx.has_asked = True
     result: JSONObject = {"requestState": sealed}
     if asks:
@@ -269,11 +259,6 @@ async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> N
             answers.known[key] = answer
     answers.state = state
     answers.is_resubmit = True
-
-
-def _cannot_ask_here(ctx: Context[Any]) -> Failure:
-    message = "Nothing can be asked while this is answered"
-    return note(ctx, Failure(kind=FailureKind.FAULT, message=message))
 
 
 def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
@@ -301,16 +286,20 @@ def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
 
 
 def note(ctx: Context[Any], failure: Failure) -> Failure:
-    """Write down in the context how its handler failed, for who observes, and return it."""
+    """Record in the context how its handler failed, for observers, and return that."""
     ctx.failure = failure
     return failure
 
 
-async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
-    """Return what may be told of an exception; what was not foreseen is logged.
+async def _note_error(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+    failure = await _describe(ctx, error, what)
+    return note(ctx, replace(failure, error=type(error).__name__))
 
-    The text of an unforeseen failure holds a reference that the log record holds too, and
-    nothing of the exception.
+
+async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+    """Return what the client may see of an exception; an unexpected one is logged.
+
+    The message for an unexpected one contains nothing of it but a reference to the log record.
     """
     if isinstance(error, Forbidden):
         return await _forbid(ctx, error, what)
@@ -321,12 +310,12 @@ async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str)
     if isinstance(error, HandlerTimeout):
         logger.warning("%s timed out: %s", what, error)
         return Failure(kind=FailureKind.TIMEOUT, message=str(error))
-    # An exit is meant for a command; here it would end the server and all its other calls.
+    # `SystemExit` would end the server and all its other calls.
     failure = ctx.server.exceptions.map(error) if isinstance(error, Exception) else None
     if failure is not None:
         is_checked = ctx.entry is not None and ctx.entry.access.check is not None
         if is_checked and failure.kind in (FailureKind.DENIED, FailureKind.MISSING):
-            # In the words for what the check hides: what is missing must not look different.
+            # What is missing must look like what the check hides.
             return ctx.server.exceptions.missing()
         return failure
     reference = secrets.token_hex(6)

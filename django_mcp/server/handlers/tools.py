@@ -11,6 +11,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.protocol.revisions import lower
+from django_mcp.protocol.structured import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
@@ -19,8 +20,6 @@ from django_mcp.server.handlers.run import note, run_handler
 
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
-
-__all__ = ["encode_failure", "run_tool"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -43,14 +42,16 @@ async def run_tool(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
 
 def _finish(ctx: Context[Any], entry: ToolEntry, value: Any) -> bytes | Refusal:
     if type(value) is str and entry.output_schema is None:
-        # The commonest result by far, without the values in between.
+        # The most frequent result, without the values in between.
         return _within_limit(ctx, ctx.server.encode_text(value, ctx.rules))
     return _encode(ctx, entry, entry.handler.convert(value))
 
 
 def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
-    validator = entry.output_validator
-    if validator is not None and not result.is_error and _is_output_validated(ctx, entry):
+    validator, is_validated = entry.output_validator, entry.validate_output
+    if is_validated is None:
+        is_validated = ctx.options.validate_output
+    if validator is not None and is_validated and not result.is_error:
         problems = (
             [Problem(pointer="", message="structured content is missing")]
             if result.structured is ABSENT
@@ -65,7 +66,11 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
             )
     if result.is_error:
         note(ctx, _TOLD)
-    wire = lower("tools/call", result.to_wire(), ctx.rules)
+    wire = result.to_wire()
+    if ctx.rules.structures_objects_only and "structuredContent" in wire:
+        structured = to_object(wire["structuredContent"], entry.output_schema)
+        wire = {**wire, "structuredContent": structured}
+    wire = lower("tools/call", wire, ctx.rules)
     return _within_limit(ctx, ctx.server.encode_result(wire, ctx.rules))
 
 
@@ -78,12 +83,6 @@ def _within_limit(ctx: Context[Any], encoded: bytes) -> bytes:
         )
         return encode_failure(ctx, note(ctx, Failure(kind=FailureKind.TOLD, message=text)))
     return encoded
-
-
-def _is_output_validated(ctx: Context[Any], entry: ToolEntry) -> bool:
-    if entry.validate_output is not None:
-        return entry.validate_output
-    return ctx.options.validate_output
 
 
 def encode_failure(ctx: Context[Any], failure: Failure) -> bytes:

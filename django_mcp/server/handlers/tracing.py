@@ -1,7 +1,7 @@
-"""Trace context that a client sends along, handed to OpenTelemetry where that is installed.
+"""The trace context that a client sends, passed to OpenTelemetry if that is installed.
 
-The spans that a handler, or what it calls, opens then belong to the client's trace. No call pays for
-it that brings no such context. Source: 2026-07-28 basic, `_meta`; W3C Trace Context, Baggage.
+Spans that are opened while a handler runs then belong to the client's trace.
+Source: 2026-07-28 basic, `_meta`; W3C Trace Context, Baggage.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["TRACE_KEYS", "attach_trace", "find_trace"]
-
 TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 
 MAX_TRACE_CHARS = 8192
-"""Longer values are not passed on: the most that W3C Baggage asks anybody to bear."""
+"""Longer values are not passed on. The minimum that W3C Baggage requires to support."""
 
 
 def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Return the trace context in a request's `_meta`, as it came; empty when there is none."""
+    """Return the trace context in a request's `_meta`, unchecked; empty when there is none."""
     found = {key: meta[key] for key in TRACE_KEYS if key in meta}
     return {
         key: value
@@ -30,10 +28,10 @@ def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def attach_trace(meta: Mapping[str, Any]) -> Callable[[], None] | None:
-    """Make the client's context the current one, and return what undoes that.
+    """Make the client's trace context current; return a function that undoes that.
 
     Returns:
-        None when it brought none, or nobody here would look at it.
+        None when there is no such context, or OpenTelemetry is not installed.
     """
     carrier = find_trace(meta)
     library = _load_library() if carrier else None

@@ -1,1 +1,1 @@
-"""The plain implementation of each port: one process, no framework."""
+"""What one process keeps in memory: sessions, answers, recorded events and tasks."""

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.server.exchange.quotas import is_anonymous_quota
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.services.task_ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
+from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.services.task_ports import TaskLimits
+    from django_mcp.server.exchange.quotas import CountLimits
 
 T = TypeVar("T")
 S = TypeVar("S")
-
-__all__ = ["LoopRunner", "MemoryTasks"]
 
 
 class MemoryTasks:
@@ -30,8 +28,7 @@ class MemoryTasks:
         self._clock = clock
         self._tasks: dict[str, Task] = {}
 
-    async def insert(self, task: Task, limits: TaskLimits) -> bool:
-        """See `TaskStore.insert`."""
+    async def insert(self, task: Task, limits: CountLimits) -> bool:
         self._drop_expired()
         now = self._clock()
         unfinished = [
@@ -61,7 +58,6 @@ class MemoryTasks:
                 del self._tasks[each.id]
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
-        """See `TaskStore.find_lapsed`."""
         now = self._clock()
         found = [
             each
@@ -71,13 +67,11 @@ class MemoryTasks:
         return sorted(found, key=lambda each: each.lease_s or 0.0, reverse=True)[:limit]
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
-        """See `TaskStore.find`."""
         now = self._clock()
         found = {key: self._tasks[key] for key in task_ids if key in self._tasks}
         return {key: task for key, task in found.items() if task.expires_s > now}
 
     async def replace(self, task: Task) -> bool:
-        """See `TaskStore.replace`."""
         known = self._tasks.get(task.id)
         if known is None or known.version != task.version - 1:
             return False
@@ -87,7 +81,6 @@ class MemoryTasks:
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
     ) -> list[Task]:
-        """See `TaskStore.list_of`."""
         now = self._clock()
         own = [
             replace(task, result=None)
@@ -122,11 +115,9 @@ class LoopRunner:
         exchange: Exchange | None,
         execute: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """See `TaskRunner.start`."""
         self.spawn(execute(), exchange)
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
-        """See `TaskRunner.spawn`."""
         return self._keep(asyncio.ensure_future(work))
 
     def _keep(self, running: S) -> S:

@@ -1,4 +1,4 @@
-"""The methods a client may call, one module per chapter of the protocol; `METHODS` names them."""
+"""The methods that clients may call, with a module for each chapter of the protocol."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.server.methods import (
-    completion,
     lifecycle,
     lists,
-    logs,
     prompts,
     resources,
     subscriptions,
@@ -22,24 +20,24 @@ if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
 
 Method: TypeAlias = "Callable[[Context[Any]], Awaitable[bytes | Refusal]]"
-"""Answers one admitted request: the encoded result, or the refusal to send."""
+"""Returns the encoded result of an admitted request, or a refusal."""
 
 METHODS: Mapping[str, Method] = {
     "initialize": lifecycle.initialize,
     "ping": lifecycle.ping,
     "server/discover": lifecycle.discover,
-    "tools/list": lists.list_tools,
+    "tools/list": lists.list_entries,
     "tools/call": tools.call,
-    "resources/list": lists.list_resources,
-    "resources/templates/list": lists.list_templates,
+    "resources/list": lists.list_entries,
+    "resources/templates/list": lists.list_entries,
     "resources/read": resources.read,
     "resources/subscribe": subscriptions.subscribe,
     "resources/unsubscribe": subscriptions.unsubscribe,
     "subscriptions/listen": subscriptions.listen,
-    "prompts/list": lists.list_prompts,
+    "prompts/list": lists.list_entries,
     "prompts/get": prompts.get,
-    "completion/complete": completion.complete,
-    "logging/setLevel": logs.set_level,
+    "completion/complete": prompts.complete,
+    "logging/setLevel": lifecycle.set_level,
     "tasks/get": tasks.get,
     "tasks/list": tasks.list_tasks,
     "tasks/result": tasks.result,

@@ -1,12 +1,14 @@
-"""`prompts/get`: fill a prompt in."""
+"""`prompts/get` and `completion/complete`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
-from django_mcp.protocol.results import PromptResult
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import Completion, PromptResult
 from django_mcp.protocol.revisions import lower
+from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.run import run_handler, short
 from django_mcp.server.services.scopes_and_rates import refuse_scopes
@@ -20,12 +22,12 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     name = ctx.params.get("name")
     arguments = ctx.params.get("arguments", {})
     if type(name) is not str:
-        return Refusal(code=INVALID_PARAMS, message="name must be a string")
+        return invalid_params("name must be a string")
     if type(arguments) is not dict:
-        return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
+        return invalid_params("arguments must be an object")
     entry = ctx.server.registry.prompts.get(name)
-    if entry is None or not ctx.exchange.offer.includes(entry):
-        return Refusal(code=INVALID_PARAMS, message=f"Unknown prompt: {short(name)}")
+    if entry is None or not ctx.exchange.visible.includes(entry):
+        return invalid_params(f"Unknown prompt: {short(name)}")
     ctx.entry = entry
     refusal = refuse_scopes(ctx.server, ctx, entry)
     if refusal is not None:
@@ -52,3 +54,69 @@ def _encode(ctx: Context[Any], result: PromptResult) -> bytes | Refusal:
             message=f"The prompt is too large: {len(encoded)} bytes, at most {limit} are sent",
         )
     return encoded
+
+
+async def complete(ctx: Context[Any]) -> bytes | Refusal:
+    """Answer `completion/complete`. Source: all revisions, server/utilities/completion."""
+    ref, argument = ctx.params.get("ref"), ctx.params.get("argument")
+    if type(ref) is not dict or type(argument) is not dict:
+        return invalid_params("ref and argument must be objects")
+    name, value = argument.get("name"), argument.get("value")
+    if type(name) is not str or type(value) is not str:
+        return invalid_params("argument must hold a name and a value, both strings")
+    known = _known_arguments(ctx.params.get("context"))
+    if isinstance(known, Refusal):
+        return known
+    entry = _find(ctx, ref)
+    if isinstance(entry, Refusal):
+        return entry
+    if name not in entry.argument_names:
+        return invalid_params(f"Unknown argument: {short(name)}")
+    handler = ctx.server.registry.completer(entry, name)
+    if handler is None or not ctx.exchange.visible.includes(handler):
+        return _encode_completion(ctx, Completion(values=[]))
+    refusal = refuse_scopes(ctx.server, ctx, entry, handler)
+    if refusal is not None:
+        return refusal
+    given: JSONObject = {"ref": ref, "argument": name, "value": value, "arguments": known}
+    outcome = await run_handler(
+        ctx,
+        handler,
+        given,
+        lambda values: _encode_completion(ctx, handler.convert(values)),
+        what=f"completion of {entry.name}.{name}",
+    )
+    if isinstance(outcome, Failure):
+        code = INVALID_PARAMS if outcome.kind is FailureKind.ARGUMENTS else INTERNAL_ERROR
+        return Refusal(code=code, message=outcome.message)
+    return outcome
+
+
+def _find(ctx: Context[Any], ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
+    registry = ctx.server.registry
+    entry: PromptEntry | TemplateEntry | None
+    match ref.get("type"):
+        case "ref/prompt":
+            key = ref.get("name")
+            entry = registry.prompts.get(key) if isinstance(key, str) else None
+        case "ref/resource":
+            key = ref.get("uri")
+            entry = registry.templates.get(key) if isinstance(key, str) else None
+        case _:
+            return invalid_params("ref.type must be ref/prompt or ref/resource")
+    if entry is None or not ctx.exchange.visible.includes(entry):
+        return invalid_params(f"Unknown reference: {short(str(key))}")
+    return entry
+
+
+def _known_arguments(context: Any) -> dict[str, str] | Refusal:
+    if context is None:
+        return {}
+    known = context.get("arguments", {}) if type(context) is dict else None
+    if type(known) is not dict or not all(type(value) is str for value in known.values()):
+        return invalid_params("context.arguments must be an object of strings")
+    return known
+
+
+def _encode_completion(ctx: Context[Any], completion: Completion) -> bytes:
+    return ctx.server.encode_result({"completion": completion.to_wire()}, ctx.rules)

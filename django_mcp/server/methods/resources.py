@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from django_mcp.protocol.content import TextContents
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
 from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
@@ -25,7 +27,7 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `resources/read`. Source: all revisions, server/resources "Reading Resources"."""
     uri = ctx.params.get("uri")
     if type(uri) is not str:
-        return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+        return invalid_params("uri must be a string")
     part = find_range(ctx.params, ctx.options.read_chunk_bytes)
     if isinstance(part, Refusal):
         return part
@@ -46,14 +48,14 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
 
 
 async def refuse_reading(ctx: Context[Any], uri: str) -> Refusal | None:
-    """Return what `read` would answer without its handler being called; None when it would be."""
+    """Return the refusal that `read` would give before it runs the handler, or None."""
     found = _find_readable(ctx, uri)
     if isinstance(found, Refusal):
         return found
     entry, variables = found
     outcome = await run_handler(
         ctx,
-        replace(entry.handler, function=_do_nothing, is_async=True),
+        structs.replace(entry.handler, function=_do_nothing, is_async=True),
         dict(variables),
         lambda _value: b"",
         what=f"resource {entry.name}",
@@ -69,9 +71,9 @@ async def _do_nothing(**_arguments: Any) -> None:
 
 _AS_IF_MISSING = (
     FailureKind.MISSING,
-    # What a principal may not read does not exist for them.
+    # What a principal may not read looks like a missing resource.
     FailureKind.DENIED,
-    # A variable that does not convert ("abc" for a number) names nothing that exists.
+    # A variable that does not convert ("abc" for a number) matches no resource.
     FailureKind.ARGUMENTS,
 )
 
@@ -84,9 +86,9 @@ def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
 
 
 def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
-    """Return the entry that a URI names for the principal, with its variables, or a refusal."""
+    """Return the visible entry that matches a URI, and its variables, or a refusal."""
     for entry, variables in find_matches(ctx.server.registry, uri):
-        if ctx.exchange.offer.includes(entry):
+        if ctx.exchange.visible.includes(entry):
             ctx.entry = entry
             return refuse_scopes(ctx.server, ctx, entry) or (entry, variables)
     return missing(ctx, uri)
@@ -94,10 +96,10 @@ def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, 
 
 def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
     if not result.contents:
-        # An empty list would read as a resource that exists and says nothing.
+        # An empty list would mean an existing resource without contents.
         return missing(ctx, uri)
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
-    wire.update(read_cache_fields(ctx.server, ctx, entry, result.cache, entry.cache))
+    wire.update(read_cache_fields(ctx.server, ctx, entry, result.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
@@ -110,17 +112,17 @@ def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) ->
 
 
 def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
-    """Return a part of what was read, each text by itself."""
+    """Return the part of each text."""
     contents = []
     for each in result.contents:
         if not isinstance(each, TextContents):
-            return Refusal(code=INVALID_PARAMS, message="Only a text can be read in parts")
+            return invalid_params("Only a text can be read in parts")
         contents.append(replace(each, text=part.cut(each.text)))
     return replace(result, contents=contents)
 
 
 def missing(ctx: Context[Any], uri: str) -> Refusal:
-    """Return the refusal of a URI that names nothing that the principal may read."""
+    """Return the refusal of a URI that matches nothing that the principal may read."""
     return Refusal(
         code=ctx.rules.missing_resource_code,
         message=f"Resource not found: {short(uri)}",

@@ -1,17 +1,16 @@
-"""Subscriptions: to single resources on a session, and to a stream of changes without one."""
+"""Subscriptions: to resources on a session, and to a stream of changes without one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
-from django_mcp.server.exchange.quotas import quota_key_of
-from django_mcp.server.exchange.subscription_limits import TOO_MANY_URIS, check_uris
+from django_mcp.server.exchange.quotas import TOO_MANY_URIS, check_uris
 from django_mcp.server.methods.resources import refuse_reading
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.listen import choose_tasks, watch
@@ -25,13 +24,13 @@ MAX_ID_BYTES = 1024
 
 
 async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `resources/subscribe`; what could not be read is refused in the words of `read`.
+    """Answer `resources/subscribe`; what cannot be read is refused as by `resources/read`.
 
     Source: 2025-11-25 server/resources "Subscriptions".
     """
     uri = ctx.params.get("uri")
     if type(uri) is not str:
-        return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+        return invalid_params("uri must be a string")
     refusal = check_uris([uri]) or await refuse_reading(ctx, uri)
     if refusal is not None:
         return refusal
@@ -51,10 +50,10 @@ async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
 
 
 async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `resources/unsubscribe`; what was never subscribed to is no error."""
+    """Answer `resources/unsubscribe`; a URI that was never subscribed to is no error."""
     uri = ctx.params.get("uri")
     if type(uri) is not str:
-        return Refusal(code=INVALID_PARAMS, message="uri must be a string")
+        return invalid_params("uri must be a string")
     connection = ctx.connection
     if isinstance(connection, Session):
         await ctx.server.sessions.unsubscribe(connection, uri)
@@ -65,7 +64,7 @@ async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
 
 
 def _set_subscriptions(ctx: Context[Any], uris: set[str]) -> None:
-    """Set the subscriptions of a connection that has one stream, which may be opening again now."""
+    """Set the subscriptions of a connection with one stream, which may not be open now."""
     connection, hub = ctx.connection, ctx.server.hub
     connection.subscriptions = uris
     stream = hub.streams.get(connection.stream_id or "")
@@ -75,22 +74,21 @@ def _set_subscriptions(ctx: Context[Any], uris: set[str]) -> None:
 
 def _tell(ctx: Context[Any], session: Session) -> None:
     uris = sorted(session.subscriptions or ())
-    ctx.server.hub.tell("session", key=session.key, event="subscriptions", uris=uris)
+    ctx.server.hub.broadcast("session", key=session.key, event="subscriptions", uris=uris)
 
 
 def _check_id(request_id: RequestId) -> Refusal | None:
     # Every message of the stream carries it.
     if len(encode(request_id)) <= MAX_ID_BYTES:
         return None
-    message = f"The id of this request may have at most {MAX_ID_BYTES} bytes"
-    return Refusal(code=INVALID_PARAMS, message=message)
+    return invalid_params(f"The id of this request may have at most {MAX_ID_BYTES} bytes")
 
 
 async def listen(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `subscriptions/listen`: acknowledge, then send what was asked for until the end.
+    """Answer `subscriptions/listen`: acknowledge, then send notifications until the stream ends.
 
-    Of a kind that the server has not, nothing is honoured. A URI is, whether or not there is
-    something that the principal may read: a principal that may not receives no updates.
+    Kinds that the server does not have are not acknowledged. URIs are, whether or not the principal
+    may read them, but without that no updates are sent.
 
     Source: 2026-07-28 subscriptions/listen.
     """
@@ -99,9 +97,9 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
         return made
     stream, tasks = made
     server, request_id = ctx.server, ctx.request_id
-    meter, quota_key, (count, size) = server.hub.uris, _quota_key(ctx), _measure(stream.uris)
+    meter, quota_key, (count, size) = server.hub.uris, ctx.exchange.quota_key, _measure(stream.uris)
     try:
-        # It may stay open for an hour, and there may be thousands.
+        # Thousands of streams may stay open for an hour.
         ctx.forget_params()
         if tasks:
             reason = await watch(ctx, stream, tasks, run_stream(server, ctx.exchange, stream))
@@ -110,12 +108,8 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     finally:
         meter.give_back(quota_key, size, count=count)
     if reason is Ending.CLIENT:
-        return Refusal(code=INVALID_PARAMS, message="The client has gone")
+        return invalid_params("The client has gone")
     return server.encode_result({"_meta": {SUBSCRIPTION_ID: request_id}}, ctx.rules)
-
-
-def _quota_key(ctx: Context[Any]) -> str:
-    return quota_key_of(getattr(ctx.principal, "key", None), ctx.exchange.address)
 
 
 def _measure(uris: set[str]) -> tuple[int, int]:
@@ -123,28 +117,27 @@ def _measure(uris: set[str]) -> tuple[int, int]:
 
 
 def _take_uris(ctx: Context[Any], uris: set[str]) -> Refusal | None:
-    """Count the URIs of a listening stream; return why it cannot have so many, and count none then."""
+    """Count the URIs of a listening stream, or return why it cannot have so many."""
     count, size = _measure(uris)
     share = ctx.options.anonymous_share
     meter = ctx.server.hub.uris
-    scope = meter.take(_quota_key(ctx), size, count=count, anonymous_share=share)
+    scope = meter.take(ctx.exchange.quota_key, size, count=count, anonymous_share=share)
     return None if scope is None or not count else TOO_MANY_URIS[scope]
 
 
 async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Refusal:
-    """Return the stream that a request asks for, its acknowledgement queued, and the tasks in it."""
+    """Return the stream, with its acknowledgement queued, and its tasks."""
     server, exchange = ctx.server, ctx.exchange
     wanted = ctx.params.get("notifications")
     if type(wanted) is not dict:
-        return Refusal(code=INVALID_PARAMS, message="notifications must be an object")
+        return invalid_params("notifications must be an object")
     uris = wanted.get("resourceSubscriptions", [])
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
-        return Refusal(code=INVALID_PARAMS, message="resourceSubscriptions must be URIs")
+        return invalid_params("resourceSubscriptions must be URIs")
     sink = exchange.sink
     refusal = check_uris(uris) or _check_id(ctx.request_id) or limit_kept_details(ctx.connection)
     if refusal is not None or sink is None:
-        return refusal or Refusal(code=INVALID_PARAMS, message="This needs an event stream")
-    # Of what there is none of, nothing can change.
+        return refusal or invalid_params("This needs an event stream")
     offered = server.features(exchange)
     lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True and name in offered]
     if "resources" not in offered:
@@ -157,8 +150,8 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
         honoured["taskIds"] = [task.id for task in tasks]
     if uris:
         honoured["resourceSubscriptions"] = list(dict.fromkeys(uris))
-    await server.join_hub().bus.ready()
-    # Nothing waits between this and the opening of the stream, so that no limit is exceeded.
+    await server.join_hub().wait_for_bus()
+    # No await between this and the opening of the stream, so that no limit is exceeded.
     refusal = refuse_stream(server, exchange) or _take_uris(ctx, set(uris))
     if refusal is not None:
         return refusal
@@ -167,13 +160,13 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
         server_name=server.name,
         sink=sink,
         principal=ctx.principal,
-        lists=lists,
+        lists=frozenset(lists),
         uris=set(uris),
         subscription_id=ctx.request_id,
         client_info=ctx.client_info,
         revision_name=ctx.revision,
     )
-    # Queued before the stream can receive anything, so that it comes first.
+    # Queued before the stream can receive anything, so that it is the first message.
     stream.offer(
         stream.encode("notifications/subscriptions/acknowledged", {"notifications": honoured})
     )

@@ -1,4 +1,4 @@
-"""`tasks/*`: look at tasks, wait for them, answer what they ask, and end them.
+"""`tasks/*`: read tasks, wait for them, respond to their questions, and cancel them.
 
 Source: 2025-11-25 basic/utilities/tasks; the extension `io.modelcontextprotocol/tasks`.
 """
@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.protocol import cursor
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.asks import Ask
-from django_mcp.protocol.errors import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    REQUEST_CANCELLED,
-    Refusal,
-)
+from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.tasks import CANCELLED
 from django_mcp.server.asking.answers import find_malformed
 from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
+from django_mcp.server.methods.lists import INVALID_CURSOR
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
 from django_mcp.server.tasks.transitions import (
@@ -43,12 +40,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("django_mcp")
 
-__all__ = ["cancel", "get", "list_tasks", "result", "update"]
-
 POLL_ALONE_S = 0.5
-"""The same where no word can come."""
+"""The polling interval where no notification can arrive."""
 
 MAX_PAGE = 100
+"""Our own limit."""
 
 
 async def get(ctx: Context[Any]) -> bytes | Refusal:
@@ -62,16 +58,16 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
 
 
 async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `tasks/list`: the principal's own. Who is nobody has no list."""
+    """Answer `tasks/list`: the tasks of the principal. Anonymous callers have no list."""
     server, rules = ctx.server, ctx.rules.tasks
-    owner = server.access.identify(ctx.principal)
+    owner = key_of(ctx.principal)
     if owner is None or rules is None:
         return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
     if "cursor" in ctx.params:
         text = cursor.decode(ctx.params["cursor"], "tasks/list", server.sealer.unseal)
         if text is None:
-            return Refusal(code=INVALID_PARAMS, message="Invalid cursor: list again from the start")
+            return INVALID_CURSOR
         created, _, task_id = text.partition(" ")
         after = (float(created), task_id)
     size = min(server.options.page_size or MAX_PAGE, MAX_PAGE)
@@ -91,30 +87,30 @@ async def cancel(ctx: Context[Any]) -> bytes | Refusal:
         return task
     rules = rules_of(task)
     cancelled = await advance(ctx.server, task.id, lambda each, now_s: each.cancel(now_s))
-    stop_run(task.id)
+    stop_run(ctx.server.hub, task.id)
     if not rules.by_client:
         return ctx.server.encode_result({}, ctx.rules)
     if cancelled is None:
-        return Refusal(code=INVALID_PARAMS, message="The task has ended already")
+        return invalid_params("The task has ended already")
     return ctx.server.encode_result(to_wire(cancelled, rules), ctx.rules)
 
 
 async def update(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `tasks/update`: take answers; those to what is not asked are ignored."""
+    """Answer `tasks/update`: accept input responses; those to no open question are ignored."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
         return task
     responses = ctx.params.get("inputResponses")
     if type(responses) is not dict:
-        return Refusal(code=INVALID_PARAMS, message="inputResponses must be an object")
+        return invalid_params("inputResponses must be an object")
     asked = {key: value for key, value in responses.items() if key in task.due}
     malformed = find_malformed(asked)
     if malformed is not None:
-        return Refusal(code=INVALID_PARAMS, message=malformed)
+        return invalid_params(malformed)
     try:
         await _answer(ctx, task, asked, {})
     except TooMuchKnown as error:
-        return Refusal(code=INVALID_PARAMS, message=str(error))
+        return invalid_params(str(error))
     except NotStarted:
         logger.exception("Could not go on with task %s", task.id[:8])
         return NOT_STARTED
@@ -127,7 +123,7 @@ async def _answer(
     known: Mapping[str, Any],
     failed: Mapping[str, AskFailed],
 ) -> None:
-    """Give a task answers, and have it go on when nothing else is asked."""
+    """Store answers in a task, and continue it if no question is left."""
     server = ctx.server
     run = new_id() if server.runner.is_here else None
     await hand_over(
@@ -136,43 +132,48 @@ async def _answer(
 
 
 async def result(ctx: Context[Any]) -> bytes | Refusal:
-    """Answer `tasks/result`: wait for the end, and put to the client what the task asks meanwhile."""
+    """Answer `tasks/result`: wait for the end, and ask the client the task's questions meanwhile."""
     server = ctx.server
-    task = await find_own(ctx.server, ctx)
-    if isinstance(task, Refusal) or task.is_final:
-        return task if isinstance(task, Refusal) else _outcome(ctx, task)
-    if ctx.exchange.is_buffered or not ctx.exchange.can_stream:
-        while not isinstance(task, Refusal) and not task.is_final:
-            await asyncio.sleep(POLL_ALONE_S)
-            task = await find_own(ctx.server, ctx)
-        return task if isinstance(task, Refusal) else _outcome(ctx, task)
+    task = await find_own(server, ctx)
+    if isinstance(task, Task) and not task.is_final:
+        if ctx.exchange.is_buffered or not ctx.exchange.can_stream:
+            while isinstance(task, Task) and not task.is_final:
+                await asyncio.sleep(POLL_ALONE_S)
+                task = await find_own(server, ctx)
+        else:
+            task = await _follow(ctx, task)
+    return task if isinstance(task, Refusal) else _outcome(ctx, task)
+
+
+async def _follow(ctx: Context[Any], task: Task) -> Task | Refusal:
+    """Return the task when it has ended; send its messages and questions to the client until then."""
+    server = ctx.server
     server.join_hub()
     asking = _Asking(ctx)
+    found: Task | Refusal = task
     with server.hub.followers.follow(stream_of(task.id)) as follower:
         try:
-            while True:
-                task = await find_own(ctx.server, ctx)
-                if isinstance(task, Refusal):
-                    return task
-                asking.see(task)
-                if task.is_final:
-                    return _outcome(ctx, task)
+            while isinstance(found := await find_own(server, ctx), Task):
+                asking.update(found)
+                if found.is_final:
+                    break
                 for message in await follower.wait(POLL_S):
                     if ctx.exchange.sink is not None:
                         await ctx.exchange.sink.send(message)
         finally:
             asking.stop()
+    return found
 
 
 class _Asking:
-    """The questions of one task that are put to the client on the stream of `tasks/result`."""
+    """The questions of a task that are sent on the stream of `tasks/result`."""
 
     def __init__(self, ctx: Context[Any]) -> None:
         self._ctx = ctx
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    def see(self, task: Task) -> None:
-        """Ask what is due and was not asked yet; give up asking what is due no longer."""
+    def update(self, task: Task) -> None:
+        """Send the open questions that were not sent yet, and withdraw those that are not open."""
         for key, running in list(self._asking.items()):
             if key not in task.due:
                 running.cancel()
@@ -199,13 +200,12 @@ class _Asking:
         await _answer(self._ctx, task, {}, {key: answer})
 
     def stop(self) -> None:
-        """Ask no more."""
         for running in self._asking.values():
             running.cancel()
 
 
 def _outcome(ctx: Context[Any], task: Task) -> bytes | Refusal:
-    """Return exactly what the call itself would have been answered with."""
+    """Return the outcome of the call itself."""
     if task.status == CANCELLED:
         return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
     if task.result is None:

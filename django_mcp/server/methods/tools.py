@@ -1,30 +1,28 @@
-"""`tools/call`: find the tool, check the arguments, run it, and write its result.
+"""`tools/call`: find the tool, check the arguments, run it, and encode its result.
 
-What the caller can mend (unknown tool, wrong headers) is a JSON-RPC error; what the model can mend
-(wrong arguments, a failure in the tool) is a result with `isError`.
+Errors that the client can correct (an unknown tool, wrong headers) are JSON-RPC errors. Those that
+the model can correct (wrong arguments, a failure in the tool) are results with `isError`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
     HEADER_MISMATCH,
-    INVALID_PARAMS,
     MISSING_CLIENT_CAPABILITY,
     Refusal,
+    invalid_params,
 )
-from django_mcp.protocol.headers import check_params
+from django_mcp.protocol.headers import check_param_headers
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.visibility import WHOLE
+from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.argument_checks import (
     LARGE_BYTES,
     check_at_length,
@@ -37,23 +35,21 @@ from django_mcp.server.services.scopes_and_rates import refuse_scopes, refuse_to
 if TYPE_CHECKING:
     from django_mcp.server.handlers.context import Context
 
-logger = logging.getLogger("django_mcp")
-
 
 async def call(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `tools/call`. Source: all revisions, server/tools "Calling Tools"."""
     params = ctx.message.params
     name, arguments = params.get("name"), params.get("arguments", {})
     if type(name) is not str:
-        return Refusal(code=INVALID_PARAMS, message="name must be a string")
+        return invalid_params("name must be a string")
     if type(arguments) is not dict:
-        return Refusal(code=INVALID_PARAMS, message="arguments must be an object")
+        return invalid_params("arguments must be an object")
     entry = ctx.server.registry.tools.get(name)
-    offer = ctx.exchange.offer
-    if entry is None or not (offer is WHOLE or offer.includes(entry)):
-        return Refusal(code=INVALID_PARAMS, message=f"Unknown tool: {short(name)}")
+    visible = ctx.exchange.visible
+    if entry is None or not (visible is ALL_VISIBLE or visible.includes(entry)):
+        return invalid_params(f"Unknown tool: {short(name)}")
     ctx.entry = entry
-    refusal = None if offer is WHOLE else refuse_scopes(ctx.server, ctx, entry)
+    refusal = None if visible is ALL_VISIBLE else refuse_scopes(ctx.server, ctx, entry)
     if refusal is None and entry.throttle is not None:
         refusal = await refuse_tool_rate(ctx.server, ctx, entry, entry.throttle)
     if refusal is None and entry.header_params:
@@ -63,57 +59,37 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     wanted = entry.required_client_capabilities
     if wanted and not covers(ctx.client_capabilities, wanted):
         return _miss_capabilities(ctx, entry)
-    return await _check_and_start(ctx, entry, arguments)
+    return await _check_and_run(ctx, entry, arguments)
 
 
-async def _refuse(ctx: Context[Any], problems: list[Problem] | Failure) -> bytes:
-    if isinstance(problems, list):
-        problems = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
-    return encode_failure(ctx, note(ctx, problems))
-
-
-def _check_and_start(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
-) -> Awaitable[bytes | Refusal]:
-    """Return what checks the arguments and runs the tool; a short check is made at once."""
-    problems: list[Problem] | None = []
-    if ctx.options.validate_input:
-        is_large = len(ctx.exchange.body) > LARGE_BYTES
-        problems = None if is_large else entry.input_validator.check(arguments)
-    if problems is None:
-        return _check_at_length(ctx, entry, arguments)
-    if problems:
-        return _refuse(ctx, problems)
-    if entry.task is NEVER and "task" not in ctx.message.params:
-        return run_tool(ctx, entry, arguments)
-    return _start(ctx, entry, arguments)
-
-
-async def _check_at_length(
+async def _check_and_run(
     ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
-    problems = await check_at_length(ctx, entry, arguments)
-    if problems == []:
-        return await _start(ctx, entry, arguments)
-    return await _refuse(ctx, problems)
-
-
-def _start(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
-) -> Awaitable[bytes | Refusal]:
-    """Return what runs a tool, directly or as a task."""
+    """Check the arguments against the schema and run the tool, directly or as a task."""
+    if ctx.options.validate_input:
+        is_large = len(ctx.exchange.body) > LARGE_BYTES
+        problems: list[Problem] | Failure | None = None
+        if not is_large:
+            problems = entry.input_validator.check(arguments)
+        if problems is None:
+            problems = await check_at_length(ctx, entry, arguments)
+        if isinstance(problems, Failure):
+            return encode_failure(ctx, note(ctx, problems))
+        if problems:
+            failure = Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(problems))
+            return encode_failure(ctx, note(ctx, failure))
     if entry.task is NEVER and "task" not in ctx.message.params:
-        return run_tool(ctx, entry, arguments)
+        return await run_tool(ctx, entry, arguments)
     from django_mcp.server.tasks.create import call_with_tasks
 
-    return call_with_tasks(ctx, entry, arguments, partial(run_tool, ctx, entry, arguments))
+    return await call_with_tasks(ctx, entry, arguments, partial(run_tool, ctx, entry, arguments))
 
 
 def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
     headers = ctx.exchange.headers
     if headers is None or not ctx.rules.mirrors_headers:
         return None
-    problem = check_params(entry.header_params, arguments, headers)
+    problem = check_param_headers(entry.header_params, arguments, headers)
     if problem is None:
         return None
     return Refusal(code=HEADER_MISMATCH, message=problem, status=400)

@@ -1,1 +1,1 @@
-"""What the server needs from its surroundings, and the look-ups that use it."""
+"""The ports of a server, and checks and look-ups that use them."""

@@ -1,6 +1,6 @@
-"""How long a client may keep an answer, and whether others may be given the same.
+"""How long a client may cache a result, and whether it may be shared.
 
-An answer is `private` unless it is the same for everybody: what a hint says of it counts only then.
+A hint can make a result `public` only if it is the same for everybody.
 Source: 2026-07-28 server/utilities/caching.
 """
 
@@ -10,48 +10,42 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.results import CacheHint
-from django_mcp.registry.entries import Entry
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.services.services import Services
 
-__all__ = ["list_cache_fields", "read_cache_fields"]
-
 _NO_CACHING = CacheHint()
 
 
-def list_cache_fields(server: Services, call: Call, method: str) -> Mapping[str, Any]:
-    """Return the caching fields of a list or of what is discovered; none before they were known."""
+def list_cache_fields(server: Services, call: Call) -> Mapping[str, Any]:
+    """Return the caching fields of a list or of `server/discover`, if the revision has them."""
     if not call.rules.methods[call.method].is_cacheable:
         return {}
     # Texts in the language of the caller are not for others.
     is_alike = not server.derived.has_lazy_texts
-    return _fields(server, call, call.options.list_cache.get(method), is_alike=is_alike)
+    return _fields(server, call, call.options.list_cache.get(call.method), is_alike=is_alike)
 
 
 def read_cache_fields(
-    server: Services, call: Call, entry: Entry, own: CacheHint | None, hint: CacheHint | None
+    server: Services, call: Call, entry: ResourceEntry | TemplateEntry, own: CacheHint | None
 ) -> Mapping[str, Any]:
-    """Return the caching fields of what was read; none before they were known.
+    """Return the caching fields of a read resource, if the revision has them.
 
     Args:
-        server: the server.
-        call: the request.
-        entry: what was read.
-        own: what its handler says of this very answer; it knows whether it looked at the caller.
-        hint: what was said when it was registered.
+        own: the handler's hint for this result; the handler knows whether it depends on the caller.
     """
     if not call.rules.methods[call.method].is_cacheable:
         return {}
     if call.is_resubmit:
-        # It holds what this client answered.
+        # It may contain the client's answers.
         return _fields(server, call, None, is_alike=False)
     access = entry.access
-    scopes = access.scopes or call.exchange.offer.scopes_of(entry)
-    is_open = not (access.permission or scopes or access.check)
+    scopes = access.scopes or call.exchange.visible.scopes_of(entry)
+    is_open = not (access.permission or access.listed_if or scopes or access.check)
     is_alike = is_open and (own is not None or not entry.handler.injections)
-    return _fields(server, call, own or hint, is_alike=is_alike)
+    return _fields(server, call, own or entry.cache, is_alike=is_alike)
 
 
 def _fields(
@@ -62,6 +56,6 @@ def _fields(
         hint.scope == "public"
         and is_alike
         and server.is_public
-        and call.exchange.offer.variant is None
+        and call.exchange.visible.variant is None
     )
     return {"ttlMs": hint.ttl_ms, "cacheScope": "public" if is_public else "private"}

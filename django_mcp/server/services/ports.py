@@ -1,24 +1,26 @@
-"""Ports: what the server needs from its surroundings. `memory` has a plain implementation of each.
+"""Ports: what the server needs from its surroundings. Layer 5 implements them on Django.
 
-The Django side implements them on threads, transactions, permissions and settings. A method
-without `async` in front is called on the event loop and must not block.
+`memory` implements the stores of sessions, answers, events and tasks. Methods without `async` run on
+the event loop and must not block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.atomic import Atomic
 
 if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call, Failure
+    from django_mcp.server.exchange.call import Call, Failure, Spawned
     from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
     from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.visibility import Offer, Requirements
+    from django_mcp.server.exchange.quotas import CountLimits
+    from django_mcp.server.exchange.task import Task
+    from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
     from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")
@@ -28,140 +30,107 @@ class HandlerScope(Protocol):
     """Where synchronous handlers run."""
 
     async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
-        """Run `function` off the event loop and return what it returns.
+        """Run `function` off the event loop and return its value.
 
-        When the awaiting task is cancelled the function runs on to its end, unheard. While it waits
-        for others to end, `call.exchange.waits_for_thread` is true.
+        If the awaiting task is cancelled, the function runs to its end, and its value is dropped.
+        While it waits for a thread, `call.exchange.waits_for_thread` is true.
 
         Args:
-            function: takes nothing.
+            function: takes no arguments.
             call: the request.
-            atomic: on which databases it runs in a transaction. What it wrote there is kept only
-                if it returned and `call.is_cancelled` is false by then.
+            atomic: the databases on which it runs in a transaction. The transaction is committed
+                only if the function returned and `call.is_cancelled` is false by then.
         """
-        ...
 
 
 class AccessPolicy(Protocol):
-    """Who may see and use what; `offers` acts on it."""
+    """What principals may see and use."""
 
-    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
-        """Return what there is for the exchange's principal; None when that has to be loaded.
+    def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
+        """Return what the exchange's principal can see; None if that has to be loaded."""
 
-        Args:
-            exchange: the request, or the stream.
-            requirements: of the server's entries.
-        """
-        ...
-
-    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
-        """Find out what there is for the exchange's principal, where it takes a query."""
-        ...
+    async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
+        """Load what the exchange's principal can see."""
 
     def refuse_scopes(self, exchange: Exchange, scopes: tuple[str, ...]) -> Refusal | None:
-        """Return the challenge when the principal's token lacks one of the scopes."""
-        ...
-
-    def identify(self, principal: Any) -> str | None:
-        """Return who a principal is, equal for all of their requests; None: nobody knows."""
-        ...
+        """Return the challenge if the principal's token lacks one of the scopes."""
 
     def describe(self, principal: Any) -> JSONObject | None:
-        """Return what `revive` needs to have a task run for a principal in another process."""
-        ...
+        """Return what `revive` needs to run a task for a principal in another process."""
 
     async def revive(self, described: JSONObject | None) -> Any | None:
-        """Return the principal that was described; None when nothing may be done for it now."""
-        ...
+        """Return the described principal; None if it may do nothing now."""
 
 
 class RateCounter(Protocol):
-    """Counts what happens, for all processes together or for one."""
+    """Counts events, for all processes together or for one."""
 
     async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
-        """Count one more under each key, and return the counts.
+        """Count one more for each key, and return the counts.
 
         Args:
             keys: each with the seconds after which its count may be forgotten.
         """
-        ...
 
 
 class Observer(Protocol):
-    """Hears of each tool called, resource read and prompt filled in."""
+    """Observes tool calls, resource reads and prompts."""
 
     def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
-        """Take note of a request that was answered. On the event loop; must not block or raise.
-
-        What was called, how it failed and whether it asked are in `call`.
+        """Observe a finished request. Must not block or raise.
 
         Args:
-            call: the request.
+            call: the request, with what was called, how it failed and whether it asked.
             answer: the encoded result or the refusal; None: it was cancelled.
-            duration_s: how long it took, waiting for a thread and being cancelled included.
+            duration_s: includes the wait for a thread.
         """
-        ...
 
 
 class ExceptionMapper(Protocol):
-    """Knows which exceptions of the framework are expected failures."""
+    """Recognizes exceptions of the framework that are expected failures."""
 
     def map(self, error: Exception) -> Failure | None:
-        """Return what `error` means to the client; None: it is a fault of ours."""
-        ...
+        """Return the failure that `error` means; None: an unexpected error."""
 
     def missing(self) -> Failure:
-        """Return the failure for something that is missing, or that the principal may not see."""
-        ...
+        """Return the failure for what is missing or invisible to the principal."""
 
 
 class Sealer(Protocol):
-    """Makes values tamper-proof on their way through a client and back, across workers."""
+    """Signs values that travel through a client, for all processes."""
 
     def seal(self, value: bytes) -> str:
         """Return `value` signed, as visible ASCII."""
-        ...
 
     def unseal(self, text: str) -> bytes | None:
-        """Return the value that was sealed; None when the text is not one of ours."""
-        ...
+        """Return the sealed value, or None if the signature is wrong."""
 
 
 class StateStore(Protocol):
-    """Keeps what is too large to travel through a client, and knows which states were used.
+    """Stores states that are too large to travel through a client, and which states were used.
 
-    Every process that serves the site has the same one. Times are by the server's clock.
+    It is shared by all processes. Times are those of the server's clock. `keep` and `use` raise
+    `StateStoreFull` if the caller, or all callers together, have too much stored.
     """
 
     async def keep(self, owner: str | None, value: bytes, until_s: float, quota_key: str) -> str:
-        """Keep a value for one principal, and return the reference that leads to it.
-
-        Raises:
-            StateStoreFull: the caller, or all callers together, have too much stored already.
-        """
-        ...
+        """Store a value for one principal, and return its reference."""
 
     async def find(self, owner: str | None, reference: str) -> bytes | None:
-        """Return what a principal's reference leads to; None when it is not kept, or not theirs."""
-        ...
+        """Return the value of a principal's reference; None if unknown, or another principal's."""
 
     async def take(self, owner: str | None, reference: str) -> bytes | None:
-        """Return what a principal's reference leads to, and keep it no longer."""
-        ...
+        """Return the value of a principal's reference, and delete it."""
 
     async def use(self, token: str, until_s: float, quota_key: str) -> bool:
-        """Note that something is used; False when it was used before, in whichever process.
+        """Mark a token as used; return False if it was used before, in any process.
 
-        Who uses it after `until_s` is refused elsewhere, so the note need not be kept for longer.
-
-        Raises:
-            StateStoreFull: the caller, or all callers together, have too much stored already.
+        The mark may be forgotten after `until_s`, when the token has expired.
         """
-        ...
 
 
 class StateStoreFull(Exception):
-    """The limits of a `StateStore` are reached; its text names the limit and the remedy."""
+    """A limit of a `StateStore` is reached; the text names the limit and the remedy."""
 
 
 STATE_STORE_FULL = (
@@ -170,107 +139,98 @@ STATE_STORE_FULL = (
 )
 
 
-class Language(Protocol):
-    """The language that lazy texts are read in now."""
-
-    def current(self) -> str | None:
-        """Return its code; None where texts are not translated."""
-        ...
-
-
 class StoreUnavailable(Exception):
-    """What sessions or counts are kept in does not answer now; the client is told to come again."""
+    """A store of sessions or counts does not respond; the client may try again."""
+
+    message = "The server cannot look this up now: try again"
+
+    def to_refusal(self) -> Refusal:
+        """Return the refusal for the client."""
+        return try_later(self.message, 2)
+
+
+BUSY = "The server is busy with other calls: try again later"
+
+
+class NoThread(StoreUnavailable):
+    """A call got no thread in time, or too many calls wait for one."""
+
+    message = "The server is busy with other calls, and this one was not begun: try again"
 
 
 class SessionStore(Protocol):
-    """Where sessions are kept, so that any process that serves the site finds them.
+    """Stores sessions so that every process of the site finds them.
 
-    However one ends, the store of one process says so to its server's `ConnectionObserver`, once.
+    When one ends, one process notifies its server's `ConnectionObserver`, once.
     """
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
-        """Keep a session that a handshake has just opened, and return its secret id.
+        """Store a new session, and return its secret id.
 
-        The id has 128 random bits or more and is kept as a digest only.
+        The id has 128 random bits or more, and is stored as a digest only.
         """
-        ...
 
     def peek(self, token: str) -> Session | None:
-        """Return the session with this id if it is known here and was read within the last 2 s."""
-        ...
+        """Return the session with this id if this process has read it within the last 2 s."""
 
     async def find(self, token: str) -> Session | None:
-        """Return the session with this id, as it is now; None when there is none, or no longer."""
-        ...
+        """Return the current session with this id; None: unknown or ended."""
 
     async def get(self, key: str) -> Session | None:
-        """Return the session with this public key, as it is now; None when it is over."""
-        ...
+        """Return the current session with this public key; None: unknown or ended."""
 
     async def has_stream(self, session: Session) -> bool:
-        """Return whether a stream of the session is open, or may have been opened just now, anywhere."""
-        ...
+        """Return whether a stream of the session is open in any process, or may just have been opened."""
 
-    async def settle(self, session: Session) -> None:
-        """Keep what the handshake settled, of a session that was opened before it."""
-        ...
+    async def update(self, session: Session, changes: Mapping[str, Any]) -> None:
+        """Set attributes on the object and in the store.
 
-    async def save(self, session: Session) -> None:
-        """Keep `is_initialized` and `log_level` as they are on the object."""
-        ...
+        They are `is_initialized`, `log_level`, or all that a handshake has settled.
+        """
 
-    async def end(self, key: str, reason: Closing) -> bool:
-        """End a session and forget what belongs to it; return whether there was one."""
-        ...
+    async def end(self, keys: Collection[str], reason: Closing) -> list[str]:
+        """End sessions and delete their data; return the keys of those that existed."""
 
     async def subscribe(self, session: Session, uri: str) -> Refusal | None:
         """Add a URI to the session's subscriptions, in the store and on the object."""
-        ...
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
-        """Take a URI from the session's subscriptions, if it is one of them."""
-        ...
+        """Remove a URI from the session's subscriptions, in the store and on the object."""
 
     async def read_subscriptions(self, session: Session) -> set[str]:
-        """Return the URIs the session is subscribed to, read anew, and set them on the object."""
-        ...
+        """Return the session's subscriptions from the store, and set them on the object."""
 
     def data(self, session: Session, call: Call) -> Any:
-        """Return what `ctx.session` is: the user's own data of this session, like a dict."""
-        ...
+        """Return `ctx.session`: the user's own data of this session, like a dict."""
 
 
 class AnswerBox(Protocol):
-    """Answers to questions that were asked on a stream, from whichever process they arrive at."""
+    """Passes answers from the process that receives them to the one that asked."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """Note that an answer is waited for; False when one under this id is waited for already.
+        """Expect an answer; return False if one with this id is expected already.
 
         Raises:
-            QuotaReached: too many are waited for.
+            QuotaReached: too many are expected.
         """
-        ...
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Keep the first answer to a question of this session; return whether it was waited for.
+        """Store the first answer to a question of this session; return whether it was expected.
 
         Raises:
-            QuotaReached: too many bytes of answers wait to be taken.
+            QuotaReached: too many bytes of answers are stored.
         """
-        ...
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
-        """Return the answer if it has come."""
-        ...
+        """Return the answer if it has arrived."""
 
     async def forget(self, session: Session, ask_id: str) -> None:
-        """Wait no longer; what comes now is ignored."""
-        ...
+        """Stop expecting an answer; a later one is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """One recorded event of a stream: its place there (from 1 on), and the message it carries."""
+    """One recorded event of a stream: its number there (from 1 on), and its message."""
 
     number: int
     message: bytes
@@ -279,46 +239,41 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replay:
-    """What is recorded of a stream behind some place, and whether its call still runs somewhere."""
+    """The recorded events of a stream after some number, and whether its call still runs."""
 
     events: Sequence[Event]
     is_running: bool
 
 
 class EventLog(Protocol):
-    """What was sent on streams that can be resumed, within bounds of number, size and age.
+    """Records the events of streams that can be resumed, bounded in number, size and age.
 
-    Writing never waits: records reach the store soon after, in batches.
+    Writing never waits: records are stored soon after, in batches.
     """
 
     def open(self, stream_id: str, session: Session) -> None:
-        """Note that a stream has begun whose call runs in this process."""
-        ...
+        """Record the start of a stream whose call runs in this process."""
 
     def append(self, stream_id: str, session: Session, event: Event) -> None:
-        """Record an event. After the last one, the call runs no more."""
-        ...
+        """Record an event. After the last one, the call has ended."""
 
     def close(self, stream_id: str, session: Session) -> None:
-        """Note that a stream's call runs no more, and that there is no answer to record."""
-        ...
+        """Record that a stream's call has ended without an answer."""
 
     async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
-        """Return what was recorded behind event `after`; None for a stream not of this session."""
-        ...
+        """Return what was recorded after event `after`; None: no such stream of this session."""
 
 
 class ConnectionObserver(Protocol):
-    """Is told what happens; must not block, and what it raises is logged and otherwise ignored."""
+    """Observes sessions and streams. Must not block; what it raises is logged."""
 
     def session_opened(self, session: Session) -> None: ...
 
     def session_closed(self, session: Session, reason: str) -> None:
-        """Hear of a session that is over, in any thread of the process that ended it.
+        """Observe the end of a session, in any thread of the process that ended it.
 
-        The session may be an object of its own, made from what was kept.
+        The object may be a copy, made from what was stored.
         """
-        ...
 
     def stream_opened(self, stream: PushStream) -> None: ...
 
@@ -327,4 +282,67 @@ class ConnectionObserver(Protocol):
     def client_notification(
         self, connection: ConnectionState | None, method: str, params: JSONObject
     ) -> None:
-        """Hear of a notification of a client; `connection` is None outside of a connection."""
+        """Observe a client's notification; `connection` is None outside of a lasting connection."""
+
+
+MAX_KEPT_EACH = 1000
+MAX_KEPT_BYTES_EACH = 64 * 1024 * 1024
+"""Stored tasks of one caller, finished ones included, and their bytes. Our own limits."""
+
+
+class TaskStore(Protocol):
+    """Stores tasks so that every process of the site finds them.
+
+    Expired tasks are not found. Times are those of the server's clock.
+    """
+
+    async def insert(self, task: Task, limits: CountLimits) -> bool:
+        """Store a new task; return False if there are too many unfinished ones.
+
+        Tasks with a lapsed lease do not count. The oldest finished tasks of the same caller are
+        deleted when they are too many or too large.
+        """
+
+    async def find_lapsed(self, server: str, limit: int) -> list[Task]:
+        """Return tasks of a server whose lease has lapsed, the latest first."""
+
+    async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        """Return those of the tasks that exist, by id."""
+
+    async def replace(self, task: Task) -> bool:
+        """Store a task if the stored one is the version before; return whether it was."""
+
+    async def list_of(
+        self, server: str, owner: str, after: tuple[float, str] | None, limit: int
+    ) -> list[Task]:
+        """Return an owner's tasks by time of creation and id, without their results.
+
+        Args:
+            after: time and id of the last task of the page before; None: from the beginning.
+        """
+
+
+class TaskRunner(Protocol):
+    """Runs tasks, in this process or in another."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether tasks run in this process, at once: the process that starts one claims it."""
+
+    async def start(
+        self,
+        task: Task,
+        exchange: Exchange | None,
+        execute: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Start a task, and return without waiting for it.
+
+        Args:
+            task: the task to run; `task.run` has claimed it if `is_here`.
+            exchange: the request that created the task or answered its questions, if any.
+            execute: returns the coroutine that runs the task in this process. A runner that passes
+                tasks to a queue does not call it.
+        """
+
+    def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:
+        """Run a coroutine in this process so that it outlives the request that it comes from."""

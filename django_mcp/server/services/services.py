@@ -1,24 +1,26 @@
-"""Services: the ports of a server, and what its own code asks of the server."""
+"""Services: what the parts of a server use of it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.meta import SERVER_INFO
-from django_mcp.protocol.revisions import Revision, RevisionSet, lower
+from django_mcp.protocol.names import is_extension_id
+from django_mcp.protocol.ranges import CAPABILITY as READ_CAPABILITY
+from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
 from django_mcp.registry.registry import Registry
-from django_mcp.server.exchange.cache import BoundedCache
-from django_mcp.server.exchange.capabilities import to_capabilities
-from django_mcp.server.exchange.derived import Derived, ResultFields
-from django_mcp.server.exchange.visibility import Offer
-from django_mcp.server.services.advertising import Advertising
+from django_mcp.server.exchange.capabilities import Derived, ResultFields, to_capabilities
+from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.streams.hub import Hub
 
 if TYPE_CHECKING:
+    from django_mcp.protocol.headers import Headers
     from django_mcp.protocol.messages import Request
     from django_mcp.registry.forms import FormMaker
     from django_mcp.registry.returns import ResultConverter
@@ -26,79 +28,58 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.connection import ConnectionState
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.options import Options
-    from django_mcp.server.services.ports import (
-        AccessPolicy,
-        AnswerBox,
-        ConnectionObserver,
-        EventLog,
-        ExceptionMapper,
-        HandlerScope,
-        Language,
-        Observer,
-        RateCounter,
-        Sealer,
-        SessionStore,
-        StateStore,
-    )
-    from django_mcp.server.services.task_ports import TaskRunner, TaskStore
-    from django_mcp.server.services.turns import Turns
+    from django_mcp.server.services import ports
     from django_mcp.server.streams.stream import Change, PushStream
 
-__all__ = ["ServerHub", "Services"]
-
 ServerHub: TypeAlias = "Hub[Services]"
-"""A hub, with the servers whose streams it has."""
+"""The hub of the servers of a process."""
 
 
-class Services(Advertising):
-    """What the parts of a server use of it: its ports, its registry, and what follows from both.
+class Services:
+    """The ports of a server, its registry, and values derived from both.
 
     Attributes such as `scope`, `access` and `states` implement `services.ports`.
     """
 
     context_class: ClassVar[type[Any]]
-    """A subclass of `Call`, which handlers get as their context."""
+    """The subclass of `Call` that handlers get as their context."""
     registry: Registry
     hub: ServerHub
-    scope: HandlerScope
-    access: AccessPolicy
-    counter: RateCounter
-    exceptions: ExceptionMapper
+    scope: ports.HandlerScope
+    access: ports.AccessPolicy
+    counter: ports.RateCounter
+    exceptions: ports.ExceptionMapper
     clock: Callable[[], float]
-    sealer: Sealer
-    states: StateStore
-    language: Language
+    sealer: ports.Sealer
+    states: ports.StateStore
+    find_language: Callable[[], str | None]
+    """Returns the code of the active language; None if texts are not translated."""
     converter: ResultConverter
-    observer: Observer | None
-    connection_observer: ConnectionObserver
+    observer: ports.Observer | None
+    connection_observer: ports.ConnectionObserver
     make_form: FormMaker
-    turns: Turns
-    sessions: SessionStore
-    answers: AnswerBox
-    events: EventLog
+    sessions: ports.SessionStore
+    answers: ports.AnswerBox
+    events: ports.EventLog
+    tasks: ports.TaskStore
+    runner: ports.TaskRunner
     error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...]
+    max_step_s: float | None = None
+    """How long an asynchronous handler may block the event loop without a warning; None: no limit."""
     _derived: Derived | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._extensions: dict[str, JSONObject] = {}
+        self._experimental: dict[str, JSONObject] = {}
 
     @property
     @abstractmethod
     def options(self) -> Options:
-        """The settings in force now."""
-
-    @property
-    @abstractmethod
-    def tasks(self) -> TaskStore:
-        """What tasks are kept in; made when first asked for."""
-
-    @property
-    @abstractmethod
-    def runner(self) -> TaskRunner:
-        """What has tasks run; made when first asked for."""
+        """The current settings."""
 
     def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Call:
-        """Return the call of a request on a connection whose revision is settled.
-
-        It is the context that the handler of the request gets.
-        """
+        """Return the call of a request, which is the context that its handler gets."""
         rules = connection.revision
         if rules is None:
             raise ValueError("a call needs a connection with a revision")
@@ -117,25 +98,25 @@ class Services(Advertising):
 
     @abstractmethod
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """Return what tells whether a stream is sent the change of a resource; None: each is."""
+        """Return a function that returns whether a stream receives a change; None: each does."""
 
     @property
     def name(self) -> str:
-        """Who this server is to clients, and to other processes."""
+        """The name of this server, for clients and other processes."""
         return self.options.name
 
     @property
     def is_public(self) -> bool:
-        """Whether everybody is served, so that results alike for all may be shared."""
+        """Whether all callers are served, so that equal results may be shared."""
         return True
 
-    def find_observer(self) -> Observer | None:
-        """Return the observer if it wants to be told of calls now; asked when a call begins."""
+    def find_observer(self) -> ports.Observer | None:
+        """Return the observer of a call that starts now, if any."""
         return self.observer
 
     @property
     def derived(self) -> Derived:
-        """What follows from the registry and the options, made anew when they change."""
+        """The values derived from the registry and the options, computed anew when they change."""
         derived, options = self._derived, self.options
         version = self.registry.version
         if derived is None or derived.version != version or derived.options is not options:
@@ -144,7 +125,7 @@ class Services(Advertising):
 
     @property
     def revisions(self) -> RevisionSet:
-        """The revisions this server speaks."""
+        """The revisions that this server supports."""
         return self.derived.revisions
 
     @property
@@ -152,9 +133,19 @@ class Services(Advertising):
         """Whether clients of the revisions with a handshake get a session over HTTP."""
         return self.derived.keeps_sessions
 
-    def list_cache(self) -> BoundedCache:
-        """Return the encoded lists that are still true."""
-        return self.derived.lists
+    def allowed_methods(self, headers: Headers | None, *, can_push: bool = True) -> bytes:
+        """Return the HTTP methods that the endpoint serves, as the header `Allow` lists them.
+
+        Args:
+            headers: of the request, which may name a revision without sessions.
+            can_push: whether a response can stay open, as a standalone stream needs.
+
+        Source: RFC 9110 section 10.2.1.
+        """
+        revision = find_revision(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+        if not self.keeps_sessions or (revision is not None and revision.is_stateless):
+            return b"POST, OPTIONS"
+        return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
 
     # -- the hub
 
@@ -168,65 +159,108 @@ class Services(Advertising):
             self.joined(hub)
         return hub
 
+    @abstractmethod
     def joined(self, hub: ServerHub) -> None:
-        """Have the hub look after what this server keeps; called when it is added to the hub."""
+        """Add this server's upkeep to the hub; called when the server is added to the hub."""
 
-    # -- what a principal sees
+    # -- what a principal can see
 
-    async def refresh_offer(self, exchange: Exchange) -> Offer:
-        """Find out what there is now for the principal of an exchange, which may be an old one."""
+    async def refresh_visible(self, exchange: Exchange) -> VisibleEntries:
+        """Set and return what the principal of an exchange can see now."""
         requirements = self.derived.requirements
-        offer = self.access.find_offer(exchange, requirements)
-        if offer is None:
-            offer = await self.access.load_offer(exchange, requirements)
-        exchange.offer = offer
-        return offer
+        visible = self.access.find_visible(exchange, requirements)
+        if visible is None:
+            visible = await self.access.load_visible(exchange, requirements)
+        exchange.visible = visible
+        return visible
 
     def features(self, exchange: Exchange) -> Container[str]:
-        """Return what is offered on the way that an exchange came."""
-        way = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
-        return self.derived.offered[way]
+        """Return the features on the transport of an exchange."""
+        transport = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
+        return self.derived.offered[transport]
+
+    # -- capabilities
+
+    def advertise_extension(
+        self, identifier: str, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """Tell clients that the server has an extension, if the revision has extensions.
+
+        A handler sees those of the client in `ctx.client_extensions`.
+
+        Args:
+            identifier: such as `"com.example/receipts"`: a prefix, a slash and a name.
+            settings: a JSON object, as the extension defines it.
+
+        Raises:
+            ValueError: the identifier is not valid (2026-07-28 basic, Extensions), or the settings
+                have no form in JSON.
+        """
+        if not is_extension_id(identifier):
+            raise ValueError(
+                f"{identifier!r} is no name for an extension: use a domain of yours backwards, a "
+                f"slash and a name, such as 'com.example/receipts'."
+            )
+        self._extensions[identifier] = _plain(identifier, settings)
+
+    def advertise_experimental(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
+        """Tell clients of a capability that is not in the specification.
+
+        Args:
+            name: any; clients that do not know it ignore it.
+            settings: a JSON object.
+
+        Raises:
+            ValueError: the name is empty, or the settings have no form in JSON.
+        """
+        if not name:
+            raise ValueError("An experimental capability needs a name.")
+        self._experimental[name] = _plain(name, settings)
 
     def capabilities_for(self, revision: Revision, exchange: Exchange) -> JSONObject:
-        """Return the capabilities advertised at a revision, on the way that an exchange came."""
+        """Return the capabilities at a revision, on the transport of an exchange."""
         features = self.features(exchange)
-        hears = ("listen" if revision.is_stateless else "resources.subscribe") in features
-        extra = self.extra_capabilities(
-            serves_ranges="resources" in features, read_chunk_bytes=self.options.read_chunk_bytes
-        )
-        found = {**to_capabilities(features, hears=hears), **extra}
-        # Pings go to the standing streams of sessions, which a pipe and WSGI do not have.
-        can_ping = exchange.headers is not None and hears and self.keeps_sessions
-        limits = self.options.limits(can_ping=can_ping)
-        if limits and not revision.is_stateless:
-            found["experimental"] = {**limits, **found.get("experimental", {})}
-        if "tasks" in features:
-            found["extensions"] = {**found.get("extensions", {}), EXTENSION: {}}
+        can_push = ("listen" if revision.is_stateless else "resources.subscribe") in features
+        found = to_capabilities(features, can_push=can_push)
+        experimental = dict(self._experimental)
+        if "resources" in features:
+            chunk_bytes = self.options.read_chunk_bytes
+            clamp = {} if chunk_bytes is None else {"maxChunkBytes": chunk_bytes}
+            experimental[READ_CAPABILITY] = {"enabled": True, **clamp}
+        # Pings go to the standalone streams of sessions, which a pipe and WSGI do not have.
+        can_ping = exchange.headers is not None and can_push and self.keeps_sessions
+        if not revision.is_stateless:
+            experimental = {**self.options.limits(can_ping=can_ping), **experimental}
+        if experimental:
+            found["experimental"] = experimental
+        extensions = {**self._extensions, **({EXTENSION: {}} if "tasks" in features else {})}
+        if extensions:
+            found["extensions"] = extensions
         found = lower("capabilities", found, revision)
-        if "tasks" in found and self.access.identify(exchange.principal) is not None:
+        if "tasks" in found and key_of(exchange.principal) is not None:
             found["tasks"] = {"list": {}, **found["tasks"]}
         return found
 
     def implementation(self, revision: Revision) -> JSONObject:
-        """Return who this server is, as a revision writes it."""
+        """Return `serverInfo` in the form of a revision."""
         return lower("implementation", self.options.implementation(), revision)
 
     # -- results
 
     def encode_result(self, result: JSONObject, revision: Revision) -> bytes:
-        """Return a result as JSON, with the fields a revision adds to every result."""
+        """Return a result as JSON, with the fields that a revision adds to every result."""
         if not revision.is_stateless:
             return encode(result)
         fields = self._result_fields(revision)
         meta = result.get("_meta")
         if meta is not None:
-            # The handler's own keys stand beside ours.
+            # Beside the handler's own keys.
             return encode({**result, **fields.parsed, "_meta": {**meta, **fields.meta}})
         encoded = encode(result)
         return b"{%b" % fields.encoded if not result else b"%b,%b" % (encoded[:-1], fields.encoded)
 
     def encode_text(self, text: str, revision: Revision) -> bytes:
-        """Return what `encode_result` does for the result of a tool that is one text."""
+        """Do as `encode_result` does, for the result of a tool that is one text."""
         if not revision.is_stateless:
             return b'{"content":[{"type":"text","text":%b}]}' % encode(text)
         fields = self._result_fields(revision).encoded
@@ -238,16 +272,21 @@ class Services(Advertising):
         return encode({**revision.interim_fields, **result, **({"_meta": meta} if meta else {})})
 
     def _result_fields(self, revision: Revision) -> ResultFields:
-        # As it was when the request came.
+        # Without a check for changes: the call looked at `derived` before.
         derived = self._derived or self.derived
-        language = self.language.current() if derived.has_lazy_identity else None
+        language = self.find_language() if derived.has_lazy_identity else None
         key = (revision.name, language)
         found = derived.result_fields.get(key)
         if found is None:
-            meta = (
-                {SERVER_INFO: self.implementation(revision)}
-                if derived.options.has_server_info
-                else {}
-            )
+            has_info = derived.options.has_server_info
+            meta = {SERVER_INFO: self.implementation(revision)} if has_info else {}
             found = derived.result_fields[key] = ResultFields(revision.result_fields, meta)
         return found
+
+
+def _plain(name: str, settings: Mapping[str, Any] | None) -> JSONObject:
+    try:
+        plain: JSONObject = decode(encode(dict(settings or {})))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The settings of {name!r} have no form in JSON: {error}") from error
+    return plain

@@ -1,11 +1,11 @@
-"""Who follows the stream of a call that runs elsewhere: another request here, or another process."""
+"""Requests that follow the stream of a call or a task which runs elsewhere: here, or in another process."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from django_mcp.protocol.json import JSONObject
@@ -14,64 +14,61 @@ if TYPE_CHECKING:
     from django_mcp.server.streams.messenger import Messenger
 
 MAX_LIVE = 256
-"""Messages that wait for a follower. More are dropped: they are progress and the like."""
+"""Unrecorded messages that wait for a follower. More are dropped: they are progress and the like."""
 
 MAX_ELSEWHERE = 4096
-"""Streams remembered as followed from another process."""
+"""Streams remembered as followed from other processes."""
 
 
 class Follower:
-    """One resumed stream: woken when there is more, with what is not recorded handed over."""
+    """A request that follows a stream: woken when more is recorded, and handed what is not recorded."""
 
     def __init__(self) -> None:
         self._more = asyncio.Event()
+        self.wake = self._more.set
         self.live: list[bytes] = []
 
-    def wake(self) -> None:
-        """Have it look at what is recorded."""
-        self._more.set()
-
     def show(self, message: bytes) -> None:
-        """Hand a message over that is not recorded."""
+        """Hand over a message that is not recorded."""
         if len(self.live) < MAX_LIVE:
             self.live.append(message)
-        self._more.set()
+        self.wake()
 
     async def wait(self, timeout_s: float) -> list[bytes]:
-        """Wait until there may be more, at most `timeout_s`; return what is not recorded."""
-        try:
+        """Wait until there may be more, at most `timeout_s`; return the unrecorded messages."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._more.wait()
-        except TimeoutError:
-            pass
         self._more.clear()
         live, self.live = self.live, []
         return live
 
 
 class Followers:
-    """The resumed streams of a process, and the hub's messages about them."""
+    """The followers in a process, and the messages about them between processes."""
 
     def __init__(self, messenger: Messenger) -> None:
         self._messenger = messenger
         self._here: dict[str, set[Follower]] = {}
         self._elsewhere: OrderedDict[str, None] = OrderedDict()
         messenger.on("follow", self._take_follow)
-        messenger.on("more", self._take_more)
-        messenger.on("live", self._take_live)
+        messenger.on("more", lambda message: self.wake(message["stream"], everywhere=False))
+        messenger.on(
+            "live", lambda message: self._show(message["stream"], message["message"].encode())
+        )
 
     @property
     def count(self) -> int:
-        """How many streams are followed here."""
+        """The number of streams followed here."""
         return len(self._here)
 
     @contextmanager
     def follow(self, *stream_ids: str) -> Iterator[Follower]:
-        """Follow streams while the block runs, wherever their calls do."""
+        """Follow streams while the block runs, in whichever process their calls run."""
         follower = Follower()
         for stream_id in stream_ids:
             self._here.setdefault(stream_id, set()).add(follower)
-            self._messenger.tell("follow", stream=stream_id)
+            self._messenger.broadcast("follow", stream=stream_id)
         try:
             yield follower
         finally:
@@ -86,27 +83,23 @@ class Followers:
         return stream_id in self._here or stream_id in self._elsewhere
 
     def wake(self, stream_id: str, *, everywhere: bool) -> None:
-        """Tell followers that more was recorded."""
+        """Wake the followers of a stream, since more is recorded."""
         for follower in self._here.get(stream_id, ()):
             follower.wake()
         if everywhere:
-            self._messenger.tell("more", stream=stream_id)
+            self._messenger.broadcast("more", stream=stream_id)
 
     def show(self, stream_id: str, message: bytes) -> None:
-        """Hand followers, if there are any, a message that is not recorded."""
+        """Hand a message that is not recorded to the followers of a stream."""
+        self._show(stream_id, message)
+        if stream_id in self._elsewhere:
+            self._messenger.broadcast("live", stream=stream_id, message=message.decode())
+
+    def _show(self, stream_id: str, message: bytes) -> None:
         for follower in self._here.get(stream_id, ()):
             follower.show(message)
-        if stream_id in self._elsewhere:
-            self._messenger.tell("live", stream=stream_id, message=message.decode())
 
     def _take_follow(self, message: JSONObject) -> None:
         self._elsewhere[message["stream"]] = None
         if len(self._elsewhere) > MAX_ELSEWHERE:
             self._elsewhere.popitem(last=False)
-
-    def _take_more(self, message: JSONObject) -> None:
-        self.wake(message["stream"], everywhere=False)
-
-    def _take_live(self, message: JSONObject) -> None:
-        for follower in self._here.get(message["stream"], ()):
-            follower.show(message["message"].encode())

@@ -1,93 +1,245 @@
-"""Messenger: messages between this process and the others that serve the site."""
+"""Messages between this process and the others that serve the site: the bus, the outbox, the messenger.
+
+Change notices say "read this again". So they are merged while they wait, sent in any order, and
+sent again when the bus fails. All other messages are sent in order, and once at most.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from itertools import count, islice
+from typing import Any, Protocol, TypeVar
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.streams.outage import OutageLog
-from django_mcp.server.streams.outbox import Outbox
 
-if TYPE_CHECKING:
-    from django_mcp.server.streams.bus import Bus
+T = TypeVar("T")
 
-__all__ = ["Messenger"]
+
+class Bus(Protocol):
+    """Carries messages between the hubs of all processes that serve the site."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it reaches other processes."""
+
+    async def send(self, *messages: JSONObject) -> None:
+        """Send messages to the hub of every other process, together. May lose one, never twice.
+
+        What it raises, it has logged.
+        """
+
+    def send_now(self, *messages: JSONObject) -> None:
+        """Send messages from any thread but that of the hub's event loop."""
+
+    def start(self, receive: Callable[[JSONObject], None]) -> asyncio.Event | None:
+        """Call `receive` on the running event loop with each message from other processes.
+
+        Where messages may have been lost, it is called with one of the kind `missed`.
+
+        Returns:
+            What is set when the bus receives messages; None: it does at once.
+        """
+
+    async def stop(self) -> None:
+        """Receive no longer."""
+
+
+MAX_NOTICES = 10_000
+"""Change notices that wait to go out. When there are more, one message for all resources replaces them. Our own limit."""
+
+MAX_OTHERS = 2000
+"""Other messages that wait to go out. More are dropped, with a line in the log. Our own limit."""
+
+BATCH = 500
+"""Messages that are handed to the bus at once. Our own limit."""
+
+NOTICE_BATCHES = 4
+"""Batches of change notices that are sent at once. Our own limit."""
+
+PACE_S = 0.02
+"""Time between two batches. A layer keeps few messages for each process, whatever their size. Our own limit."""
+
+RETRY_S = 0.5
+"""How long change notices wait after the bus has failed. Our own limit."""
+
+FLUSH_S = 1.0
 
 logger = logging.getLogger("django_mcp")
 
-FLUSH_S = 1.0
+
+class Outbox:
+    """Messages that wait to be sent to the other processes. It belongs to one event loop.
+
+    Args:
+        send: hands messages to the bus; returns whether they were sent.
+    """
+
+    def __init__(self, send: Callable[..., Awaitable[bool]]) -> None:
+        self._notices = _Lane(send, NOTICE_BATCHES, is_retried=True)
+        self._others = _Lane(send, 1, is_retried=False)
+        self._numbers = count()
+        self._dropped = 0
+
+    def put_notice(self, server: str, list_name: str | None, uri: str | None) -> None:
+        """Send the notice of a changed list or resource, unless an equal one waits.
+
+        When too many resources wait, one message replaces them: any resource may have changed.
+        """
+        waiting = self._notices.waiting
+        key, any_resource = (server, list_name, uri), (server, None, None)
+        if key in waiting or (uri is not None and any_resource in waiting):
+            return
+        if len(waiting) < MAX_NOTICES or uri is None:
+            named = {"server": server, "list": list_name, "uri": uri}
+            change = {name: value for name, value in named.items() if value is not None}
+            self._notices.put(key, {"kind": "change", "change": change})
+            return
+        logger.warning("Too many change notices wait for other processes to name each resource")
+        for each in [each for each in waiting if each[2] is not None]:
+            del waiting[each]
+            waiting[each[0], None, None] = {"kind": "missed", "server": each[0]}
+        self._notices.put(any_resource, {"kind": "missed", "server": server})
+
+    def put(self, message: JSONObject) -> None:
+        """Send a message after those that were put before it."""
+        if len(self._others.waiting) < MAX_OTHERS:
+            self._others.put(next(self._numbers), message)
+            return
+        self._dropped += 1
+        # At each power of two: a line for each message would flood the log.
+        if self._dropped & (self._dropped - 1) == 0:
+            logger.warning("Dropped %d messages to other processes: too many", self._dropped)
+
+    async def flush(self) -> None:
+        """Wait until no messages but change notices wait."""
+        lane = self._others
+        while lane.waiting or lane.tasks:
+            await asyncio.wait((*lane.tasks, asyncio.create_task(asyncio.sleep(0.001))))
+
+
+class _Lane:
+    """Messages that wait, by key, and the tasks that send them in batches."""
+
+    def __init__(
+        self, send: Callable[..., Awaitable[bool]], max_tasks: int, *, is_retried: bool
+    ) -> None:
+        self._send = send
+        self._max_tasks = max_tasks
+        self._is_retried = is_retried
+        self._next: asyncio.Handle | None = None
+        self._pumped_s = 0.0
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.waiting: dict[Any, JSONObject] = {}
+
+    def put(self, key: Any, message: JSONObject) -> None:
+        self.waiting[key] = message
+        # What is put in the same step of the event loop goes together.
+        self._pump_in(0.0)
+
+    def _pump_in(self, delay_s: float) -> None:
+        if self._next is None:
+            loop = asyncio.get_running_loop()
+            due_s = max(loop.time() + delay_s, self._pumped_s + PACE_S)
+            self._next = loop.call_at(due_s, self._pump)
+
+    def _pump(self) -> None:
+        self._next = None
+        loop = asyncio.get_running_loop()
+        while self.waiting and len(self.tasks) < self._max_tasks:
+            batch = {key: self.waiting.pop(key) for key in list(islice(self.waiting, BATCH))}
+            task = loop.create_task(self._send_batch(batch))
+            self.tasks.add(task)
+            task.add_done_callback(self._sent)
+            self._pumped_s = loop.time()
+
+    async def _send_batch(self, batch: dict[Any, JSONObject]) -> None:
+        if not await self._send(*batch.values()) and self._is_retried:
+            self.waiting = {**batch, **self.waiting}
+            self._pump_in(RETRY_S)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if self.waiting:
+            self._pump_in(0.0)
 
 
 class Messenger:
     """Sends messages to the other processes, and passes received ones to their handlers.
 
     Attributes:
-        bus: carries the messages.
-        loop: the event loop it lives on; None until first used.
+        loop: the event loop it belongs to; None until first used.
     """
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
         self.loop: asyncio.AbstractEventLoop | None = None
-        self._handlers: dict[str, Callable[[JSONObject], None]] = {}
+        self._handlers: dict[str, Callable[[JSONObject], object]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._outbox = Outbox(self.send)
-        self._bad_messages = OutageLog("Could not take a message of another process")
+        self._bad_messages = OutageLog("Could not handle a message of another process")
 
     @property
     def is_running(self) -> bool:
-        """Whether it lives on an event loop that runs."""
+        """Whether its event loop runs."""
         return self.loop is not None and self.loop.is_running()
 
-    def on(self, kind: str, handler: Callable[[JSONObject], None]) -> None:
-        """Have `handler` called with each message of a kind from another process."""
+    def spawn(
+        self, work: Coroutine[Any, Any, T], context: contextvars.Context | None = None
+    ) -> asyncio.Task[T]:
+        """Run a coroutine on the running event loop, which only refers weakly to its tasks."""
+        task = asyncio.get_running_loop().create_task(work, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def run(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """Run a coroutine function on its event loop, or on the running one if that has ended."""
+        loop = self.loop
+        if loop is None or not loop.is_running() or loop is asyncio.get_running_loop():
+            return await function(*args)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(*args), loop))
+
+    def on(self, kind: str, handler: Callable[[JSONObject], object]) -> None:
+        """Call `handler` with each message of a kind from another process."""
         self._handlers[kind] = handler
 
     def receive(self, message: JSONObject) -> None:
-        """Take a message of another process."""
+        """Pass a message of another process to its handler."""
         kind = message.get("kind")
         handler = self._handlers.get(kind) if type(kind) is str else None
         if handler is None:
             return
         try:
             handler(message)
-        except Exception as error:  # noqa: BLE001 - whatever it says, the next one is taken
+        except Exception as error:  # noqa: BLE001 - the next messages are handled all the same
             self._bad_messages.failed(error)
 
-    def tell(self, kind: str, **message: Any) -> None:
-        """Send word to the other processes, without waiting for it to go out."""
-        loop = asyncio.get_running_loop()
-        if self.loop is not loop:
-            # Under WSGI a loop lasts for one request, and a task of it no longer.
+    def broadcast(self, kind: str, **message: Any) -> None:
+        """Send a message to the other processes, without waiting for it."""
+        if self.loop is not asyncio.get_running_loop():
+            # Under WSGI an event loop, and its tasks, end with the request.
             self.bus.send_now({"kind": kind, **message})
-            return
-        if self.bus.is_shared:
+        elif self.bus.is_shared:
             self._outbox.put({"kind": kind, **message})
 
     async def flush(self) -> None:
-        """Wait until what was told on this event loop has gone out, for a second at most."""
+        """Wait until the messages of this event loop are sent, for a second at most."""
         if self.loop is asyncio.get_running_loop():
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_S):
                     await self._outbox.flush()
 
     async def send(self, *messages: JSONObject) -> bool:
-        """Send messages to the other processes; return whether they have gone out.
-
-        The bus logs why they could not.
-        """
+        """Send messages to the other processes; return whether they were sent. The bus logs errors."""
         try:
             await self.bus.send(*messages)
-        except Exception as error:  # noqa: BLE001 - what the bus raises is its library's business
-            # The store is the truth: a process that misses this finds it there within seconds.
+        except Exception as error:  # noqa: BLE001 - any error of the library behind the bus
+            # A process that misses a message finds the change in the store within seconds.
             logger.debug("Could not reach the other processes: %r", error)
             return False
         return True
-
-    def forget_messages(self) -> None:
-        """Drop what waits to be sent: it belongs to another event loop, or to the parent process."""
-        self.loop = None
-        self._outbox = Outbox(self.send)

@@ -7,22 +7,20 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["OutageLog"]
-
 logger = logging.getLogger("django_mcp")
 
 EVERY_S = 60.0
-"""How often an outage that goes on is logged. Our own limit."""
+"""How often an outage is logged while it lasts. Our own choice."""
 
 QUIET_S = 5.0
-"""An outage is over when something worked and nothing has failed for this long. Our own limit."""
+"""An outage is over when something worked and nothing has failed for this long. Our own choice."""
 
 
 class OutageLog:
-    """Log one line when an outage begins, one a minute with the count, and one when it ends.
+    """Log a line when an outage begins, each minute with the number of failures, and when it ends.
 
-    Any thread may report. A success in the middle of an outage does not end it, so one that comes
-    and goes does not log a line each time.
+    Any thread may report. A single success does not end an outage, so a failure that comes and goes
+    does not log a line each time.
 
     Args:
         what: a sentence for the log, such as "Could not reach the other processes".
@@ -36,13 +34,7 @@ class OutageLog:
         self._count = 0
         self._began_s = self._failed_s = self._next_s = 0.0
 
-    @property
-    def is_on(self) -> bool:
-        """Whether an outage has begun and not ended."""
-        return self._count > 0
-
     def failed(self, error: object) -> None:
-        """Report a failure."""
         now = self._clock()
         with self._lock:
             self._count, self._failed_s = self._count + 1, now
@@ -58,7 +50,6 @@ class OutageLog:
             logger.warning("%s: %d failures by now, the last: %r", self._what, count, error)
 
     def worked(self) -> None:
-        """Report a success."""
         if not self._count:
             return
         now = self._clock()

@@ -7,32 +7,30 @@ import contextvars
 import logging
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import field
+
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.protocol.messages import (
-    RequestId,
-    encode_notification,
-    encode_notification_head,
-)
+from django_mcp.protocol.messages import RequestId, encode_notification, encode_notification_head
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 
 if TYPE_CHECKING:
     from django_mcp.protocol.revisions import Revision
     from django_mcp.server.exchange.connection import Session
     from django_mcp.server.exchange.exchange import Exchange, Sink
-    from django_mcp.server.exchange.visibility import Offer
+    from django_mcp.server.exchange.visibility import VisibleEntries
 
 logger = logging.getLogger("django_mcp")
 
 MAX_QUEUED_EVENTS = 256
 MAX_QUEUED_BYTES = 256 * 1024
-"""What may wait for a slow reader. Change notices beyond it wait as the names of what changed; any other
-message beyond it closes the stream. Our own limit."""
+"""Maximum queue of a slow reader. Further change notices wait as the names of what changed; any other message
+closes the stream. Our own limit."""
 
 LISTS = ("tools", "prompts", "resources")
 
@@ -48,12 +46,12 @@ class Change:
     """A change, or another notification, for open streams.
 
     Attributes:
-        server: the name of the server it happened at.
-        list: which list is another now: tools, prompts or resources.
-        uri: which resource is another now.
-        method, params: a notification of the site's own, for sessions only.
+        server: the name of the server.
+        list: the list that changed: tools, prompts or resources.
+        uri: the resource that changed.
+        method, params: another notification, for sessions only.
         session: the key of the only session that receives it; None: all do.
-        level: of a log message; only sessions whose log level admits it receive it.
+        level: the level of a log message; only sessions whose log level admits it receive it.
     """
 
     server: str
@@ -74,20 +72,17 @@ class Change:
             raise TypeError(f"The params of a notification are a dict, not {self.params!r:.60}")
 
     def to_wire(self) -> JSONObject:
-        """Return it as the bus carries it."""
+        """Return the change as a message between processes has it."""
         found = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
     def topic(self) -> Topic | None:
-        """What a client reads again because of it; None: it is no change notice.
-
-        Change notices of one topic that wait for the same reader are one.
-        """
+        """What a client should read again; None: this is no change notice."""
         return None if self.method is not None else (self.list, self.uri)
 
     def notification(self) -> tuple[str, JSONObject | None]:
-        """Return the method and the params that tell a client of it."""
+        """Return the method and the params of the notification."""
         if self.list is not None:
             return f"notifications/{self.list}/list_changed", None
         if self.uri is not None:
@@ -105,7 +100,7 @@ class StreamKind(Enum):
 
 
 class Ending(Enum):
-    """Why a stream is over."""
+    """Why a stream has ended."""
 
     CLIENT = "the client has gone"
     AGE = "it was open for long enough"
@@ -117,108 +112,66 @@ class Ending(Enum):
     SILENT = "its client did not answer pings"
 
 
-class PushStream:
+class PushStream(Record, kw_only=True, weakref=True):
     """One open stream on which a client receives changes.
 
     Attributes:
-        id: names it in public.
+        id: its public id.
         lists: the lists whose changes it receives.
-        uris: the resources whose changes it receives. A session's stream shares the session's set.
-        subscription_id: of the request that opened it, where messages have to say that.
-        tail: how all its messages end where they say that; see `encode_notification_head`.
-        queued_bytes: what waits for its reader.
+        uris: the resources whose changes it receives. A session's streams share the session's set.
+        subscription_id: the id of the request that opened it, if its messages must contain that.
+        tail: the end of all its messages that contains this id; see `encode_notification_head`.
+        queued_bytes: size of the messages that wait for its reader.
         opened_at: seconds since the epoch, to compare with streams of other processes.
-        closes_s: when it is old enough to be closed, by the loop's clock; 0: not yet said.
+        closes_s: when it reaches its maximum age, by the loop's clock; 0: not set yet.
         pinged_s: when its client was pinged last, by the loop's clock.
-        ping_id: of the ping that is not answered yet.
-        ping_failures: how often in a row that came to nothing.
-        exchange: of the request that opened it.
+        ping_id: the id of the ping that is not answered yet.
+        ping_failures: how many pings in a row have failed.
+        exchange: that of the request that opened it.
         quota_key: under which it is counted, see `quotas`; empty for a pipe.
         context: the context variables of that request, such as its tenant.
-        rights: what there was for its principal when that was last looked into; None: not yet.
+        rights: what its principal could see when that was last determined; None: not yet.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_ended",
-        "_flusher",
-        "_late",
-        "_queue",
-        "_sink",
-        "client_info",
-        "closes_s",
-        "context",
-        "exchange",
-        "id",
-        "is_active",
-        "kind",
-        "lists",
-        "opened_at",
-        "opened_s",
-        "ping_failures",
-        "ping_id",
-        "pinged_s",
-        "principal",
-        "queued_bytes",
-        "quota_key",
-        "revision_name",
-        "rights",
-        "server_name",
-        "session",
-        "subscription_id",
-        "tail",
-        "uris",
+    kind: StreamKind
+    server_name: str
+    sink: Sink
+    principal: Any
+    lists: frozenset[str] = frozenset(LISTS)
+    uris: set[str] = field(default_factory=set)
+    session: Session | None = None
+    subscription_id: RequestId | None = None
+    client_info: JSONObject | None = None
+    revision_name: str = ""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    opened_s: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    opened_at: float = field(default_factory=time.time)
+    exchange: Exchange | None = None
+    quota_key: str = ""
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    rights: VisibleEntries | None = None
+    closes_s: float = 0.0
+    pinged_s: float = 0.0
+    ping_id: str | None = None
+    ping_failures: int = 0
+    queued_bytes: int = 0
+    is_active: bool = False
+    tail: bytes = b""
+    _queue: dict[Topic | object, bytes] = field(default_factory=dict)
+    _late: dict[Topic, None] = field(default_factory=dict)
+    _flusher: asyncio.Task[None] | None = None
+    _ended: asyncio.Future[Ending] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    def __init__(
-        self,
-        *,
-        kind: StreamKind,
-        server_name: str,
-        sink: Sink,
-        principal: Any,
-        lists: Iterable[str] = LISTS,
-        uris: set[str] | None = None,
-        session: Session | None = None,
-        subscription_id: RequestId | None = None,
-        client_info: JSONObject | None = None,
-        revision_name: str = "",
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.id = uuid.uuid4().hex
-        self.kind = kind
-        self.server_name = server_name
-        self.principal = principal
-        self.session = session
-        self.lists = frozenset(lists)
-        self.uris: set[str] = uris if uris is not None else set()
-        self.subscription_id = subscription_id
-        self.client_info = client_info
-        self.revision_name = revision_name
-        self.opened_s = loop.time()
-        self.opened_at = time.time()
-        self.exchange: Exchange | None = None
-        self.quota_key = ""
-        self.context = contextvars.copy_context()
-        self.rights: Offer | None = None
-        self.closes_s = 0.0
+    def __post_init__(self) -> None:
         self.pinged_s = self.opened_s
-        self.ping_id: str | None = None
-        self.ping_failures = 0
-        self.queued_bytes = 0
-        self.is_active = False
-        self._sink = sink
-        self._queue: dict[Topic | object, bytes] = {}
-        self._late: dict[Topic, None] = {}
-        self._flusher: asyncio.Task[None] | None = None
-        self._ended: asyncio.Future[Ending] = loop.create_future()
-        self.tail = b""
-        if subscription_id is not None:
-            self.tail = b'"_meta":%b}}' % encode({SUBSCRIPTION_ID: subscription_id})
+        if self.subscription_id is not None:
+            self.tail = b'"_meta":%b}}' % encode({SUBSCRIPTION_ID: self.subscription_id})
 
     @property
     def queued_events(self) -> int:
-        """How many messages wait for its reader."""
+        """The number of messages that wait for its reader."""
         return len(self._queue) + len(self._late)
 
     @property
@@ -228,18 +181,18 @@ class PushStream:
 
     @property
     def session_key(self) -> str | None:
-        """The public key of its session. A pipe is one session, with one stream that names it."""
+        """The public key of its session. A pipe is one session with one stream, whose id is its key."""
         if self.kind is StreamKind.STDIO:
             return self.id
         return None if self.session is None else self.session.key
 
     def encode(self, method: str, params: JSONObject | None) -> bytes:
-        """Return a notification as this stream has to write it."""
+        """Return a notification in the form of this stream."""
         if self.tail:
             return encode_notification_head(method, params) + self.tail
         return encode_notification(method, params)
 
-    def tell(self, change: Change) -> bool:
+    def notify(self, change: Change) -> bool:
         """Queue the notification of a change; see `offer`."""
         return self.offer(self.encode(*change.notification()), change.topic)
 
@@ -254,7 +207,7 @@ class PushStream:
         if topic is not None and (topic in self._queue or topic in self._late):
             return True
         size_bytes = self.queued_bytes + len(message)
-        # One message on an empty queue says nothing about its reader, whatever its size.
+        # A single large message does not mean that the reader is slow.
         is_over = len(self._queue) >= MAX_QUEUED_EVENTS or size_bytes > MAX_QUEUED_BYTES
         if is_over and self._queue:
             if topic is None:
@@ -269,12 +222,12 @@ class PushStream:
             self._flusher = asyncio.get_running_loop().create_task(self._flush())
         return True
 
-    def hold_strictly(self) -> None:
-        """Send nothing from now on that breaks the rules of its revision."""
+    def validate_messages(self) -> None:
+        """From now on, send only what is valid in its revision."""
         from django_mcp.server.exchange.strict import StrictSink
 
-        if not isinstance(self._sink, StrictSink):
-            self._sink = StrictSink(self._find_revision, self._sink)
+        if not isinstance(self.sink, StrictSink):
+            self.sink = StrictSink(self._find_revision, self.sink)
 
     def _find_revision(self) -> Revision | None:
         settled = None if self.session is None else self.session.revision
@@ -286,7 +239,7 @@ class PushStream:
                 message = self._take_next()
                 if message is None:
                     break
-                await self._sink.send(message)
+                await self.sink.send(message)
                 self.queued_bytes -= len(message)
         except Exception:
             logger.exception("Could not write to stream %s", self.id)
@@ -295,7 +248,7 @@ class PushStream:
             self._flusher = None
 
     def _take_next(self) -> bytes | None:
-        """Return the message to be sent next. The same change, coming from now on, is news again."""
+        """Return the next message; an equal change that comes from now on is queued again."""
         if self._queue:
             return self._queue.pop(next(iter(self._queue)))
         if not self._late:
@@ -308,12 +261,12 @@ class PushStream:
         return message
 
     async def drain(self) -> None:
-        """Wait until nothing waits for the reader any more, or the stream has ended."""
+        """Wait until the queue is empty, or the stream has ended."""
         while self._flusher is not None and self.is_open:
             await asyncio.wait((self._flusher, self._ended), return_when=asyncio.FIRST_COMPLETED)
 
     def take_pong(self, ping_id: object) -> bool:
-        """Note that the client answered a ping; return whether it was the open one."""
+        """Record the answer to a ping; return whether it was the open one."""
         if ping_id != self.ping_id or ping_id is None:
             return False
         self.ping_id = None
@@ -321,20 +274,15 @@ class PushStream:
         return True
 
     def end(self, reason: Ending) -> None:
-        """End the stream; what waits is not sent any more."""
+        """End the stream; queued messages are not sent any more."""
         if not self._ended.done():
             self._ended.set_result(reason)
 
     async def run(self) -> Ending:
-        """Wait for its end, and return what it was."""
+        """Wait until the stream ends, and return the reason."""
         try:
             return await self._ended
         finally:
             self.end(Ending.CLIENT)
             if self._flusher is not None:
                 self._flusher.cancel()
-
-
-def read_change(wire: JSONObject) -> Change:
-    """Return the change that a message on the bus tells of."""
-    return Change(**wire)

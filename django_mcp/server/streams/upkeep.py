@@ -15,7 +15,6 @@ from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream
 
 if TYPE_CHECKING:
     from django_mcp.protocol.json import JSONObject
-    from django_mcp.server.exchange.connection import Session
     from django_mcp.server.streams.hub import Hub
 
 logger = logging.getLogger("django_mcp")
@@ -23,51 +22,35 @@ logger = logging.getLogger("django_mcp")
 PING_PREFIX = "ping-"
 
 SLICE = 64
-"""Resources that are told of at once, before other work of the event loop has its turn."""
-
-_telling: set[asyncio.Task[None]] = set()
+"""Resources that are announced before other work of the event loop has its turn."""
 
 
-def tell_lists(features: Container[str], stream: PushStream, session: Session) -> None:
-    """Begin a session's first standing stream with the notices that the lists have changed.
-
-    Args:
-        features: what the server offers; only the lists among them are named.
-    """
-    if session.was_told_lists:
-        return
-    session.was_told_lists = True
+def notify_lists(features: Container[str], stream: PushStream) -> None:
+    """Notify a client to read those of the server's lists again that its stream subscribed to."""
     for name in LISTS:
-        if name in features:
-            stream.tell(Change(server=stream.server_name, list=name))
+        if name in stream.lists and name in features:
+            stream.notify(Change(server=stream.server_name, list=name))
 
 
-def watch(hub: Hub[Any]) -> None:
-    """Close the old streams of a hub, and announce again what other processes may have missed."""
+def maintain_streams(hub: Hub[Any]) -> None:
+    """Close old streams of a hub, and announce again what it may have missed from other processes."""
     hub.on_tick.append(close_old_streams)
 
     def missed(message: JSONObject) -> None:
-        tell_all(hub, message.get("server"))
+        server_name = message.get("server")
+        if server_name is None or server_name in hub.servers:
+            hub.spawn(_announce_all(hub, server_name))
         hub.claim_sessions()
 
     hub.on("missed", missed)
 
 
-def tell_all(hub: Hub[Any], server_name: str | None) -> None:
-    """Tell all streams to read again what they subscribed to, since changes were lost.
+async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
+    """Notify all streams to read again what they subscribed to, since changes were lost.
 
     Args:
-        hub: whose streams.
         server_name: the server whose resources may have changed; None: lists and resources of any.
     """
-    if server_name is not None and server_name not in hub.servers:
-        return
-    task = asyncio.get_running_loop().create_task(_tell_all(hub, server_name))
-    _telling.add(task)
-    task.add_done_callback(_telling.discard)
-
-
-async def _tell_all(hub: Hub[Any], server_name: str | None) -> None:
     names = list(hub.servers.keys()) if server_name is None else [server_name]
     for name in names:
         for list_name in LISTS if server_name is None else ("resources",):
@@ -79,7 +62,7 @@ async def _tell_all(hub: Hub[Any], server_name: str | None) -> None:
             await asyncio.sleep(0)
 
 
-def while_there(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
+def while_alive(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
     """Return a function for `Hub.on_tick` that calls a method for as long as its object lives.
 
     A hub may outlive the stores that it looks after.
@@ -93,7 +76,7 @@ def while_there(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
 
 
 def close_old_streams(hub: Hub[Any]) -> None:
-    """Close streams that were open for long enough; their clients open others."""
+    """Close streams that have reached their maximum age; their clients open others."""
     if hub.loop is None:
         return
     now = hub.loop.time()
@@ -101,14 +84,14 @@ def close_old_streams(hub: Hub[Any]) -> None:
         if stream.closes_s == 0.0:
             server = hub.servers.get(stream.server_name)
             age_s = server.options.stream_max_age_s if server is not None else 3600.0
-            # Those that came together do not all leave together.
+            # Streams that opened together are not all closed together.
             stream.closes_s = stream.opened_s + age_s * random.uniform(0.9, 1)  # noqa: S311
         if now >= stream.closes_s:
             stream.end(Ending.AGE)
 
 
 def ping_later(hub: Hub[Any], stream: PushStream) -> None:
-    """Ping the client of a standing stream at the interval that it was told, if there is one."""
+    """Ping the client of a session's stream regularly, if the server has an interval for that."""
     server = hub.servers.get(stream.server_name)
     every_s = server.options.ping_interval_s if server is not None else None
     if hub.loop is not None and every_s is not None and stream.session is not None:
@@ -124,9 +107,9 @@ def _ping_on_time(hub: Hub[Any], stream_id: str) -> None:
 
 
 def ping_stream(hub: Hub[Any], stream: PushStream) -> None:
-    """Ping the client of a stream, or give it up when it is not there any more.
+    """Ping the client of a stream, or close the stream after too many failures.
 
-    A failure is a ping without an answer, or a queue that was not drained meanwhile.
+    A failure is a ping without an answer, or messages that are still queued at the next ping.
     """
     server = hub.servers.get(stream.server_name)
     if server is None or not stream.is_active:
@@ -147,5 +130,5 @@ def take_pong(hub: Hub[Any], session_key: str, ping_id: str) -> bool:
         return False
     streams = hub.streams_of(session_key)
     if not any(stream.take_pong(ping_id) for stream in streams):
-        hub.tell("pong", session=session_key, id=ping_id)
+        hub.broadcast("pong", session=session_key, id=ping_id)
     return True

@@ -1,4 +1,4 @@
-"""Tell a listening client of its tasks."""
+"""Send updates of tasks on a listening stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.streams.stream import Ending, PushStream
 from django_mcp.server.tasks.start import find_own_all
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.task import Task
     from django_mcp.server.handlers.context import Context
 
-__all__ = ["choose_tasks", "watch"]
-
 logger = logging.getLogger("django_mcp")
 
 MAX_TASKS = 100
@@ -32,7 +30,7 @@ MAX_TASKS = 100
 
 
 async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Refusal:
-    """Return the tasks in a filter that the principal may see, or why it is refused."""
+    """Return the tasks of a filter that the principal may see, or the refusal of the filter."""
     if "taskIds" not in wanted:
         return []
     refusal = refuse_undeclared(ctx)
@@ -40,9 +38,9 @@ async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Re
         return refusal
     task_ids = wanted["taskIds"]
     if type(task_ids) is not list or not all(type(each) is str for each in task_ids):
-        return Refusal(code=INVALID_PARAMS, message="taskIds must be strings")
+        return invalid_params("taskIds must be strings")
     if len(task_ids) > MAX_TASKS:
-        return Refusal(code=INVALID_PARAMS, message=f"At most {MAX_TASKS} tasks can be listened to")
+        return invalid_params(f"At most {MAX_TASKS} tasks can be listened to")
     if "tasks" not in ctx.server.features(ctx.exchange):
         return []
     return await find_own_all(ctx.server, ctx, task_ids)
@@ -60,7 +58,7 @@ async def watch(
 
 
 async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> None:
-    """Send each change of the tasks until all have ended, beginning with what they are now."""
+    """Send the tasks, and then each change, until all have ended."""
     seen: dict[str, float] = {}
     left = [task.id for task in tasks]
     with ctx.server.hub.followers.follow(*map(stream_of, left)) as follower:
@@ -68,9 +66,10 @@ async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> No
             for task in await _look(ctx, left):
                 if seen.get(task.id) != task.updated_s:
                     seen[task.id] = task.updated_s
-                    # The results of several may be larger together than what may wait.
+                    # Several results may be larger together than the queue of the stream may be.
                     await stream.drain()
-                    _tell(stream, task)
+                    detailed = to_detailed(task, rules_of(task))
+                    stream.offer(stream.encode("notifications/tasks", detailed))
                 if task.is_final:
                     left.remove(task.id)
             if left:
@@ -80,10 +79,6 @@ async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> No
 async def _look(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
     try:
         return await find_own_all(ctx.server, ctx, task_ids)
-    except Exception as error:  # noqa: BLE001 - the store is back sooner or later
-        logger.warning("Could not look at the tasks of a stream: %r", error)
+    except Exception as error:  # noqa: BLE001 - tried again after `POLL_S`
+        logger.warning("Could not read the tasks of a stream: %r", error)
         return []
-
-
-def _tell(stream: PushStream, task: Task) -> None:
-    stream.offer(stream.encode("notifications/tasks", to_detailed(task, rules_of(task))))

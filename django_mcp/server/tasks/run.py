@@ -1,4 +1,4 @@
-"""Run tasks: claim one, call its tool, keep the claim alive, and write down how it ended."""
+"""Run tasks: claim one, call its tool, renew its lease, and store its result."""
 
 from __future__ import annotations
 
@@ -6,62 +6,56 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from django_mcp.protocol import meta as keys
 from django_mcp.protocol.asks import Ask
-from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, INVALID_PARAMS, Refusal
-from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, Refusal, invalid_params
+from django_mcp.protocol.json import decode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
 from django_mcp.server.exchange.call import FailureKind
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.task import Step, Task, new_id
 from django_mcp.server.handlers.tools import run_tool
-from django_mcp.server.tasks.sink import TaskSink
-from django_mcp.server.tasks.transitions import STOPPED, advance
+from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
 
 if TYPE_CHECKING:
+    from django_mcp.registry.entries import ToolEntry
     from django_mcp.server.exchange.call import Spawned
     from django_mcp.server.handlers.context import Context
-    from django_mcp.server.services.services import Services
-
-__all__ = ["TaskRun", "execute", "hand_back_runs", "see_through", "take_ended"]
+    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 
 BEAT_S = 2.0
-"""How often a run says that it goes on, and looks whether it still should."""
+"""Period in which a run renews its lease and finds out whether it should stop."""
 
 NOTE_S = 1.0
-"""How often what a run says of itself is written down at most. Our own limit."""
+"""Minimum time between two updates of a task's status message. Our own limit."""
 
 HAND_BACK_S = 1.5
 """How long tasks may take to stop when their process is about to end. Our own choice."""
 
 MAX_WRITES = 5
-"""How often the end of a run is tried to be written down while the store does not answer."""
+"""How often writing the end of a run is tried while the store is unavailable."""
 
-_GONE = Refusal(code=INVALID_PARAMS, message="The tool is not there any more")
-
-_runs: dict[str, TaskRun] = {}
-"""What runs in this process, by the id of the task."""
+_GONE = invalid_params("The tool is not there any more")
 
 
 class TaskRun:
-    """One run of a task's tool, as its context knows it.
+    """One run of a task's tool; see `Run`.
 
     Attributes:
-        id: names the run where the task is kept.
-        is_detached: the call is a task by now; before, it may still be answered directly.
-        is_stopped: nobody waits for its result.
-        is_handed_back: its process is about to end, so that another is to go on.
-        asks, state: what the handler left to be asked, once it did.
-        message: what it says of itself.
-        loop: where it runs, once it does.
+        id: names the run in the stored task.
+        asks, state: the questions that the handler ended with, if it did, and its state.
+        message: the latest status message.
+        loop: the event loop of the run, once it has begun.
+        is_stopped: its result is not needed any more.
+        is_handed_back: its process is about to end, so that another is to continue the task.
     """
 
     def __init__(self, server: Services, run_id: str | None = None) -> None:
@@ -82,60 +76,55 @@ class TaskRun:
         return self.task is not None
 
     def attach(self, task: Task, ctx: Context[Any]) -> None:
-        """Attach this run to a task."""
+        """Make a call the call of a task, which sends messages and progress from now on."""
         self.task = task
         self.ctx = ctx
         ctx.run = self
-        ctx.exchange.sink = TaskSink(self.server.hub, task, self.note, ctx.exchange.connection)
-        _runs[task.id] = self
+        ctx.notes_progress = True
+        ctx.exchange.sink = TaskSink(self.server.hub, task, ctx.exchange.connection)
+        if ctx.progress_text is not None:
+            self.note(ctx.progress_text)
 
     def note(self, message: str) -> None:
-        """Have clients see how far the work is."""
         self.message = message
         self._news.set()
 
     def park(self, asks: Mapping[str, Ask], state: Any) -> None:
-        """Leave questions to be asked after this round."""
         self.asks, self.state = asks, state
 
     async def keep(self, answers: Answers) -> None:
-        """Write down what was done once, so that it holds whatever becomes of this process."""
         if self.task is not None:
             await advance(
                 self.server, self.task.id, lambda each, _now_s: each.keep(self.id, answers)
             )
 
     def stop(self) -> None:
-        """Have the handler stop: nobody waits for its result. From any thread."""
         self.is_stopped = True
         if self.ctx is not None and self.loop is not None:
             self.loop.call_soon_threadsafe(self.ctx.cancel)
 
     def join_hub(self) -> None:
-        """Join the calls of this process, which end when their principal loses its rights.
+        """Add the call to those of this process, which end when their principal loses its rights.
 
-        Said again with each beat: the event loop that the hub lived on may have ended.
+        Repeated with each beat, since the event loop of the hub may have ended.
         """
         if self.ctx is not None:
-            self.server.join_hub().calls.add(self.ctx)
+            self.server.join_hub().calls.add(self.ctx, self)
 
     async def beat(self) -> None:
-        """Say again and again that the run goes on; stop it when it should not."""
+        """Renew the lease of the run until it ends; stop the run when the task has ended."""
         if self.task is None:
             return
-        task_id = self.task.id
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_S):
                     await self._news.wait()
-            except TimeoutError:
-                pass
             self._news.clear()
             self.join_hub()
             try:
-                renewed = await advance(self.server, task_id, self._renew)
+                renewed = await advance(self.server, self.task.id, self._renew)
             except Exception:
-                logger.exception("Could not write down that a task goes on")
+                logger.exception("Could not renew the lease of a task")
                 continue
             if renewed is None:
                 self.stop()
@@ -146,45 +135,43 @@ class TaskRun:
         return task.renew(self.id, now_s, self.message)
 
 
-async def hand_back_runs(_hub: Any = None) -> None:
-    """Stop what runs in this process, which is about to end, and wait until that is written down.
+def _runs_of(hub: ServerHub) -> list[TaskRun]:
+    return [call.run for call in hub.calls if isinstance(call.run, TaskRun)]
 
-    A task that may run again is left for another worker to begin at once; any other fails now.
+
+def stop_run(hub: ServerHub, task_id: str) -> None:
+    """Stop the run of a task if it is in this process."""
+    for run in _runs_of(hub):
+        if run.task is not None and run.task.id == task_id:
+            run.stop()
+
+
+async def hand_back_runs(hub: ServerHub) -> None:
+    """Stop the runs of this process, which is about to end, and wait until that is written.
+
+    A task that may run again is left for another worker; any other fails.
     """
-    runs = list(_runs.values())
+    runs = _runs_of(hub)
     for run in runs:
         run.is_handed_back = True
         run.stop()
     until_s = time.monotonic() + HAND_BACK_S
-    while any(_runs.get(run.task.id) is run for run in runs if run.task is not None):
+    while any(run.ctx is not None and run.ctx.run is run for run in runs):
         if time.monotonic() > until_s:
             logger.warning("Tasks did not stop in time; another worker finds them when they lapse")
             return
         await asyncio.sleep(0.02)
 
 
-def take_ended(message: JSONObject) -> None:
-    """Stop what runs here for a task that was ended at another process."""
-    run = _runs.get(message["id"])
-    if run is not None:
-        run.stop()
-
-
-def stop_run(task_id: str) -> None:
-    """Stop what runs for a task in this process, if anything does."""
-    take_ended({"id": task_id})
-
-
 async def execute(
     server: Services, task_id: str, exchange: Exchange | None = None, run_id: str | None = None
 ) -> None:
-    """Run a task until it ends or asks; do nothing when somebody else does.
+    """Run a task until it ends or asks something; do nothing if another worker runs it.
 
     Args:
         server: where its tool is registered.
-        task_id: names it.
-        exchange: of the request that made it, if that was in this process.
-        run_id: the run that has claimed it; None: nothing has.
+        exchange: that of the request which created it, if it was in this process.
+        run_id: the run that has claimed it; None: no run has.
     """
     run = TaskRun(server, run_id)
     try:
@@ -200,7 +187,7 @@ async def execute(
             await _write(run, task, lambda each, now_s: each.fail(run.id, refusal, now_s))
             return
         call = run_tool(ctx, server.registry.tools[task.tool], task.call["arguments"])
-        await see_through(run, asyncio.ensure_future(call))
+        await finish_run(run, asyncio.ensure_future(call))
     except Exception:
         logger.exception("Could not run task %s", task_id[:8])
 
@@ -211,13 +198,12 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
     principal = (
         given.principal if given is not None else await server.access.revive(call["principal"])
     )
-    if principal is None or server.access.identify(principal) != task.owner:
+    if principal is None or key_of(principal) != task.owner:
         return _GONE
-    kept = given.connection if given is not None else None
-    if task.session is not None and kept is None:
-        kept = await server.sessions.get(task.session)
+    connection = given.connection if given is not None else None
+    if task.session is not None and connection is None:
+        connection = await server.sessions.get(task.session)
     revision = find_revision(task.revision)
-    connection = kept
     if connection is None or connection.revision is not revision:
         connection = ConnectionState(
             revision,
@@ -232,15 +218,13 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
         connection=connection,
         can_stream=True,
     )
-    # Who cannot be asked can still see how far the work is.
+    # A client that cannot be asked can still receive progress.
     exchange.is_buffered = not call["can_ask"]
-    offer = await server.refresh_offer(exchange)
+    visible = await server.refresh_visible(exchange)
     entry = server.registry.tools.get(task.tool)
-    if entry is None or not offer.includes(entry):
+    if entry is None or not visible.includes(entry):
         return _GONE
-    meta = dict(call["meta"])
-    meta.setdefault(keys.PROGRESS_TOKEN, task.id)
-    params = {"name": task.tool, "arguments": call["arguments"], "_meta": meta}
+    params = {"name": task.tool, "arguments": call["arguments"], "_meta": dict(call["meta"])}
     message = Request(id=task.id, method="tools/call", params=params)
     ctx = cast("Context[Any]", server.make_call(exchange, message, connection))
     ctx.entry = entry
@@ -249,8 +233,8 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
     return ctx
 
 
-async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
-    """Wait for the end of a run that is a task's, and write down what it was."""
+async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
+    """Wait for the end of the call of a task, and write its result or what it asks."""
     task, ctx = run.task, run.ctx
     if task is None or ctx is None:
         raise TypeError("the run of no task")
@@ -258,7 +242,6 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     run.loop = asyncio.get_running_loop()
     ctx.task = call
     run.join_hub()
-    server.hub.on("task", take_ended)
     if hand_back_runs not in server.hub.on_stop:
         server.hub.on_stop.append(hand_back_runs)
     beating = asyncio.ensure_future(run.beat())
@@ -273,11 +256,10 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
         except Exception:
             logger.exception("Could not run task %s", task.id[:8])
             outcome = FAULT
-        await _write(run, task, _last_step(run, outcome))
+        await _write(run, task, _last_step(run, ctx, outcome))
     finally:
         beating.cancel()
-        server.hub.calls.discard(ctx)
-        _runs.pop(task.id, None)
+        server.hub.calls.discard(ctx, run)
         ctx.run = None
         ctx.is_finished = True
         observer = server.find_observer()
@@ -285,39 +267,37 @@ async def see_through(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
             observer.answered(ctx, outcome, time.perf_counter() - started)
 
 
-def _last_step(run: TaskRun, outcome: bytes | Refusal | None) -> Step:
-    ctx = run.ctx
+def _last_step(run: TaskRun, ctx: Context[Any], outcome: bytes | Refusal | None) -> Step:
+    """Return the step of a task at the end of a run.
+
+    Args:
+        outcome: the result or the refusal of the call; None: it was cancelled.
+    """
     if run.is_handed_back and outcome is None:
-        return _hand_back(run)
-    if outcome is None or ctx is None or (run.is_stopped and not run.is_handed_back):
+        if cast("ToolEntry", ctx.entry).may_run_again:
+            return lambda each, now_s: each.release(run.id, now_s)
+        outcome = STOPPED
+    if outcome is None or (run.is_stopped and not run.is_handed_back):
         # The task may have ended before, or another run may have it.
         return lambda each, now_s: each.give_up(run.id, now_s)
-    if isinstance(outcome, Refusal):
-        return lambda each, now_s: each.fail(run.id, outcome, now_s)
-    asks = run.asks
-    if asks is not None:
-        answers = ctx.answers
-        return lambda each, now_s: each.park(run.id, asks, run.state, answers, now_s)
-    rules, failure = ctx.rules.tasks, ctx.failure
+    asks, rules = run.asks, ctx.rules.tasks
     is_by_client = rules is not None and rules.by_client
-    if not is_by_client and failure is not None and failure.kind is FailureKind.FAULT:
-        # Source: the extension: an error of the tool is a result, one of ours is none.
-        fault = Refusal(code=INTERNAL_ERROR, message=failure.message)
-        return lambda each, now_s: each.fail(run.id, fault, now_s)
-    has_failed = is_by_client and decode(outcome).get("isError", False) is True
+    if isinstance(outcome, bytes) and asks is not None:
+        return lambda each, now_s: each.park(run.id, asks, run.state, ctx.answers, now_s)
+    failure = ctx.failure
+    if failure is not None and failure.kind is FailureKind.FAULT and not is_by_client:
+        # Source: the extension: an error of the tool is a result, an internal error is not.
+        outcome = Refusal(code=INTERNAL_ERROR, message=failure.message)
+    if isinstance(outcome, Refusal):
+        refusal = outcome
+        return lambda each, now_s: each.fail(run.id, refusal, now_s)
+    result, has_failed = outcome, is_by_client and decode(outcome).get("isError", False) is True
     status = FAILED if has_failed else COMPLETED
-    return lambda each, now_s: each.complete(run.id, status, outcome, now_s)
-
-
-def _hand_back(run: TaskRun) -> Step:
-    tool = run.server.registry.tools.get(run.task.tool) if run.task is not None else None
-    if tool is not None and tool.may_run_again:
-        return lambda each, now_s: each.release(run.id, now_s)
-    return lambda each, now_s: each.fail(run.id, STOPPED, now_s)
+    return lambda each, now_s: each.complete(run.id, status, result, now_s)
 
 
 async def _write(run: TaskRun, task: Task, step: Step) -> None:
-    """Have the task take the last step of a run, even if the store is away for a moment."""
+    """Have the task take the last step of a run, even if the store is unavailable for a moment."""
     for tries in range(MAX_WRITES):
         try:
             await advance(run.server, task.id, step)
@@ -325,5 +305,5 @@ async def _write(run: TaskRun, task: Task, step: Step) -> None:
         except Exception:
             if tries == MAX_WRITES - 1:
                 raise
-            logger.exception("Could not write down how task %s ended; trying again", task.id[:8])
+            logger.exception("Could not write the end of task %s; trying again", task.id[:8])
             await asyncio.sleep(2**tries / 4)

@@ -1,4 +1,4 @@
-"""Change tasks in their store, notify those who wait, and encode tasks."""
+"""Change tasks in their store, notify clients of them, and encode tasks."""
 
 from __future__ import annotations
 
@@ -6,52 +6,42 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
     INTERNAL_ERROR,
-    INVALID_PARAMS,
     MISSING_CLIENT_CAPABILITY,
     Refusal,
+    invalid_params,
 )
 from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import encode_notification
+from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, task_to_wire
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
 from django_mcp.server.streams.stream import Change
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import Services
-
-__all__ = [
-    "POLL_S",
-    "STOPPED",
-    "UNKNOWN_TASK",
-    "advance",
-    "encode_about",
-    "refuse_undeclared",
-    "rules_of",
-    "stream_of",
-    "to_detailed",
-    "to_wire",
-]
+    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 
 POLL_S = 2.0
-"""How often a task is looked at while somebody waits for it, whatever word comes of it."""
+"""How often a task is read from its store while a client waits for it, even if no message came."""
 
 MAX_TRIES = 50
 
 
-UNKNOWN_TASK = Refusal(code=INVALID_PARAMS, message="Unknown task")
+UNKNOWN_TASK = invalid_params("Unknown task")
 STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has stopped")
 
 
 async def advance(server: Services, task_id: str, step: Step) -> Task | None:
-    """Have a task take a step, and return it as it is then; None when it could not.
+    """Change a task by a step, and return it as it is then; None when it could not take the step.
 
-    Somebody else may change it at the same time: then the step is tried on what they left.
+    If another process changes it at the same time, the step is tried on the changed task.
     """
     for _ in range(MAX_TRIES):
         task = (await server.tasks.find((task_id,))).get(task_id)
@@ -71,7 +61,7 @@ def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
     server.hub.followers.wake(stream_of(task.id), everywhere=True)
     rules = rules_of(task)
     if has_moved and task.is_final:
-        server.hub.tell("task", id=task.id)
+        server.hub.broadcast("task", id=task.id)
     if has_moved and rules.by_client and task.session is not None:
         notice = Change(
             server=task.server,
@@ -83,7 +73,7 @@ def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
 
 
 def stream_of(task_id: str) -> str:
-    """Return what followers of a task follow."""
+    """Return the id of the stream of a task's changes, for followers."""
     return f"task-{task_id}"
 
 
@@ -110,7 +100,7 @@ def to_wire(task: Task, rules: TaskRules) -> JSONObject:
 
 
 def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
-    """Return a task with what its status brings: its result, its error, or what it asks."""
+    """Return a task with its result, its error or its questions, depending on its status."""
     wire = to_wire(task, rules)
     if task.status == INPUT_REQUIRED:
         wire["inputRequests"] = {
@@ -125,7 +115,7 @@ def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
 
 
 def refuse_undeclared(call: Call) -> Refusal | None:
-    """Return what a client is told that did not declare to know tasks; None when it did."""
+    """Return the refusal for a client that did not declare the tasks extension; None when it did."""
     rules = call.rules.tasks
     extension = rules.extension if rules is not None else None
     if extension is None or extension in call.client_extensions:
@@ -137,7 +127,37 @@ def refuse_undeclared(call: Call) -> Refusal | None:
     )
 
 
-def encode_about(task_id: str, method: str, params: JSONObject, related_key: str) -> bytes:
-    """Return a notification that says which task it belongs to."""
-    meta = {**params.get("_meta", {}), related_key: {"taskId": task_id}}
-    return encode_notification(method, {**params, "_meta": meta})
+class TaskSink(Record):
+    """A `Sink` that sends each message of a task on one of the streams that its client has open.
+
+    That is the stream of a request that waits for the result, if there is one. Where tasks are an
+    extension, a client gets no messages of them.
+
+    Args:
+        hub: has the streams of the client.
+        task: the task as it was when its run began.
+        connection: the client's connection if that outlives a request.
+    """
+
+    _hub: ServerHub
+    _task: Task
+    _connection: ConnectionState | None
+
+    async def send(self, message: bytes) -> None:
+        hub, task, connection = self._hub, self._task, self._connection
+        if not rules_of(task).by_client:
+            return
+        wire = decode(message)
+        method, params = wire["method"], wire["params"]
+        meta = {**params.get("_meta", {}), keys.RELATED_TASK: {"taskId": task.id}}
+        params = {**params, "_meta": meta}
+        if hub.followers.has(stream_of(task.id)):
+            hub.followers.show(stream_of(task.id), encode_notification(method, params))
+        elif task.session is not None:
+            hub.announce(
+                Change(server=task.server, method=method, params=params, session=task.session)
+            )
+        elif connection is not None and not isinstance(connection, Session):
+            stream = hub.streams.get(connection.stream_id or "")
+            if stream is not None:
+                stream.offer(encode_notification(method, params))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-__all__ = ["ASGIApp", "not_found", "reject_websocket"]
-
 ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """Takes the scope, receive and send."""
 

@@ -10,26 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from channels.generic.http import AsyncHttpConsumer
 from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
 from django_mcp.transports.http.asgi import reject_websocket
-from django_mcp.transports.http.entries import Entry, check_head, find_entry
 from django_mcp.transports.http.guard import Clearance, current_guard
+from django_mcp.transports.http.refusals import refusals
 from django_mcp.transports.http.replies import (
     error_reply,
     internal_error,
     json_headers,
-    log_error_reply,
     too_large,
 )
 from django_mcp.transports.http.sink import Receive, Send, StreamSink
@@ -38,11 +37,11 @@ from django_mcp.transports.http.watch import Watch
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
 
-__all__ = ["MCPConsumer", "read_body"]
-
 logger = logging.getLogger("django_mcp")
 
 _NO_CLEARANCE = Clearance()
+
+Entry: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
 WATCH_AFTER_S = 0.1
 """A client is watched only after this time, because most calls have finished by then."""
@@ -65,7 +64,16 @@ class MCPConsumer(AsyncHttpConsumer):
     def __init__(self, *, server: MCPServer) -> None:
         super().__init__()
         self.server = server
-        self._timers = TaskTimers()
+
+    @classmethod
+    def as_asgi(cls, **initkwargs: Any) -> Any:
+        """Return the ASGI application: Channels' own without a coroutine for each request."""
+        server = initkwargs["server"]
+
+        def application(scope: Any, receive: Receive, send: Send) -> Awaitable[None]:
+            return cls(server=server)(scope, receive, send)
+
+        return application
 
     def __call__(self, scope: Any, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Respond to the request; returns when all is sent or the client has disconnected."""
@@ -83,12 +91,27 @@ class MCPConsumer(AsyncHttpConsumer):
 
     async def _serve(self) -> None:
         try:
-            reply = await self._timers.drive(self._reply())
+            reply = await self._reply()
             if reply is not None:
+                if reply.status >= 400:
+                    self._log(reply)
                 await self._respond(reply)
         except Exception:
             logger.exception("Could not serve a request")
             await self._abort()
+
+    def _log(self, reply: Reply) -> None:
+        """Log a refusal, unless it is the last event of a stream or its client has gone."""
+        exchange, sink = self._exchange, self._sink
+        if (sink is None or not sink.has_started) and not (exchange and exchange.is_disconnected):
+            scope = self.scope
+            client = scope.get("client")
+            refusals.write(
+                reply,
+                method=scope["method"],
+                path=scope.get("path") or "",
+                address=client[0] if client else None,
+            )
 
     async def _serve_apart(self) -> None:
         """Serve in a separate task, for a call that has to outlive its client."""
@@ -108,34 +131,33 @@ class MCPConsumer(AsyncHttpConsumer):
         scope, server = self.scope, self.server
         method = scope["method"]
         raw_headers: Any = scope["headers"]
-        headers = Headers.from_asgi(raw_headers)
+        headers = Headers(raw_headers)
         options = server.options
         clearance = self._clearance = current_guard().examine(
             method, scope.get("scheme") or "http", headers, options.max_body_bytes
         )
         if clearance.reply is not None or method != "POST":
-            allowed = partial(self._allowed_methods, headers)
-            refusal = check_head(server, method, clearance, allowed)
+            refusal = self._check_head(method, headers, clearance)
             if refusal is not None:
-                return log_error_reply(refusal)
+                return refusal
         exchange = self._exchange = self._open_exchange(headers, clearance)
         authenticate = server.authenticate
         if authenticate is not None:
-            exchange.build_request = _RequestBuilder(scope, b"")
+            exchange.build_request = self._request_builder(b"")
             challenge = await authenticate(exchange)
             if challenge is not None:
                 return challenge
-        timers = exchange.timers = self._timers
+        timers = exchange.timers = TaskTimers.of_current_task()
         if method == "POST":
             body = await read_body(
                 self._receive, options.max_body_bytes, options.body_timeout_s, timers
             )
             if not isinstance(body, bytes):
-                return None if body is None else log_error_reply(body)
+                return body
             exchange.body = body
             # A long stream must not keep the body in memory.
             del body
-        exchange.build_request = _RequestBuilder(scope, exchange.body)
+        exchange.build_request = self._request_builder(exchange.body)
         watching = timers.after(WATCH_AFTER_S, self._watch)
         try:
             return await self._find_entry(method)(exchange)
@@ -148,6 +170,18 @@ class MCPConsumer(AsyncHttpConsumer):
             watching.cancel()
             if self._watching is not None:
                 self._watching.close()
+
+    def _check_head(self, method: str, headers: Headers, clearance: Clearance) -> Reply | None:
+        """Return an error reply or a preflight response, or None if the request may continue."""
+        reply = clearance.reply
+        if reply is None:
+            if method == "GET" and self.server.keeps_sessions and not clearance.may_stream:
+                return error_reply(406, "Accept must admit text/event-stream")
+            return None
+        is_about_verbs = reply.status == 405 or any(name == b"allow" for name, _ in reply.headers)
+        if is_about_verbs:
+            return Reply(reply.status, reply.body, ((b"allow", self._allowed_methods(headers)),))
+        return reply
 
     def _watch(self) -> None:
         if self._exchange is not None:
@@ -167,22 +201,28 @@ class MCPConsumer(AsyncHttpConsumer):
             address=client[0] if client else None,
             can_stream=clearance.may_stream,
             sink=self._sink,
+            event_stream=self._sink,
             url_kwargs=route["kwargs"] if route else {},
         )
 
+    def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
+        return _RequestBuilder(self.scope, body)
+
     def _find_entry(self, method: str) -> Entry:
-        return self.server.answer if method == "POST" else find_entry(self.server, method)
+        """Return the server's entry point for a method that the guard accepted."""
+        if method == "POST":
+            return self.server.answer
+        return self.server.open_stream if method == "GET" else self.server.end_session
 
     def _allowed_methods(self, headers: Headers) -> bytes:
         return self.server.allowed_methods(headers)
 
     def _on_gone(self) -> None:
-        exchange, self._gone = self._exchange, Interrupt(None, timers=self._timers)
-        is_ending = (
-            exchange is not None
-            and exchange.cancels_on_disconnect
-            and exchange.interrupt(self._gone.expire)
-        )
+        exchange = self._exchange
+        is_ending = False
+        if exchange is not None and exchange.timers is not None:
+            self._gone = exchange.timers.limit(None)
+            is_ending = exchange.cancels_on_disconnect and exchange.interrupt(self._gone.expire)
         if self._released is not None and not is_ending and not self._released.done():
             self._released.set_result(None)
 
@@ -227,7 +267,6 @@ class _RequestBuilder(Record):
         return ASGIRequest(self.scope, BytesIO(self.body))
 
     def forget_body(self) -> None:
-        """See `Exchange.forget_body`."""
         self.body = b""
 
 
@@ -244,13 +283,21 @@ async def read_body(
     the limit is passed (413), and an incomplete one after `timeout_s` (408).
     """
     deadline = timers.limit(timeout_s)
+    body = bytearray()
     try:
-        message = await receive()
-        # Nearly every body is one message.
-        if message["type"] == "http.request" and not message.get("more_body"):
-            body: bytes = message.get("body") or b""
-            return body if len(body) <= limit_bytes else too_large(limit_bytes)
-        return await _read_parts(receive, message, limit_bytes)
+        while (message := await receive())["type"] == "http.request":
+            part: bytes = message.get("body") or b""
+            if len(body) + len(part) > limit_bytes:
+                return too_large(limit_bytes)
+            is_last = not message.get("more_body")
+            if is_last and not body:
+                # Nearly every body is one message.
+                return part
+            body += part
+            if is_last:
+                return bytes(body)
+        # `http.disconnect`, or a message that may not come here, which ends the request as well.
+        return None
     except asyncio.CancelledError:
         if not deadline.is_ours():
             raise
@@ -260,16 +307,3 @@ async def read_body(
         )
     finally:
         deadline.cancel()
-
-
-async def _read_parts(receive: Receive, message: Any, limit_bytes: int) -> bytes | Reply | None:
-    body = bytearray()
-    while message["type"] == "http.request":
-        body += message.get("body") or b""
-        if len(body) > limit_bytes:
-            return too_large(limit_bytes)
-        if not message.get("more_body"):
-            return bytes(body)
-        message = await receive()
-    # `http.disconnect`, or a message that may not come here, which ends the request as well.
-    return None

@@ -7,8 +7,6 @@ import re
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.replies import RawHeaders
 
-__all__ = ["cors_headers", "preflight"]
-
 VARY: RawHeaders = ((b"vary", b"Origin"),)
 
 _EXPOSED = (

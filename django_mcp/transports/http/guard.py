@@ -7,24 +7,19 @@ does not read the message, and contains no protocol rules.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
 
 from django.conf import settings as site_settings
-from django.core.signals import setting_changed
 from django.http.request import split_domain_port
 
+from django_mcp.process import reset_on
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.cors import VARY, cors_headers, preflight
 from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
 from django_mcp.transports.http.sites import SETTINGS_READ, SiteRules, read_rules
-
-__all__ = ["Clearance", "Guard", "current_guard"]
-
-logger = logging.getLogger("django_mcp")
 
 MAX_HEADERS = 128
 """Header lines of one request; a tool call mirrors its arguments in some. Our own limit."""
@@ -59,18 +54,6 @@ class Clearance:
     headers: RawHeaders = ()
 
 
-class _Facts(NamedTuple):
-    """The decoded values that determine the guard's result."""
-
-    method: str
-    scheme: str
-    host: str | None
-    origin: str | None
-    content_type: str | None
-    accept: str | None
-    encoding: str | None
-
-
 _NAMES = (b"host", b"origin", b"content-type", b"accept", b"content-encoding")
 
 
@@ -88,13 +71,7 @@ class Guard:
             if name is not None:
                 self._names = (*self._names, name.encode("latin-1"))
 
-    def examine(
-        self,
-        method: str,
-        scheme: str,
-        headers: Headers,
-        max_body_bytes: int,
-    ) -> Clearance:
+    def examine(self, method: str, scheme: str, headers: Headers, max_body_bytes: int) -> Clearance:
         """Return the result for a request.
 
         Args:
@@ -111,7 +88,7 @@ class Guard:
         key = (method, scheme, *map(values.get, self._names))
         found = self._known.get(key)
         if found is None:
-            found = _check(self._read_facts(method, scheme, headers), self._rules)
+            found = _check(method, scheme, headers, self._rules)
             self._remember(key, found)
         if found.reply is None and method == "POST":
             length = values.get(b"content-length")
@@ -124,20 +101,6 @@ class Guard:
             return Clearance(reply=preflight(requested, found.headers), headers=found.headers)
         return found
 
-    def _read_facts(self, method: str, scheme: str, headers: Headers) -> _Facts:
-        rules, get = self._rules, headers.get
-        host = get(rules.host_header) if rules.host_header is not None else None
-        sent = get(rules.scheme_header) if rules.scheme_header is not None else None
-        return _Facts(
-            method=method,
-            scheme=scheme if sent is None else rules.read_scheme(sent),
-            host=get("host") if host is None else host,
-            origin=get("origin"),
-            content_type=get("content-type"),
-            accept=get("accept"),
-            encoding=get("content-encoding"),
-        )
-
     def _remember(self, key: tuple[object, ...], found: Clearance) -> None:
         if sum(len(value) for value in key if isinstance(value, bytes | str)) > MAX_KNOWN_BYTES:
             return
@@ -146,24 +109,25 @@ class Guard:
         self._known[key] = found
 
 
-def _check(facts: _Facts, rules: SiteRules) -> Clearance:
-    refusal = _check_host(facts.host, rules)
+def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clearance:
+    host, origin, accept = rules.find_host(headers), headers.get("origin"), headers.get("accept")
+    refusal = _check_host(host, rules)
     if refusal is not None:
         return Clearance(reply=refusal)
-    headers: RawHeaders = ()
-    if facts.origin is not None:
+    cors: RawHeaders = ()
+    if origin is not None:
         # There is a host, or the request would have been rejected already.
-        if not rules.is_origin(facts.origin, facts.host or "", facts.scheme):
-            return Clearance(reply=_reject_origin(facts.origin), headers=VARY)
-        headers = cors_headers(facts.origin, with_credentials=rules.may_send_cookies(facts.origin))
-    refusal = _check_kind(facts)
+        if not rules.is_origin(origin, host or "", rules.find_scheme(headers, scheme)):
+            return Clearance(reply=_reject_origin(origin), headers=VARY)
+        cors = cors_headers(origin, with_credentials=rules.may_send_cookies(origin))
+    refusal = _check_kind(method, headers)
     if refusal is not None:
-        return Clearance(reply=refusal, headers=headers)
-    may_stream = admits_event_stream(facts.accept)
+        return Clearance(reply=refusal, headers=cors)
+    may_stream = admits_event_stream(accept)
     return Clearance(
         may_stream=may_stream,
-        must_stream=may_stream and (facts.method == "GET" or not admits_json(facts.accept)),
-        headers=headers,
+        must_stream=may_stream and (method == "GET" or not admits_json(accept)),
+        headers=cors,
     )
 
 
@@ -184,23 +148,28 @@ def _reject_origin(origin: str) -> Reply:
 
 def _forbid(message: str, setting: str) -> Reply:
     # Strangers do not need to know how the site is configured.
-    logger.info("Refused a request: %r. See the setting %s.", message, setting)
-    return error_reply(403, f"{message}: see {setting}" if site_settings.DEBUG else message)
+    if site_settings.DEBUG:
+        return error_reply(403, f"{message}: see {setting}")
+    reply = error_reply(403, message)
+    reply.note = f"See the setting {setting}"
+    return reply
 
 
-def _check_kind(facts: _Facts) -> Reply | None:
-    if facts.method in ("GET", "DELETE", "OPTIONS"):
+def _check_kind(method: str, headers: Headers) -> Reply | None:
+    if method in ("GET", "DELETE", "OPTIONS"):
         return None
-    if facts.method != "POST":
-        return error_reply(405, f"{facts.method[:20]} is not a verb of this endpoint")
-    if not is_json(facts.content_type):
+    if method != "POST":
+        return error_reply(405, f"{method[:20]} is not a verb of this endpoint")
+    if not is_json(headers.get("content-type")):
         return error_reply(415, "Content-Type must be application/json, in UTF-8")
-    if facts.encoding is not None and facts.encoding.lower() != "identity":
+    encoding = headers.get("content-encoding")
+    if encoding is not None and encoding.lower() != "identity":
         # A few bytes can decompress to any size, so compressed bodies are not read.
         return error_reply(
             415, "Content-Encoding must be left out", ((b"accept-encoding", b"identity"),)
         )
-    if not (admits_json(facts.accept) or admits_event_stream(facts.accept)):
+    accept = headers.get("accept")
+    if not (admits_json(accept) or admits_event_stream(accept)):
         return error_reply(406, "Accept must admit application/json or text/event-stream")
     return None
 
@@ -217,21 +186,11 @@ _TOO_MANY_HEADERS = Clearance(
     )
 )
 
-_current: Guard | None = None
 
-
+@cache
 def current_guard() -> Guard:
     """Return the guard for the current settings."""
-    global _current
-    if _current is None:
-        _current = Guard(read_rules())
-    return _current
+    return Guard(read_rules())
 
 
-def _forget(*, setting: str, **_kwargs: Any) -> None:
-    global _current
-    if setting in SETTINGS_READ:
-        _current = None
-
-
-setting_changed.connect(_forget, dispatch_uid="django_mcp.transports.http.guard")
+reset_on(current_guard.cache_clear, settings=SETTINGS_READ)

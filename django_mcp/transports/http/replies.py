@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange.exchange import Reply
-
-__all__ = [
-    "STREAM_HEADERS",
-    "RawHeaders",
-    "internal_error",
-    "json_headers",
-    "log_error_reply",
-    "error_reply",
-    "too_large",
-]
-
-logger = logging.getLogger("django_mcp")
 
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 """Headers in ASGI's form: names in lower case, values in latin-1."""
@@ -45,14 +31,6 @@ def error_reply(status: int, message: str, headers: RawHeaders = ()) -> Reply:
 def too_large(limit_bytes: int) -> Reply:
     """Return the reply to a body over the limit (RFC 9110, 15.5.14)."""
     return error_reply(413, f"The body may have at most {limit_bytes} bytes")
-
-
-def log_error_reply(reply: Reply) -> Reply:
-    """Return a reply that precedes the server, and log it if it is an error."""
-    if reply.status >= 400:
-        # The body is JSON in bytes, so a client cannot forge a log line.
-        logger.info("Refused a request with %d: %r", reply.status, reply.body)
-    return reply
 
 
 def internal_error() -> Reply:

@@ -1,19 +1,16 @@
-"""A `Sink` that writes server-sent events, and starts the response with the first of them."""
+"""An `EventStream` over ASGI: it writes server-sent events, and starts the response with the first of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from django_mcp.protocol import sse
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Reply
-from django_mcp.transports.http.backpressure import wait_for_room
 from django_mcp.transports.http.replies import STREAM_HEADERS, RawHeaders
-
-__all__ = ["Receive", "Send", "StreamSink"]
-
 
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 """The ASGI callable that gives the next message from the client."""
@@ -23,7 +20,7 @@ Send: TypeAlias = Callable[[Any], Awaitable[None]]
 
 
 class StreamSink(Record):
-    """A `Sink` that writes events to an ASGI `send`.
+    """An `EventStream` that writes to an ASGI `send`.
 
     The response starts with the first message, so until then it may become plain JSON with another
     status. What is sent after `finish`, or after the client has disconnected, is dropped without an
@@ -43,14 +40,14 @@ class StreamSink(Record):
         await self._write(sse.event(message, id=event_id))
 
     async def prime(self, event_id: str | None) -> None:
-        await self._write(sse.comment() if event_id is None else sse.priming(event_id))
+        await self._write(sse.COMMENT if event_id is None else sse.priming(event_id))
 
     async def hang_up(self, retry_ms: int) -> None:
         await self._write(sse.retry(retry_ms), is_last=True)
 
     async def keep_alive(self) -> None:
         """Send a comment, so that proxies do not close the connection as idle."""
-        await self._write(sse.comment())
+        await self._write(sse.COMMENT)
 
     async def point(self, uri: str) -> None:
         """Send the event that tells a client of HTTP+SSE where to post its messages."""
@@ -75,7 +72,7 @@ class StreamSink(Record):
             self.is_finished = is_last
             try:
                 if not self.has_started:
-                    self._send = wait_for_room(self._send)
+                    self._send = _wait_for_room(self._send)
                     await self._send(
                         {
                             "type": "http.response.start",
@@ -91,3 +88,61 @@ class StreamSink(Record):
                 # Servers of ASGI 2.4 may report a disconnect this way.
                 self.is_finished = True
             self.last_sent_s = asyncio.get_running_loop().time()
+
+
+def _wait_for_room(send: Send) -> Send:
+    """Return a `send` for one streamed response that waits while the client is slow.
+
+    Daphne's `send` never waits: Twisted buffers what the client has not read. It asks the registered
+    producer to pause when its buffer is full (64 KiB), and to resume when it is empty. Other servers'
+    `send` waits itself. Behind a middleware, Daphne's `send` and its request cannot be found.
+    """
+    if type(send) is not partial or not send.args:
+        return send
+    request = send.args[0]
+    if not callable(getattr(request, "registerProducer", None)):
+        return send
+    return _Producer(send, request)
+
+
+class _Producer:
+    """Send the messages of one response as a push producer of Twisted (`IPushProducer`)."""
+
+    def __init__(self, send: Send, request: Any) -> None:
+        self._send = send
+        self._request = request
+        self._is_registered = False
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+
+    async def __call__(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._register()
+        elif not message.get("more_body"):
+            # Nothing that has to wait follows, and Twisted requires this before the end.
+            self._unregister()
+        await self._send(message)
+        await self._has_room.wait()
+
+    def _register(self) -> None:
+        # A closed connection has no channel.
+        if self._request.channel is not None and self._request.producer is None:
+            self._request.registerProducer(self, True)
+            self._is_registered = True
+
+    def _unregister(self) -> None:
+        if self._is_registered and self._request.channel is not None:
+            self._request.unregisterProducer()
+        self._is_registered = False
+        self._has_room.set()
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self._has_room.clear()
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self._has_room.set()
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Let senders continue: the connection is closed, and what is sent now is dropped."""
+        self._is_registered = False
+        self._has_room.set()

@@ -16,8 +16,7 @@ from django.conf import settings as site_settings
 from django.http.request import split_domain_port, validate_host
 
 from django_mcp.conf import settings
-
-__all__ = ["SETTINGS_READ", "SiteRules", "is_loopback", "read_rules"]
+from django_mcp.protocol.headers import Headers
 
 SETTINGS_READ = frozenset(
     {"ALLOWED_HOSTS", "DEBUG", "DJANGO_MCP", "SECURE_PROXY_SSL_HEADER", "USE_X_FORWARDED_HOST"}
@@ -83,8 +82,16 @@ class SiteRules:
             and own_scheme in (scheme, "https")
         )
 
-    def read_scheme(self, sent: str) -> str:
-        """Return the scheme that a proxy sent."""
+    def find_host(self, headers: Headers) -> str | None:
+        """Return the host that the client asked for, which a proxy may have sent."""
+        sent = headers.get(self.host_header) if self.host_header is not None else None
+        return headers.get("host") if sent is None else sent
+
+    def find_scheme(self, headers: Headers, scheme: str) -> str:
+        """Return the scheme that a proxy sent, else the one that the server sees."""
+        sent = headers.get(self.scheme_header) if self.scheme_header is not None else None
+        if sent is None:
+            return scheme
         return "https" if sent.split(",", 1)[0].strip() == self.secure_value else "http"
 
     def may_send_cookies(self, origin: str) -> bool:

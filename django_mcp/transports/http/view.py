@@ -1,17 +1,16 @@
 """The plain Django view, for sites without ASGI routing and for WSGI.
 
-It converts between Django's requests and responses and the code that the consumer uses. Unlike the
-consumer, it gets a body that Django has already read, and under WSGI it sends messages together
-with the response and does not notice when a client disconnects.
+It has the consumer serve Django's request, and makes a response of what the consumer sends. Unlike
+the consumer alone, it gets a body that Django has already read, and under WSGI it sends messages
+together with the response and does not notice when a client disconnects.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import markcoroutinefunction
@@ -20,38 +19,27 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import UnreadablePostError
 from django.http.response import HttpResponseBase
 
+from django_mcp.protocol import sse
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.transports.http.buffer_sink import BufferSink
-from django_mcp.transports.http.entries import Entry, check_head, find_entry
-from django_mcp.transports.http.guard import Clearance, current_guard
-from django_mcp.transports.http.queue_sink import QueueSink
-from django_mcp.transports.http.replies import (
-    STREAM_HEADERS,
-    RawHeaders,
-    error_reply,
-    internal_error,
-    json_headers,
-    log_error_reply,
-    too_large,
-)
+from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.http.guard import Clearance
+from django_mcp.transports.http.replies import STREAM_HEADERS, error_reply, internal_error
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
-
-__all__ = ["MCPView", "make_view"]
+    from django_mcp.transports.http.asgi import ASGIApp
 
 logger = logging.getLogger("django_mcp")
 
+MAX_QUEUED = 16
+"""Messages queued for a slow client before the handler has to wait."""
 
-def make_view(server: MCPServer, check: Callable[[], None] | None = None) -> MCPView:
-    """Return a view that serves `server`, to be named in a URLconf.
+MAX_MESSAGES = 1000
+"""Messages buffered ahead of one response under WSGI; the client reads none before the call has finished."""
 
-    Args:
-        server: the one.
-        check: runs before the view first responds; its exception is raised again.
-    """
-    return MCPView(server, check)
+MAX_KEPT_BYTES = 1024 * 1024
+"""Total size of these messages."""
 
 
 class _EveryAlias(Container[object]):
@@ -61,8 +49,8 @@ class _EveryAlias(Container[object]):
         return True
 
 
-class MCPView:
-    """An asynchronous view that serves one MCP server.
+class EndpointView:
+    """A view in whose place `django_mcp_application` calls `serve`, an ASGI application.
 
     It is exempt from the CSRF check (the guard checks the origin), the login redirect, and the
     transaction per request (tools open their own), as far as a view can be.
@@ -72,10 +60,27 @@ class MCPView:
     login_required = False
     _non_atomic_requests = _EveryAlias()
 
+    def __init__(self, serve: ASGIApp) -> None:
+        self.serve = serve
+        markcoroutinefunction(self)
+
+    async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
+        """Respond to a request that Django received."""
+        raise NotImplementedError
+
+
+class MCPView(EndpointView):
+    """An asynchronous view that serves one MCP server.
+
+    Args:
+        server: the server.
+        check: runs before the view first responds; its exception is raised again.
+    """
+
     def __init__(self, server: MCPServer, check: Callable[[], None] | None = None) -> None:
+        super().__init__(MCPConsumer.as_asgi(server=server))
         self.server = server
         self._check = check
-        markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
         """Respond to a request, never with HTML or a redirect.
@@ -86,115 +91,162 @@ class MCPView:
         if self._check is not None:
             self._check()
             self._check = None
-        try:
-            return await self._serve(request, url_kwargs)
-        except Exception:
-            logger.exception("Could not serve a request")
-            return _respond(internal_error())
-
-    async def _serve(self, request: HttpRequest, url_kwargs: dict[str, Any]) -> HttpResponseBase:
-        headers, clearance = self._examine(request)
-        can_push = isinstance(request, ASGIRequest)
-        allowed = partial(self.server.allowed_methods, headers, can_push=can_push)
-        early = check_head(self.server, request.method, clearance, allowed)
-        if early is not None:
-            return _respond(log_error_reply(early), clearance.headers)
-        exchange = Exchange(
-            headers=headers,
-            address=request.META.get("REMOTE_ADDR"),
-            can_stream=clearance.may_stream,
-            build_request=lambda: request,
-            url_kwargs=url_kwargs,
-        )
-        refusal = await self._prepare(request, exchange)
-        if refusal is not None:
-            return _respond(refusal, clearance.headers)
-        entry = find_entry(self.server, request.method)
-        if isinstance(request, ASGIRequest):
-            return await self._call_apart(entry, exchange, clearance)
-        return await self._call(entry, exchange, clearance)
-
-    def _examine(self, request: HttpRequest) -> tuple[Headers, Clearance]:
-        scope = getattr(request, "scope", None)
-        raw_headers = scope["headers"] if scope is not None else _read_headers(request)
-        headers = Headers(raw_headers)
-        clearance = current_guard().examine(
-            request.method or "",
-            request.scheme or "http",
-            headers,
-            self.server.options.max_body_bytes,
-        )
-        return headers, clearance
-
-    async def _prepare(self, request: HttpRequest, exchange: Exchange) -> Reply | None:
-        """Authenticate, then read the body; return the error reply, if any."""
-        authenticate = self.server.authenticate
-        if authenticate is not None:
-            challenge = await authenticate(exchange)
-            if challenge is not None:
-                return challenge
-        if request.method == "POST":
-            body = _read_body(request, self.server.options.max_body_bytes)
-            if isinstance(body, Reply):
-                return log_error_reply(body)
-            exchange.body = body
-        return None
-
-    async def _call(
-        self, entry: Entry, exchange: Exchange, clearance: Clearance
-    ) -> HttpResponseBase:
-        """Respond with one body, which holds events if there were messages before the response."""
-        sink = BufferSink()
-        exchange.is_buffered = True
-        if clearance.may_stream:
-            exchange.sink = sink
-        reply = await entry(exchange)
-        events = sink.body(reply, must_stream=clearance.must_stream)
-        if events is None:
-            return _respond(reply, clearance.headers)
-        response = HttpResponse(events)
-        length = (b"content-length", b"%d" % len(events))
-        _add_headers(response, (*STREAM_HEADERS, length, *clearance.headers, *reply.headers))
-        return response
-
-    async def _call_apart(
-        self, entry: Entry, exchange: Exchange, clearance: Clearance
-    ) -> HttpResponseBase:
-        """Run the call in a separate task, since it may outlive the view and the client."""
-        sink = QueueSink()
-        timeout_s = None
-        if clearance.may_stream:
-            exchange.sink = sink
-            timeout_s = self.server.options.keepalive_s
-        task = asyncio.create_task(_run(entry, exchange, sink))
+        can_stream = isinstance(request, ASGIRequest)
+        consumer = (_ViewConsumer if can_stream else _BufferingConsumer)(self.server, request)
+        # In a separate task, since the call may outlive the view and the client.
+        task = asyncio.create_task(consumer.serve(url_kwargs))
         _running.add(task)
         task.add_done_callback(_running.discard)
         try:
-            first = await sink.take(timeout_s)
+            start = await consumer.messages.get()
         except asyncio.CancelledError:
-            _leave(task, exchange, sink)
+            consumer.leave()
             raise
-        if isinstance(first, Reply) and not (first.status == 200 and clearance.must_stream):
-            return _respond(first, clearance.headers)
-        frames = _Frames(
-            sink.frames(first, self.server.options.keepalive_s),
-            partial(_leave, task, exchange, sink),
-        )
-        extra = first.headers if isinstance(first, Reply) else ()
-        return _stream(frames, (*clearance.headers, *extra))
+        if start is None:
+            body = error_reply(400, "The body could not be read").body
+            return HttpResponse(body, status=400, content_type="application/json")
+        is_stream = can_stream and STREAM_HEADERS[0] in start["headers"]
+        response: HttpResponseBase
+        if is_stream:
+            response = StreamingHttpResponse(_Frames(consumer))
+        else:
+            end = await consumer.messages.get()
+            response = HttpResponse((end or {}).get("body", b""), status=start["status"])
+        _set_headers(response, start["headers"])
+        if is_stream:
+            # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
+            response["Content-Encoding"] = "identity"
+        return response
 
 
 _running: set[asyncio.Task[None]] = set()
 """Keeps references to the tasks of calls, so that they are not collected."""
 
 
-async def _run(entry: Entry, exchange: Exchange, sink: QueueSink) -> None:
-    try:
-        reply = await entry(exchange)
-    except Exception:
-        logger.exception("Could not serve a request")
-        reply = internal_error()
-    sink.finish(reply)
+class _ViewConsumer(MCPConsumer):
+    """Serves a request that Django has built, and middleware may have changed."""
+
+    def __init__(self, server: MCPServer, request: HttpRequest) -> None:
+        super().__init__(server=server)
+        self.messages: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(MAX_QUEUED)
+        self._request = request
+        self._is_read = False
+        self._has_left = asyncio.Event()
+
+    async def serve(self, url_kwargs: Mapping[str, Any]) -> None:
+        """Put all messages of the response, and None at the end, into `messages`."""
+        request = self._request
+        scope = getattr(request, "scope", None)
+        try:
+            await self(
+                {
+                    "type": "http",
+                    "asgi": {"spec_version": "2.4"},
+                    "method": request.method or "",
+                    "path": request.path,
+                    "scheme": request.scheme or "http",
+                    "headers": _read_headers(request) if scope is None else scope["headers"],
+                    "client": (request.META.get("REMOTE_ADDR"), 0),
+                    "url_route": {"args": (), "kwargs": url_kwargs},
+                },
+                self._receive_body,
+                self._put,
+            )
+        finally:
+            await self._put(None)
+
+    async def _put(self, message: Mapping[str, Any] | None) -> None:
+        if not self._has_left.is_set():
+            await self.messages.put(message)
+
+    def leave(self) -> None:
+        """Note that the client is gone, or the response; what is sent from now on is dropped."""
+        self._has_left.set()
+        while not self.messages.empty():
+            # Makes room for the message that waits, if there is one.
+            self.messages.get_nowait()
+        self.messages.put_nowait(None)
+
+    async def _receive_body(self) -> Mapping[str, Any]:
+        if self._is_read:
+            await self._has_left.wait()
+            return {"type": "http.disconnect"}
+        self._is_read = True
+        # If middleware has read it already, Django's limit applies.
+        body: bytes | None = getattr(self._request, "_body", None)
+        if body is None:
+            try:
+                # `request.body` would apply another limit, and trust the declared length for it.
+                body = self._request.read(self.server.options.max_body_bytes + 1)
+            except UnreadablePostError:
+                return {"type": "http.disconnect"}
+            # A handler that uses the request finds the body in its usual place.
+            self._request._body = body
+        return {"type": "http.request", "body": body}
+
+    def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
+        request = self._request
+        return lambda: request
+
+    async def _abort(self) -> None:
+        if self._sink is not None and self._sink.has_started:
+            await self._sink.finish(internal_error())
+        else:
+            await super()._abort()
+
+
+class _Buffer:
+    """A `Sink` that keeps messages up to a limit, and drops the rest.
+
+    The first are kept, not the last: progress is worth little once the work is done, and a log is
+    read from its beginning.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+        self.dropped = 0
+        self._size_bytes = 0
+
+    async def send(self, message: bytes) -> None:
+        self._size_bytes += len(message)
+        if len(self.messages) >= MAX_MESSAGES or self._size_bytes > MAX_KEPT_BYTES:
+            self.dropped += 1
+        else:
+            self.messages.append(message)
+
+
+class _BufferingConsumer(_ViewConsumer):
+    """Serves a request under WSGI, where a response has one body."""
+
+    _buffer = _Buffer()
+
+    def _allowed_methods(self, headers: Headers) -> bytes:
+        return self.server.allowed_methods(headers, can_push=False)
+
+    def _open_exchange(self, headers: Headers, clearance: Clearance) -> Exchange:
+        exchange = super()._open_exchange(headers, clearance)
+        exchange.is_buffered = True
+        self._buffer = _Buffer()
+        exchange.sink = self._buffer if clearance.may_stream else None
+        self._sink = exchange.event_stream = None
+        return exchange
+
+    def _watch(self) -> None:
+        """Nothing tells of the client."""
+
+    async def _respond(self, reply: Reply) -> None:
+        buffer = self._buffer
+        if buffer.dropped:
+            logger.warning("Dropped %d messages ahead of an answer under WSGI", buffer.dropped)
+        is_result = reply.status == 200 and reply.body is not None
+        if not is_result or not (buffer.messages or self._clearance.must_stream):
+            await super()._respond(reply)
+            return
+        events = b"".join(map(sse.event, (*buffer.messages, reply.body or b"")))
+        length = (b"content-length", b"%d" % len(events))
+        headers = [*STREAM_HEADERS, length, *self._clearance.headers, *reply.headers]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send({"type": "http.response.body", "body": events})
 
 
 class _Frames:
@@ -203,36 +255,29 @@ class _Frames:
     Django closes a response in any thread; one that middleware discards is only collected.
     """
 
-    __slots__ = ("_frames", "_leave", "_loop")
+    __slots__ = ("_consumer", "_loop")
 
-    def __init__(self, frames: AsyncGenerator[bytes, None], leave: Callable[[], None]) -> None:
-        self._frames = frames
-        self._leave = leave
+    def __init__(self, consumer: _ViewConsumer) -> None:
+        self._consumer = consumer
         self._loop = asyncio.get_running_loop()
 
     def __aiter__(self) -> _Frames:
         return self
 
     async def __anext__(self) -> bytes:
-        return await anext(self._frames)
+        message = await self._consumer.messages.get()
+        if message is None:
+            raise StopAsyncIteration
+        body: bytes = message["body"]
+        return body
 
     def close(self) -> None:
         """Disconnect from the call if it still runs."""
         # In a closed loop nothing runs any more.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._leave)
+            self._loop.call_soon_threadsafe(self._consumer.leave)
 
     __del__ = close
-
-
-def _leave(task: asyncio.Task[None], exchange: Exchange, sink: QueueSink) -> None:
-    """Handle a disconnected client; stops the call unless it may outlive its client."""
-    if task.done() or exchange.is_disconnected:
-        return
-    exchange.disconnected()
-    sink.close()
-    if exchange.cancels_on_disconnect:
-        exchange.interrupt(task.cancel)
 
 
 def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
@@ -242,37 +287,8 @@ def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def _read_body(request: HttpRequest, limit_bytes: int) -> bytes | Reply:
-    # If middleware has read it already, Django's limit applies.
-    body: bytes | None = getattr(request, "_body", None)
-    if body is None:
-        try:
-            # `request.body` would apply another limit, and trust the declared length for it.
-            body = request.read(limit_bytes + 1)
-        except UnreadablePostError:
-            return error_reply(400, "The body could not be read")
-        # A handler that uses the request finds the body in its usual place.
-        request._body = body
-    return body if len(body) <= limit_bytes else too_large(limit_bytes)
-
-
-def _respond(reply: Reply, extra: RawHeaders = ()) -> HttpResponse:
-    response = HttpResponse(reply.body or b"", status=reply.status)
+def _set_headers(response: HttpResponseBase, headers: Iterable[tuple[bytes, bytes]]) -> None:
     del response["Content-Type"]
-    _add_headers(response, json_headers(reply, extra))
-    return response
-
-
-def _stream(frames: AsyncIterator[bytes], extra: RawHeaders) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(frames)
-    _add_headers(response, (*STREAM_HEADERS, *extra))
-    # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
-    response["Content-Encoding"] = "identity"
-    return response
-
-
-def _add_headers(response: HttpResponseBase, headers: Iterable[tuple[bytes, bytes]]) -> None:
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("latin-1").title(), raw_value.decode("latin-1")
-        is_more = name in response and name != "Content-Type"
-        response[name] = f"{response[name]}, {value}" if is_more else value
+        response[name] = f"{response[name]}, {value}" if name in response else value

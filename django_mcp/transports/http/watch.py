@@ -5,51 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.transports.http.sink import Receive, StreamSink
 
-__all__ = ["Watch"]
 
-
-class Watch:
+class Watch(Record):
     """Detect a disconnect, and send comments in long silences, while a call runs.
 
     Call `close` when the call is done.
     """
 
-    __slots__ = (
-        "_alive",
-        "_begun_s",
-        "_exchange",
-        "_keepalive_s",
-        "_on_gone",
-        "_receive",
-        "_silence",
-        "_task",
-    )
+    _exchange: Exchange
+    _receive: Receive
+    _sink: StreamSink | None
+    _keepalive_s: float
+    _on_gone: Callable[[], None]
+    _begun_s: float = 0.0
+    _alive: asyncio.Task[None] | None = None
+    _silence: asyncio.TimerHandle | None = None
+    _task: asyncio.Task[None] | None = None
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        receive: Receive,
-        sink: StreamSink | None,
-        keepalive_s: float,
-        on_gone: Callable[[], None],
-    ) -> None:
+    def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._exchange = exchange
-        self._receive = receive
-        self._keepalive_s = keepalive_s
-        self._on_gone = on_gone
-        self._alive: asyncio.Task[None] | None = None
-        self._silence: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = loop.create_task(self._wait_until_gone())
-        if sink is not None:
+        self._task = loop.create_task(self._wait_until_gone())
+        if self._sink is not None:
             self._begun_s = loop.time()
-            self._silence = loop.call_later(keepalive_s, self._look, sink)
+            self._silence = loop.call_later(self._keepalive_s, self._look, self._sink)
 
     def close(self) -> None:
-        """Stop watching."""
         if self._silence is not None:
             self._silence.cancel()
         for task in (self._task, self._alive):
@@ -69,7 +53,7 @@ class Watch:
             pass
         if self._silence is not None:
             self._silence.cancel()
-        self._exchange.disconnected()
+        self._exchange.is_disconnected = True
         self._on_gone()
 
     def _look(self, sink: StreamSink) -> None:

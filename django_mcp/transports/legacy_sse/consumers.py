@@ -1,20 +1,22 @@
-"""The consumers of HTTP+SSE."""
+"""The consumers of HTTP+SSE, and the views that stand for them in a URLconf."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
+from django.http import HttpRequest, HttpResponse
+
 from django_mcp.protocol.headers import Headers
-from django_mcp.protocol.messages import encode_error
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.transports.http.consumer import MCPConsumer
-from django_mcp.transports.http.entries import Entry
+from django_mcp.transports.http.consumer import Entry, MCPConsumer
+from django_mcp.transports.http.replies import error_reply
+from django_mcp.transports.http.view import EndpointView
 from django_mcp.transports.legacy_sse.driver import TOKEN, keep_stream, take_message
 
-__all__ = ["LegacyMessageConsumer", "LegacyStreamConsumer"]
+if TYPE_CHECKING:
+    from django_mcp.server.server import MCPServer
 
 MAX_QUERY_FIELDS = 100
 """Fields of a query that are read. Our own limit."""
@@ -33,7 +35,7 @@ class LegacyStreamConsumer(MCPConsumer):
         query = scope.get("query_string", b"").decode("latin-1")
         path = quote(scope["path"].removesuffix("/").removesuffix("sse")) + "messages"
         url = f"{path}?{query}" if query else path
-        return partial(_in_order, self.server, self._sink, url)
+        return partial(keep_stream, self.server, self._sink, url)
 
 
 class LegacyMessageConsumer(MCPConsumer):
@@ -47,7 +49,7 @@ class LegacyMessageConsumer(MCPConsumer):
         if method != "POST":
             return partial(_not_allowed, b"POST, OPTIONS")
         query = scope.get("query_string", b"").decode("latin-1")
-        return partial(_take, self.server, _find_token(query))
+        return partial(take_message, self.server, _find_token(query))
 
 
 def _find_token(query: str) -> str:
@@ -58,14 +60,22 @@ def _find_token(query: str) -> str:
         return ""
 
 
-async def _in_order(server: Any, sink: Any, url: str, exchange: Exchange) -> Reply:
-    return await keep_stream(server, exchange, sink, url)
-
-
-async def _take(server: Any, token: str, exchange: Exchange) -> Reply:
-    return await take_message(server, exchange, token)
-
-
 async def _not_allowed(verbs: bytes, _exchange: Exchange) -> Reply:
-    refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed")
-    return Reply(405, encode_error(None, refusal), ((b"allow", verbs),))
+    return error_reply(405, "Method not allowed", ((b"allow", verbs),))
+
+
+class LegacyView(EndpointView):
+    """Report that HTTP+SSE needs ASGI routing, where there is none.
+
+    Args:
+        server: the server of the endpoint.
+        consumer: the one that serves the URL over ASGI.
+    """
+
+    def __init__(self, server: MCPServer, consumer: type[MCPConsumer]) -> None:
+        super().__init__(consumer.as_asgi(server=server))
+
+    async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponse:
+        """Return status 501."""
+        reply = error_reply(501, "HTTP+SSE is served by django_mcp_application only")
+        return HttpResponse(reply.body, status=reply.status, content_type="application/json")

@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
+from functools import partial
+from typing import TYPE_CHECKING
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
+from msgspec import field
+
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import (
@@ -25,19 +27,19 @@ from django_mcp.protocol.messages import (
     decode_message,
     encode_error,
 )
+from django_mcp.protocol.records import Record
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.quotas import Limits, QuotaMeter, Scope, quota_key_of
+from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refuse
+from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import NO_STORE, UNKNOWN_SESSION, find_session
-from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
+from django_mcp.server.services.session_lookup import UNKNOWN_SESSION, find_session
+from django_mcp.server.streams.stream import PushStream, StreamKind
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
+    from django_mcp.server.services.services import ServerHub
     from django_mcp.transports.http.sink import StreamSink
-
-__all__ = ["TOKEN", "keep_stream", "take_message"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -61,83 +63,133 @@ LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=
 """The same for all connections of one principal or address in a process, and for all in it."""
 
 
-class QueueSink:
-    """A `Sink` for the calls of a connection, which share the bounded queue of its stream.
-
-    If the queue is full because the client does not read, the stream ends; see `PushStream.offer`.
-    """
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream: PushStream) -> None:
-        self._stream = stream
-
-    def answer(self, message: bytes) -> None:
-        """Queue the response to a call, which is its last message."""
-        self._stream.offer(message)
-
-    async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """See `Sink.send`; returns when the queue is empty or the stream has ended."""
-        if self._stream.offer(message):
-            await self._stream.drain()
-
-    async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`; the stream is open already."""
-
-    async def hang_up(self, retry_ms: int) -> None:
-        self._stream.end(Ending.CLOSED)
-
-
-class _StreamContext(NamedTuple):
-    """What serves a connection.
-
-    Attributes:
-        exchange: that of the GET that opened the stream.
-        running: the size of each message that is being served.
-    """
-
-    server: MCPServer
-    sink: QueueSink
-    exchange: Exchange
-    quota_key: str
-    running: dict[asyncio.Task[None], int]
-
-
-_stream_contexts: WeakKeyDictionary[Session, _StreamContext] = WeakKeyDictionary()
-"""What serves each connection whose stream is in this process."""
-
-_reading: set[asyncio.Task[None]] = set()
-
 _meter = QuotaMeter(LIMITS)
 """Counts the messages being served in this process."""
 
 
+class _Connection(Record):
+    """One client's connection, and the `Sink` of its calls, which share the queue of its stream.
+
+    If the queue is full because the client does not read, the stream ends; see `PushStream.offer`.
+
+    Args:
+        exchange: that of the GET that opened the stream.
+    """
+
+    _server: MCPServer
+    _exchange: Exchange
+    _session: Session
+    _stream: PushStream
+    _running: dict[asyncio.Task[None], int] = field(default_factory=dict)
+
+    async def send(self, message: bytes) -> None:
+        """See `Sink.send`; returns when the queue is empty or the stream has ended."""
+        if self._stream.offer(message):
+            await self._stream.drain()
+
+    def serve(self, message: Message | Batch, body: bytes, source: Exchange) -> Refusal | None:
+        """Start to serve a message; return an error if too many are being served."""
+        # Other messages are served at once, since a request may wait for them.
+        count, size = int(isinstance(message, Request | Batch)), len(body)
+        if count:
+            scope = self._take_room(size)
+            if scope is not None:
+                return _TOO_MANY[scope]
+        # As it is now: the exchange may get another principal.
+        quota_key = self._exchange.quota_key
+        task = asyncio.get_running_loop().create_task(self._answer(body, source))
+        self._running[task] = size * count
+
+        def end(task: asyncio.Task[None]) -> None:
+            del self._running[task]
+            if count:
+                _meter.give_back(quota_key, size)
+
+        task.add_done_callback(end)
+        return None
+
+    def serve_forwarded(self, body: bytes) -> None:
+        """Serve a message that another process received; an error is sent on the stream."""
+        message = decode_message(body, self._server.options.max_body_values)
+        refusal = self.serve(message, body, self._exchange)
+        if refusal is not None:
+            request_id = message.id if isinstance(message, Request) else None
+            self._stream.offer(encode_error(request_id, refusal))
+
+    async def serve_stored(self, reference: str) -> None:
+        """Serve a message that another process received and stored."""
+        try:
+            body = await self._server.states.take(self._session.key, reference)
+        except Exception:
+            logger.exception("Could not read a message that was passed on")
+            return
+        if body is not None:
+            self.serve_forwarded(body)
+
+    def _take_room(self, size: int) -> QuotaScope | None:
+        """Count a message as being served; return the scope of the limit that does not allow it."""
+        sizes = [each for each in self._running.values() if each]
+        if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
+            return QuotaScope.OWN
+        share = self._server.options.anonymous_share
+        return _meter.take(self._exchange.quota_key, size, anonymous_share=share)
+
+    async def _answer(self, body: bytes, source: Exchange) -> None:
+        """Respond to a message on the stream, as part of an HTTP request.
+
+        That is the request that brought it or, if another process received it, the stream's own.
+        """
+        if not self._stream.is_open:
+            return
+        exchange = Exchange(
+            body=body,
+            headers=_without_rules(source.headers),
+            principal=self._exchange.principal,
+            address=source.address,
+            can_stream=True,
+            build_request=source.build_request,
+            sink=self,
+            url_kwargs=source.url_kwargs,
+            connection=self._session,
+        )
+        exchange.gate = source.gate
+        try:
+            reply = await self._server.answer(exchange)
+            if reply.body is not None and not reply.is_dispensable:
+                self._stream.offer(reply.body)
+        except Exception:
+            logger.exception("Could not serve a message")
+
+
+_connections: dict[str, _Connection] = {}
+"""The connections whose streams are in this process, by the keys of their sessions."""
+
+
 async def keep_stream(
-    server: MCPServer, exchange: Exchange, sink: StreamSink, messages_url: str
+    server: MCPServer, sink: StreamSink, messages_url: str, exchange: Exchange
 ) -> Reply:
     """Open a stream, send the client the URL to post to, and serve it until it disconnects.
 
     Args:
         server: the server of the endpoint.
-        exchange: that of the GET; its principal owns the connection.
-        sink: the stream.
         messages_url: the URL to post to; the token is added to its query.
+        exchange: that of the GET; its principal owns the connection.
     """
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
-        return _refuse(refusal)
-    principal_key = getattr(exchange.principal, "key", None)
+        return refuse(refusal)
+    principal_key = key_of(exchange.principal)
     key = uuid.uuid4().hex
     session = Session.of(key, server.name, principal_key, ConnectionState(), transport=SSE)
     try:
-        token = await server.sessions.open(session, exchange)
-    except StoreUnavailable:
-        token = NO_STORE
+        token: str | Refusal = await server.sessions.open(session, exchange)
+    except StoreUnavailable as error:
+        token = error.to_refusal()
     if isinstance(token, Refusal):
-        return _refuse(token)
+        return refuse(token)
     server.connection_observer.session_opened(session)
     exchange.connection = session
-    server.hub.on("legacy", _receive_forwarded(server))
+    server.hub.on("legacy", partial(_receive_forwarded, server.hub))
     stream = PushStream(
         kind=StreamKind.LEGACY,
         server_name=server.name,
@@ -146,41 +198,41 @@ async def keep_stream(
         uris=await server.sessions.read_subscriptions(session),
         session=session,
     )
-    quota_key = quota_key_of(principal_key, exchange.address)
-    _stream_contexts[session] = _StreamContext(server, QueueSink(stream), exchange, quota_key, {})
+    _connections[session.key] = _Connection(server, exchange, session, stream)
     try:
         joiner = "&" if "?" in messages_url else "?"
         await sink.point(f"{messages_url}{joiner}{TOKEN}={token}")
         await run_stream(server, exchange, stream)
     finally:
-        _stream_contexts.pop(session, None)
+        _connections.pop(session.key, None)
         # Cleanup has to finish although the disconnect cancels this task.
         await asyncio.shield(_end(server, session))
     return Reply(200)
 
 
 async def _end(server: MCPServer, session: Session) -> None:
-    await server.sessions.end(session.key, Closing.STREAM)
+    await server.sessions.end([session.key], Closing.STREAM)
     server.hub.end_session(session.key)
 
 
-async def take_message(server: MCPServer, exchange: Exchange, token: str) -> Reply:
+async def take_message(server: MCPServer, token: str, exchange: Exchange) -> Reply:
     """Receive a message for the stream of `token`, on which its response is sent."""
     message = decode_message(exchange.body, server.options.max_body_values)
     try:
         session = await find_session(server, exchange, token, transport=SSE)
         if session is None:
-            return _refuse(UNKNOWN_SESSION)
+            return refuse(UNKNOWN_SESSION)
         if isinstance(message, Malformed):
-            return Reply(message.refusal.status or 400, encode_error(message.id, message.refusal))
-        if session in _stream_contexts:
-            refusal = _serve(session, message, exchange.body, exchange)
-            return Reply(202) if refusal is None else _refuse(refusal)
+            return refuse(message.refusal, 400, message.id)
+        connection = _connections.get(session.key)
+        if connection is not None:
+            refusal = connection.serve(message, exchange.body, exchange)
+            return Reply(202) if refusal is None else refuse(refusal)
         if not await server.sessions.has_stream(session):
             # The process that held the stream was killed.
-            return _refuse(UNKNOWN_SESSION)
-    except StoreUnavailable:
-        return _refuse(NO_STORE)
+            return refuse(UNKNOWN_SESSION)
+    except StoreUnavailable as error:
+        return refuse(error.to_refusal())
     return await _forward(server, session, exchange.body, exchange.address)
 
 
@@ -188,7 +240,7 @@ async def _forward(server: MCPServer, session: Session, body: bytes, address: st
     """Send a message to the stream's process, and return an error if that fails."""
     bus = server.join_hub().bus
     if not bus.is_shared:
-        return _refuse(_UNREACHABLE)
+        return refuse(_UNREACHABLE)
     message: JSONObject = {"kind": "legacy", "session": session.key}
     try:
         if len(body) <= MAX_PASSED_BYTES:
@@ -202,108 +254,18 @@ async def _forward(server: MCPServer, session: Session, body: bytes, address: st
     except Exception as error:  # noqa: BLE001 - what they raise is their libraries' business
         # The client gets an error, and what failed logs why.
         logger.info("Could not pass a message on to its stream: %r", error)
-        return _refuse(_UNREACHABLE)
+        return refuse(_UNREACHABLE)
     return Reply(202)
 
 
-def _receive_forwarded(server: MCPServer) -> Any:
-    def take(message: JSONObject) -> None:
-        session = server.hub.sessions.get(message["session"])
-        context = _stream_contexts.get(session) if session is not None else None
-        if session is None or context is None:
-            return
-        if "kept" in message:
-            reading = asyncio.get_running_loop().create_task(
-                _serve_stored(session, context, message["kept"])
-            )
-            _reading.add(reading)
-            reading.add_done_callback(_reading.discard)
-        else:
-            _serve_forwarded(session, context, message["body"].encode())
-
-    return take
-
-
-async def _serve_stored(session: Session, context: _StreamContext, reference: str) -> None:
-    try:
-        body = await context.server.states.take(session.key, reference)
-    except Exception:
-        logger.exception("Could not read a message that was passed on")
+def _receive_forwarded(hub: ServerHub, message: JSONObject) -> None:
+    connection = _connections.get(message["session"])
+    if connection is None:
         return
-    if body is not None:
-        _serve_forwarded(session, context, body)
-
-
-def _serve_forwarded(session: Session, context: _StreamContext, body: bytes) -> None:
-    """Serve a message that another process received; an error is sent on the stream."""
-    message = decode_message(body, context.server.options.max_body_values)
-    refusal = _serve(session, message, body, context.exchange)
-    if refusal is not None:
-        request_id = message.id if isinstance(message, Request) else None
-        context.sink.answer(encode_error(request_id, refusal))
-
-
-def _serve(
-    session: Session, message: Message | Batch, body: bytes, source: Exchange
-) -> Refusal | None:
-    """Start to serve a message; return an error if too many are being served."""
-    context = _stream_contexts.get(session)
-    if context is None:
-        return UNKNOWN_SESSION
-    # Other messages are served at once, since a request may wait for them.
-    count, size = int(isinstance(message, Request | Batch)), len(body)
-    if count:
-        scope = _take_room(context, size)
-        if scope is not None:
-            return _TOO_MANY[scope]
-    task = asyncio.get_running_loop().create_task(_answer(session, body, source))
-    context.running[task] = size * count
-
-    def end(task: asyncio.Task[None]) -> None:
-        del context.running[task]
-        if count:
-            _meter.give_back(context.quota_key, size)
-
-    task.add_done_callback(end)
-    return None
-
-
-def _take_room(context: _StreamContext, size: int) -> Scope | None:
-    """Count a message as being served; return the scope of the limit that does not allow it."""
-    sizes = [each for each in context.running.values() if each]
-    if len(sizes) >= MAX_STREAM_RUNNING or (sizes and sum(sizes) + size > MAX_STREAM_BYTES):
-        return Scope.OWN
-    return _meter.take(
-        context.quota_key, size, anonymous_share=context.server.options.anonymous_share
-    )
-
-
-async def _answer(session: Session, body: bytes, source: Exchange) -> None:
-    """Respond to a message on its stream, as part of an HTTP request.
-
-    That is the request that brought it or, if another process received it, the stream's own.
-    """
-    context = _stream_contexts.get(session)
-    if context is None:
-        return
-    exchange = Exchange(
-        body=body,
-        headers=_without_rules(source.headers),
-        principal=context.exchange.principal,
-        address=source.address,
-        can_stream=True,
-        build_request=source.build_request,
-        sink=context.sink,
-        url_kwargs=source.url_kwargs,
-        connection=session,
-    )
-    exchange.gate = source.gate
-    try:
-        reply = await context.server.answer(exchange)
-        if reply.body is not None and not reply.is_dispensable:
-            context.sink.answer(reply.body)
-    except Exception:
-        logger.exception("Could not serve a message")
+    if "kept" in message:
+        hub.spawn(connection.serve_stored(message["kept"]))
+    else:
+        connection.serve_forwarded(message["body"].encode())
 
 
 def _without_rules(headers: Headers | None) -> Headers:
@@ -314,22 +276,15 @@ def _without_rules(headers: Headers | None) -> Headers:
     return found
 
 
-def _refuse(refusal: Refusal) -> Reply:
-    return Reply(refusal.status or 400, encode_error(None, refusal), refusal.headers)
-
-
 _TOO_MANY = {
-    scope: Refusal(
+    scope: try_later(
+        "Too many requests are being answered: wait for the answer to one of them",
+        2,
         code=INVALID_REQUEST,
-        message="Too many requests are being answered: wait for the answer to one of them",
         status=scope.value,
-        headers=((b"retry-after", b"2"),),
     )
-    for scope in Scope
+    for scope in QuotaScope
 }
-_UNREACHABLE = Refusal(
-    code=INTERNAL_ERROR,
-    message="The stream is at another process, which cannot be reached now: try again",
-    status=503,
-    headers=((b"retry-after", b"2"),),
+_UNREACHABLE = try_later(
+    "The stream is at another process, which cannot be reached now: try again", 2
 )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
@@ -21,8 +21,6 @@ from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
-
-__all__ = ["LineSink", "serve"]
 
 logger = logging.getLogger("django_mcp")
 
@@ -47,23 +45,11 @@ MAX_RUNNING_BYTES = 64 * 1024 * 1024
 """Size of the lines that are served at once; further lines wait. Our own limit."""
 
 FindPrincipal = Callable[[], Awaitable[Any]]
+"""Returns the principal for a message, or raises `Revoked`."""
 
 
-class LineSink:
-    """A `Sink` that writes the messages of all exchanges to the same pipe."""
-
-    def __init__(self, writer: LineWriter) -> None:
-        self._writer = writer
-
-    async def send(self, message: bytes, event_id: str | None = None) -> None:
-        """See `Sink.send`; a pipe has no events."""
-        await self._writer.write(message)
-
-    async def prime(self, event_id: str | None) -> None:
-        """See `Sink.prime`: there is nothing to open."""
-
-    async def hang_up(self, retry_ms: int) -> None:
-        """See `Sink.hang_up`: the pipe is not closed before its end."""
+class Revoked(Exception):
+    """The user or token of the connection is no longer accepted, which ends the connection."""
 
 
 class Pipe:
@@ -75,12 +61,13 @@ class Pipe:
         reading: int,
         writing: int,
         find_principal: FindPrincipal | None,
+        stop: asyncio.Event,
     ) -> None:
         self._server = server
+        self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._reader = LineReader(reading, server.options.max_body_bytes, self._take)
         self._writer = LineWriter(writing)
-        self._sink = LineSink(self._writer)
         self._find_principal = find_principal
         self._connection = ConnectionState()
         self._connection.data = MemoryData({})
@@ -91,9 +78,9 @@ class Pipe:
         self._initializing: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self) -> None:
         """Serve lines until the input ends, the client disconnects, or `stop` is set."""
-        stopping = asyncio.ensure_future(stop.wait())
+        stopping = asyncio.ensure_future(self._stop.wait())
         gone = asyncio.ensure_future(self._writer.broken.wait())
         ended = asyncio.ensure_future(self._ended.wait())
         over: set[asyncio.Future[Any]] = {stopping, gone}
@@ -170,7 +157,7 @@ class Pipe:
             line = waiting.popleft()
             size = size_of(line)
             released += size
-            task = _start(self._loop, self._serve(line))
+            task = asyncio.Task(self._serve(line), loop=self._loop, **_EAGER)
             if task.done():
                 continue
             self._running[task] = size
@@ -192,26 +179,28 @@ class Pipe:
             self._loop.call_soon(self._begin)
 
     async def _serve(self, line: Line) -> None:
-        timers = TaskTimers()
+        timers = TaskTimers.of_current_task()
         try:
             if not isinstance(line, bytes):
-                await self._writer.write(self._reject_length())
+                await self._writer.send(self._reject_length())
                 return
             # A client that does not read its responses gets no more work done.
             await self._writer.wait_for_room()
             find = self._find_principal
             principal = ANONYMOUS if find is None else await self._look(find)
+            if principal is None:
+                return
             exchange = Exchange(
                 body=line,
                 connection=self._connection,
-                sink=self._sink,
+                sink=self._writer,
                 can_stream=True,
                 principal=principal,
                 timers=timers,
             )
-            body = (await timers.drive(self._server.answer(exchange))).body
+            body = (await self._server.answer(exchange)).body
             if body is not None:
-                await self._writer.write(body)
+                await self._writer.send(body)
             if self._notifier is None and self._connection.is_initialized:
                 self._start_notifications(exchange)
         except Exception:
@@ -227,7 +216,13 @@ class Pipe:
     # -- the principal
 
     async def _look(self, find_principal: FindPrincipal) -> Any:
-        principal = await find_principal()
+        """Return the principal, or None once the connection has to end."""
+        try:
+            principal = await find_principal()
+        except Revoked as error:
+            logger.warning("%s", error)
+            self._stop.set()
+            return None
         if self._notifier is not None:
             self._notifier.set_principal(principal)
         return principal
@@ -239,13 +234,19 @@ class Pipe:
                 try:
                     await self._look(find_principal)
                 except Exception:
-                    logger.exception("Could not look up whom this connection is for")
+                    logger.exception("Could not look up the principal of this connection")
 
     def _start_notifications(self, exchange: Exchange) -> None:
         """Send change notifications from now on, after an initialization that allows them."""
-        if self._connection.revision is not None:
+        connection = self._connection
+        if connection.revision is not None:
             self._notifier = ChangeNotifier(
-                self._server, exchange, self._sink, self._writer.wait_until_empty, self._ended.set
+                self._server,
+                exchange,
+                connection,
+                connection.revision,
+                self._writer,
+                self._ended.set,
             )
 
 
@@ -253,21 +254,8 @@ def _may_initialize(line: Line) -> bool:
     return isinstance(line, bytes) and b"initialize" in line
 
 
-if sys.version_info >= (3, 12):
-
-    def _start(
-        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        """Run a coroutine in a task; one that never waits is done when this returns."""
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-
-else:
-
-    def _start(
-        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        """Run a coroutine in a task, from the loop's next turn on."""
-        return loop.create_task(coroutine)
+_EAGER: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+"""A task that never waits is done when it is made, where Python has that."""
 
 
 async def serve(
@@ -281,12 +269,10 @@ async def serve(
     """Serve the client at the other end of two pipes until it disconnects or `stop` is set.
 
     Args:
-        server: the server to serve.
-        reading, writing: file descriptors.
         find_principal: returns the principal for each message; None: anonymous.
         stop: ends the connection and cancels what runs.
     """
     try:
-        await Pipe(server, reading, writing, find_principal).run(stop or asyncio.Event())
+        await Pipe(server, reading, writing, find_principal, stop or asyncio.Event()).run()
     finally:
         await server.hub.stop()

@@ -17,17 +17,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-__all__ = [
-    "Line",
-    "LineReader",
-    "LineSplitter",
-    "LineWriter",
-    "TooLong",
-    "end_on_signals",
-    "size_of",
-    "take_pipes",
-]
-
 READ_BYTES = 64 * 1024
 MAX_AHEAD_BYTES = 4 * 1024 * 1024
 """How much is read ahead of the lines being served; the rest stays in the pipe."""
@@ -140,7 +129,6 @@ class LineReader:
     """Reads lines in a thread, up to a limit ahead of the event loop that takes them.
 
     Args:
-        descriptor: the pipe.
         max_bytes: the maximum length of a line.
         on_lines: called on the loop with each batch of lines, and with None at the end of input. It
             must return the size of each line by `release` when the line is done.
@@ -157,7 +145,6 @@ class LineReader:
         self._may_read = threading.Condition()
 
     def start(self) -> None:
-        """Start reading."""
         threading.Thread(target=self._read, name="mcp-stdin", daemon=True).start()
 
     def release(self, size: int) -> None:
@@ -218,12 +205,12 @@ class LineWriter:
         self.is_broken = False
         self.broken = asyncio.Event()
 
-    async def write(self, line: bytes) -> None:
-        """Write a line; its end is added."""
+    async def send(self, message: bytes) -> None:
+        """Write a line; its end is added. See `Sink.send`."""
         await self.wait_for_room()
         if self.is_broken:
             return
-        data = line + b"\n"
+        data = message + b"\n"
         with self._wake:
             if not self._queue and len(data) <= ATOMIC_BYTES and self._is_ready():
                 self._put(data)
@@ -245,7 +232,6 @@ class LineWriter:
             await self._has_room.wait()
 
     async def wait_until_empty(self) -> None:
-        """Wait until the buffer is empty."""
         await self._is_empty.wait()
 
     async def flush(self, timeout_s: float) -> None:

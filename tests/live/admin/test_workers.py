@@ -232,7 +232,7 @@ async def test_a_revoked_oauth_token_opens_nothing_and_its_streams_end(site: Sit
 async def test_selected_sessions_are_ended_from_their_list(site: Site):
     async with listening(site, "listed") as client:
         session = await site.until(of("listed", "sessions"))
-        data = {"action": "end_selected", "_selected_action": session["id"]}
+        data = {"action": "end_selected", "_selected_action": session["id"], "confirmed": "1"}
         done = await asyncio.to_thread(site.post, "/admin/django_mcp/session/", **data)
 
         assert done.status_code == 302

@@ -11,9 +11,10 @@ from tests.support.sites import ROOT
 
 SETTINGS = """
 from django_mcp.auth import (
-    APIKeyAuthenticator, CallableAuthenticator, DRFAuthenticator, IntrospectionAuthenticator,
-    JWTAuthenticator, SessionAuthenticator,
+    APIKeyAuthenticator, CallableAuthenticator, IntrospectionAuthenticator, SessionAuthenticator,
 )
+from django_mcp.contrib.drf import DRFAuthenticator
+from django_mcp.contrib.jwt import JWTAuthenticator
 
 ISSUER = "https://login.example.com"
 SECRET_KEY = "x"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.async_api import expect
 
+from django_mcp.protocol.json import decode
 from django_mcp.protocol.revisions import REVISIONS
 from tests.live.browser.pages import AdminPages, call, until
 from tests.support.site.browser.hostile import SCRIPT
@@ -30,11 +31,12 @@ async def test_a_tool_is_tried(admin: AdminPages):
     await page.get_by_role("button", name="Call").click()
 
     await expect(page.locator("#mcp-result")).to_contain_text("HELLO, ANN! HELLO, ANN!")
-    await page.get_by_text("What went over the wire").click()
+    await page.get_by_text("Messages sent and received").click()
     sent, received = await page.locator("#mcp-wire pre").all_text_contents()
-    assert '"method":"tools/call"' in sent
-    assert '"arguments":{"name":"Ann","times":2,"loud":true}' in sent
-    assert '"text":"HELLO, ANN! HELLO, ANN!"' in received
+    request = decode(sent)
+    assert request["method"] == "tools/call"
+    assert request["params"]["arguments"] == {"name": "Ann", "times": 2, "loud": True}
+    assert '"text": "HELLO, ANN! HELLO, ANN!"' in received
     await admin.check()
 
 
@@ -84,8 +86,8 @@ async def test_a_tool_that_asks_is_answered_at_each_revision(
         await page.get_by_role("button", name="Answer").click()
         await expect(page.locator("#mcp-result")).to_contain_text(f"A green shirt in {size}")
     await expect(page.locator("#mcp-questions form")).to_have_count(0)
-    await page.get_by_text("What went over the wire").click()
-    await expect(page.locator("#mcp-wire")).to_contain_text('"content":{"size":"L"}')
+    await page.get_by_text("Messages sent and received").click()
+    await expect(page.locator("#mcp-wire")).to_contain_text('"size": "L"')
     await admin.check()
     run_in_site(WAIT_UNTIL_GONE)
 
@@ -98,7 +100,9 @@ async def test_a_question_that_is_left_ends_its_session(
     await page.get_by_label("Color").select_option("green")
     await page.get_by_role("button", name="Call").click()
     await expect(page.locator("#mcp-questions")).to_contain_text("Which size?")
+    await expect(page.get_by_role("button", name="Call")).to_be_disabled()
     await page.get_by_role("button", name="Stop").click()
+    await expect(page.locator("#mcp-status")).to_contain_text("so the server cancels the call")
 
     await expect(page.locator("#mcp-questions form")).to_have_count(0)
     run_in_site(WAIT_UNTIL_GONE)
@@ -120,7 +124,7 @@ async def test_progress_is_shown(admin: AdminPages):
     await admin.page.get_by_role("button", name="Call").click()
 
     await expect(admin.page.locator("#mcp-result")).to_contain_text('"steps": 3')
-    await admin.page.get_by_text("What went over the wire").click()
+    await admin.page.get_by_text("Messages sent and received").click()
     await expect(admin.page.locator("#mcp-wire li")).to_have_count(5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from playwright.async_api import expect
@@ -45,8 +46,8 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
 @pytest.mark.parametrize(
     ("language", "hour", "day", "thousand", "moment", "median"),
     [
-        ("de", "14:00", "1.3.", "1.000", "01.03.2026, 14:30", "1.234,5"),
-        ("en", "2:00 PM", "3/1", "1,000", "Mar 1, 2026, 2:30 PM", "1,234.5"),
+        ("de", "14:00", "1.3.", "1.000", "01.03.2026, 14:30", "1.200"),
+        ("en", "2:00 PM", "3/1", "1,000", "Mar 1, 2026, 2:30 PM", "1,200"),
     ],
 )
 async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
@@ -59,11 +60,12 @@ async def test_times_and_numbers_are_written_as_in_the_language_of_the_page(
     median: str,
 ):
     page = admin.page
-    noon = await page.evaluate("new Date(2026, 2, 1, 12).getTime() / 1000")
+    # In the zone of the site, wherever the browser is.
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
     times = [noon + 60 * minute for minute in range(0, 181, 30)]
     values = {key: [value] * len(times) for key, value in NUMBERS.items()}
     name = {"name": "greet", "method": "tool", "server": "browser-site", **NUMBERS}
-    data = {"times": times, **values, "names": [name]}
+    data = {"times": times, "minutes": 30, **values, "names": [name]}
     await page.route("**/charts/data/*", lambda route: route.fulfill(json=data))
     await page.set_extra_http_headers({"Accept-Language": language})
     await page.add_init_script(NOTE_TEXTS)
@@ -95,6 +97,34 @@ async def test_long_names_fit_the_window(admin: AdminPages, width: int):
 
     assert await admin.overhang() <= 0
     await admin.check(".mcp-page")
+
+
+async def test_a_point_leads_to_its_calls_and_the_choices_stay_in_the_address(admin: AdminPages):
+    page = admin.page
+    await call(admin.site, "greet", {"name": "Ann"})
+    await admin.open("callrecord/charts/", span="day", name="greet")
+    await expect(page.get_by_label("Over the last")).to_have_value("day")
+    await page.get_by_text("The charts as a table").click()
+    point = page.locator("#mcp-points tbody tr", has_text="so far")
+    await expect(point).to_have_count(1, timeout=60_000)
+    await expect(page.locator("#mcp-charts-width")).to_contain_text("15 minutes wide")
+    await page.get_by_label("Over the last").select_option("hour")
+    await page.wait_for_url("**/charts/?span=hour&name=greet")
+    await admin.check(".mcp-page")
+    await page.locator("#mcp-points tbody a").first.click()
+    await expect(page.locator("#result_list tbody tr").first).to_contain_text("greet")
+    assert admin.complaints == []
+
+
+async def test_the_legend_keeps_its_colours_where_colours_are_forced(admin: AdminPages):
+    await call(admin.site, "greet", {"name": "Ann"})
+    await admin.page.emulate_media(forced_colors="active")
+    await admin.open("callrecord/charts/")
+    markers = admin.page.locator("#mcp-counts .u-series:not(:first-child) .u-marker")
+    await expect(markers).to_have_count(2)
+
+    colour = "each => getComputedStyle(each).borderTopColor"
+    assert len({await each.evaluate(colour) for each in await markers.all()}) == 2
 
 
 async def test_the_list_of_calls_shows_hostile_names_as_text(admin: AdminPages):

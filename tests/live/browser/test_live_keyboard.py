@@ -30,6 +30,7 @@ async def live(admin: AdminPages, run_in_site: Callable[[str], None]) -> AdminPa
 @pytest.mark.parametrize("ending", ["Enter", "Cancel"])
 async def test_the_focus_goes_back_to_the_button_of_the_message(live: AdminPages, ending: str):
     row = live.page.locator("#mcp-streams tbody tr", has_text="desktop")
+    await row.locator("summary").click()
     opener = row.get_by_role("button", name="Send a message")
     await opener.press("Enter")
     field = live.page.get_by_label("The message that the client gets")
@@ -46,12 +47,13 @@ async def test_the_focus_goes_back_to_the_button_of_the_message(live: AdminPages
 
 async def test_a_question_is_told_and_waits_as_long_as_the_focus_is_there(live: AdminPages):
     row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
+    await row.locator("summary").click()
     status = live.page.locator("#mcp-live-status")
     button = row.locator("button", has_text="desktop 1.2").first
     await button.press("Enter")
     await expect(status).to_have_text("Press once more to confirm: End desktop 1.2")
     await live.page.clock.fast_forward(60_000)
-    await expect(button).to_have_text("Really? desktop 1.2")
+    await expect(button).to_have_text("Are you sure? desktop 1.2")
     await live.page.keyboard.press("Tab")
     await live.page.clock.fast_forward(1_000)
 
@@ -65,6 +67,7 @@ async def test_a_row_that_moves_or_goes_does_not_lose_the_focus(
     rows = live.page.locator("#mcp-sessions tbody tr")
     button = rows.filter(has_text="desktop").get_by_role("button", name="End", exact=False).first
     await expect(rows.last).to_contain_text("desktop")
+    await rows.last.locator("summary").click()
     await button.focus()
     run_in_site(SEEN)
     await expect(rows.first).to_contain_text("desktop")
@@ -73,3 +76,30 @@ async def test_a_row_that_moves_or_goes_does_not_lose_the_focus(
     await expect(rows).to_have_count(0)
 
     await expect(live.page.locator("#mcp-live-status")).to_be_focused()
+
+
+MANY = """
+import uuid
+from datetime import timedelta
+from django.utils import timezone
+from django_mcp.models import Session
+Session.objects.bulk_create(
+    Session(digest=uuid.uuid4().hex, server="browser-site", revision="2025-11-25",
+            client_name=f"desktop {number}", expires_at=timezone.now() + timedelta(hours=1))
+    for number in range(300))
+"""
+BEFORE_THE_SESSIONS = """() => {
+    const row = document.querySelector("#mcp-sessions tbody tr");
+    return [...document.querySelectorAll("#content :is(a[href], button, input, select, summary, [tabindex='0'])")]
+        .filter(each => each.checkVisibility() && !each.disabled && each.type !== "hidden")
+        .filter(each => each.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING).length;
+}"""
+
+
+async def test_few_tab_stops_are_before_the_sessions(
+    live: AdminPages, run_in_site: Callable[[str], None]
+):
+    run_in_site(MANY)
+    await expect(live.page.locator("#mcp-sessions tbody tr")).to_have_count(25)
+
+    assert await live.page.evaluate(BEFORE_THE_SESSIONS) < 30

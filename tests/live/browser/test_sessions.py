@@ -41,8 +41,9 @@ async def test_a_client_appears_and_ending_its_session_disconnects_it(admin: Adm
             )
             assert admin.complaints == []
 
+            await row.locator("summary").click()
             await row.get_by_role("button", name="End kettle 3", exact=True).click()
-            await row.get_by_role("button", name="Really?").click()
+            await row.get_by_role("button", name="Are you sure?").click()
             await expect(row).to_have_count(0)
             async for _chunk in stream.aiter_bytes():
                 pass

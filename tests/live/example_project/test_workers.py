@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,3 +59,32 @@ async def test_an_order_is_confirmed_at_another_process(shops: list[Running], mo
     assert "is placed: 51.50 euros." in str(result.content)
     assert asked == ["Order 10 × notebook, 1 × mug for 51.50 euros?"]
     assert len(ports) == 2
+
+
+async def call_at_both(shops: list[Running], times: int, name: str, arguments: Any) -> list[Any]:
+    """Call a tool that often at the same time, in turn at each process."""
+    async with Client(shops[0].url) as first, Client(shops[1].url) as second:
+        clients = [first, second] * (times // 2)
+        return await asyncio.gather(*(each.call_tool(name, arguments) for each in clients))
+
+
+async def stock_of(shop: Running, sku: str) -> int:
+    async with Client(shop.url) as client:
+        contents = (await client.read_resource(f"product://{sku}/stock")).contents
+    return int(json.loads(contents[0].text)["stock"])  # type: ignore[union-attr]
+
+
+async def test_goods_are_ordered_and_put_back_once_by_concurrent_calls(shops: list[Running]):
+    before = await stock_of(shops[0], "kettle")
+    lines = {"lines": [{"sku": "kettle", "quantity": 1}]}
+
+    ordered = await call_at_both(shops, 6, "place_order", lines)
+
+    assert [result.is_error for result in ordered] == [False] * 6
+    assert await stock_of(shops[1], "kettle") == before - 6
+
+    number = ordered[0].structured_content["number"]
+    cancelled = await call_at_both(shops, 6, "cancel_order", {"number": number})
+
+    assert [result.is_error for result in cancelled] == [False] * 6
+    assert await stock_of(shops[1], "kettle") == before - 5

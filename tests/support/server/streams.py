@@ -62,7 +62,7 @@ class Open:
 
     def leave(self) -> None:
         """Go away, as a client whose connection breaks does."""
-        self.exchange.disconnected()
+        self.exchange.is_disconnected = True
         if self.exchange.cancels_on_disconnect:
             self.task.cancel()
 
@@ -94,6 +94,7 @@ class StreamClient(WireClient):
             headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
             can_stream=True,
             sink=sink,
+            event_stream=sink,
             principal=self.principal,
         )
         return Open(exchange, sink, asyncio.create_task(entry(exchange)))

@@ -12,7 +12,8 @@ import mcp_types
 from django_mcp.protocol.asks import ask_form
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from django_mcp.server.server import MCPServer as CoreServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import Open, StreamClient
 from tests.support.wire import META, R4, R5
 
@@ -59,8 +60,22 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.005)
 
 
+def register_growing(server: MCPServer, gate: Gate) -> None:
+    """Register a tool that becomes a task after its first progress."""
+
+    @server.tool(task="auto")
+    async def grow(ctx: Context[Any]) -> str:
+        await ctx.aprogress(1, 2)
+        gate.has_begun.set()
+        await gate.may_go_on.wait()
+        await ctx.aprogress(2, 2, "grown")
+        await asyncio.sleep(3600)
+        return "never"
+
+
 def make_server(**options: Any) -> tuple[MCPServer, Gate]:
     server, gate = MCPServer("tests", task_after_s=0.01, **options), Gate()
+    register_growing(server, gate)
 
     @server.tool
     async def quick() -> str:
@@ -114,7 +129,7 @@ def make_server(**options: Any) -> tuple[MCPServer, Gate]:
 class Modern(StreamClient):
     """A client of the extension."""
 
-    def __init__(self, server: MCPServer, *, declares: bool = True, principal: Any = None) -> None:
+    def __init__(self, server: CoreServer, *, declares: bool = True, principal: Any = None) -> None:
         super().__init__(server, R5, **({"principal": principal} if principal else {}))
         extensions: dict[str, Any] = {"extensions": {EXTENSION: {}}} if declares else {}
         self.meta = {META + "clientCapabilities": {**FORMS, **extensions}}
@@ -175,7 +190,7 @@ class Legacy(StreamClient):
         TYPES[method].model_validate(found)
         return found
 
-    def __init__(self, server: MCPServer, *, principal: Any = None) -> None:
+    def __init__(self, server: CoreServer, *, principal: Any = None) -> None:
         super().__init__(server, R4, **({"principal": principal} if principal else {}))
 
     async def create(self, name: str, ttl: Any = 60_000, **arguments: Any) -> str:

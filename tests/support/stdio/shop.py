@@ -14,7 +14,7 @@ from tests.support.sites import ROOT, environment
 SHOP = "example_project"
 LIMIT_S = 30.0
 
-MANY = 3000
+MANY = 10_000
 """Orders of the one customer: an export of them takes long enough to be given up."""
 
 FILL = f"""

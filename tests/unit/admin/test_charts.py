@@ -12,6 +12,7 @@ from django.test import Client, override_settings
 
 from django_mcp.calls import RecordedCall
 from django_mcp.calls.rows import insert
+from django_mcp.models import CallTally
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_pages import HERE, url
 
@@ -23,9 +24,16 @@ def _here(db: None) -> Iterator[None]:
         yield
 
 
+def _tool() -> str:
+    return ""
+
+
 @pytest.fixture
 def server() -> MCPServer:
-    return MCPServer("charted")
+    server = MCPServer("charted")
+    for name in ("greet", "rare"):
+        server.tool(name=name)(_tool)
+    return server
 
 
 def record_calls(server: MCPServer, count: int, name: str = "greet", **values: Any) -> None:
@@ -59,6 +67,10 @@ def test_the_charts_count_calls_errors_and_percentiles(admin: Client, server: MC
 
     assert sum(found["calls"]) == 105
     assert sum(found["errors"]) == 10
+    assert len(found["bounds"]) == len(found["times"]) + 1
+    bounds = {"started_at__gte": found["bounds"][0], "started_at__lt": found["bounds"][-1]}
+    listed = admin.get(url("callrecord_changelist"), {**bounds, "outcome__in": "fault,failed"})
+    assert listed.context["cl"].result_count == 10
     row, rare = found["names"]
     assert (row["name"], row["calls"], row["errors"]) == ("greet", 100, 10)
     assert (rare["name"], rare["calls"], rare["errors"]) == ("rare", 5, 0)
@@ -89,3 +101,14 @@ def test_the_charts_are_kept_for_all_and_told_each_in_their_language(
 
 def test_the_charts_have_no_other_spans(admin: Client):
     assert admin.get(url("charts_data"), {"span": "year"}).status_code == 400
+
+
+@pytest.mark.parametrize("span", ["hour", "day"])
+def test_names_that_clients_invent_are_one_row(admin: Client, server: MCPServer, span: str):
+    for at in range(25):
+        record_calls(server, 2, name=f"invented-{at}", outcome="refused", is_known=False)
+    record_calls(server, 3)
+    found = admin.get(url("charts_data"), {"span": span}).json()["names"]
+
+    assert [(row["label"], row["calls"]) for row in found] == [("unknown", 50), ("greet", 3)]
+    assert CallTally.objects.filter(name__startswith="invented").count() == 0

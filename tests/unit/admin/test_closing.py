@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
-from django.db import connections
+from django.db import connection, connections
 from django.db.models import Model
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import resolve
 
+from django_mcp.admin.steps import in_steps
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, Session, Stream
 from tests.unit.admin.test_live import act, make_session, make_stream, make_worker
@@ -29,7 +31,7 @@ def _here(db: None) -> Iterator[None]:
 
 def do(client: Client, action: str, *rows: Model) -> str:
     """Do something to rows of a list; return the page that says so."""
-    data = {"action": action, "_selected_action": [row.pk for row in rows]}
+    data = {"action": action, "_selected_action": [row.pk for row in rows], "confirmed": "1"}
     address = url(f"{rows[0]._meta.model_name}_changelist")
     told: str = client.post(address, data, follow=True).content.decode()
     return told
@@ -130,3 +132,58 @@ def test_what_servers_do_does_not_wait_for_the_end_of_the_requests_transaction(n
     view: Any = resolve(url(name)).func
 
     assert set(connections) <= view._non_atomic_requests
+
+
+# -- many rows
+
+
+def send_page(client: Client, page: Any) -> Any:
+    """Send the form of the page that asks, or says how far it is."""
+    names = ("action", "select_across", "done", "total")
+    data = {name: page.context[name] for name in names}
+    chosen = {"_selected_action": page.context["selected"], "index": "0", "confirmed": "1"}
+    return client.post(page.request["PATH_INFO"], {**data, **chosen})
+
+
+def ask_to_end_all(client: Client, *rows: Session) -> Any:
+    chosen = [str(row.pk) for row in rows[:1]]
+    data = {"action": "end_selected", "select_across": "1", "_selected_action": chosen}
+    return client.post(url("session_changelist"), data)
+
+
+def test_ending_asks_first(admin: Client):
+    rows = [make_session() for _ in range(3)]
+    page = ask_to_end_all(admin, *rows)
+
+    assert "3 rows are selected." in page.content.decode()
+    assert Session.objects.count() == 3
+    send_page(admin, page)
+    assert not Session.objects.exists()
+
+
+def test_many_sessions_are_ended_a_batch_with_each_request(admin: Client, monkeypatch: Any):
+    monkeypatch.setattr(in_steps, "__kwdefaults__", {"at_once": 2})
+    rows = [make_session() for _ in range(5)]
+    page = ask_to_end_all(admin, *rows)
+    told = []
+    while page.status_code == 200:
+        page = send_page(admin, page)
+        if page.status_code == 200:
+            told.append((page.context["done"], Session.objects.count()))
+
+    assert told == [(2, 3), (4, 1)]
+    assert not Session.objects.exists()
+    assert LogEntry.objects.count() == 5
+    assert "5 sessions were ended." in admin.get(page.url).content.decode()
+
+
+def test_a_batch_of_sessions_is_ended_in_one_go(admin: Client):
+    def count(rows: int) -> int:
+        made = [make_session(user=get_user_model().objects.get()) for _ in range(rows)]
+        page = ask_to_end_all(admin, *made)
+        with CaptureQueriesContext(connection) as asked:
+            send_page(admin, page)
+        assert not Session.objects.exists()
+        return len(asked)
+
+    assert count(50) == count(5)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
+from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -12,10 +15,12 @@ from django.contrib.auth.models import Permission
 from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone, translation
+from django.utils.html import escape
 
 from django_mcp import MCPServer
 from django_mcp.auth import APIKeyAuthenticator
 from django_mcp.models.keys import APIKey
+from django_mcp.protocol.json import decode
 from tests.support.auth.asking import admit, bearer, refuse
 
 pytestmark = pytest.mark.django_db
@@ -24,6 +29,16 @@ LIST = "admin:django_mcp_apikey_changelist"
 ADD = "admin:django_mcp_apikey_add"
 CHANGE = "admin:django_mcp_apikey_change"
 KEY = re.compile(r"mcp_[0-9a-f]{12}_[A-Za-z0-9_-]{43}")
+
+
+@pytest.fixture(autouse=True)
+def offering() -> MCPServer:
+    """Return a server with the tools and scopes that the keys of these tests have."""
+    here = MCPServer("offering", public=True)
+    here.register_tool(lambda: "", name="look", scopes=["a", "b"])
+    here.register_tool(lambda: "", name="find", scopes=["c"])
+    here.register_tool(lambda: "", name="hidden", permission="auth.view_user")
+    return here
 
 
 @pytest.fixture(autouse=True)
@@ -54,11 +69,11 @@ def signed_in(user: Any) -> Client:
 
 
 def add(client: Client, **fields: Any) -> Any:
-    return client.post(reverse(ADD), {"name": "a laptop", "scopes": "", "tools": "", **fields})
+    return client.post(reverse(ADD), {"name": "a laptop", **fields})
 
 
 def key_on(page: Any) -> str:
-    (key,) = KEY.findall(page.content.decode())
+    (key,) = set(KEY.findall(page.content.decode()))
     return str(key)
 
 
@@ -68,7 +83,7 @@ def server() -> MCPServer:
 
 def test_a_key_is_shown_once_and_works(root: Any, clerk: Any):
     client = signed_in(root)
-    page = add(client, user=clerk.pk, scopes="a b", is_restricted="on", tools="look find")
+    page = add(client, user="clerk", scopes=["a", "b"], is_restricted="on", tools=["look", "find"])
 
     principal = admit(server(), bearer(key_on(page)))
 
@@ -85,16 +100,17 @@ def test_a_key_is_shown_once_and_works(root: Any, clerk: Any):
 @pytest.mark.parametrize(
     ("fields", "where"),
     [
-        ({"tools": "whoami"}, "is_restricted"),
-        ({"tools": "look, find", "is_restricted": "on"}, "tools"),
-        ({"scopes": "a,b"}, "scopes"),
+        ({"tools": "look"}, "is_restricted"),
+        ({"tools": "look find", "is_restricted": "on"}, "tools"),
+        ({"scopes": "typo"}, "scopes"),
+        ({"user": "nobody"}, "user"),
         ({"expires_at_0": "2020-01-01", "expires_at_1": "00:00"}, "expires_at"),
     ],
 )
 def test_a_key_for_something_else_than_was_written_is_not_made(
     root: Any, fields: dict[str, str], where: str
 ):
-    page = add(signed_in(root), user=root.pk, **fields)
+    page = add(signed_in(root), **{"user": "root", **fields})
 
     assert list(page.context["adminform"].errors) == [where]
     assert not APIKey.objects.exists()
@@ -102,7 +118,7 @@ def test_a_key_for_something_else_than_was_written_is_not_made(
 
 def test_an_expired_key_can_be_renamed(root: Any):
     key, _ = APIKey.objects.issue(user=root, name="x", expires_at=timezone.now())
-    fields = {"name": "y", "scopes": "", "tools": "", "expires_at_0": "2020-01-01"}
+    fields = {"name": "y", "expires_at_0": "2020-01-01"}
 
     signed_in(root).post(reverse(CHANGE, args=[key.pk]), {**fields, "expires_at_1": "00:00"})
 
@@ -110,20 +126,57 @@ def test_an_expired_key_can_be_renamed(root: Any):
     assert key.name == "y"
 
 
-def test_names_that_mean_nothing_now_are_told(root: Any, clerk: Any):
-    """A tool that the key's user may not use is one that is not there."""
-    here = MCPServer("named", public=True)
-    here.register_tool(lambda: "", name="plain", scopes=["plain:use"])
-    here.register_tool(lambda: "", name="hidden", permission="auth.view_user")
-    given = {"tools": "plain hidden absent", "is_restricted": "on", "scopes": "plain:use typo"}
+def options_of(page: Any, name: str) -> set[str]:
+    form = page.context["adminform"].form
+    return {value for value, _ in form.fields[name].choices}
 
-    told = []
-    for user in (clerk, root):
-        page = add(signed_in(root), user=user.pk, **given)
-        told.append([str(each) for each in page.context["messages"]])
 
-    assert [texts[0].partition(": ")[2] for texts in told] == ["absent, hidden", "absent"]
-    assert [texts[1].partition(": ")[2] for texts in told] == ["typo", "typo"]
+def test_scopes_and_tools_are_chosen_from_what_one_may_use(root: Any, clerk: Any):
+    for user, is_offered in ((root, True), (clerk, False)):
+        page = signed_in(user).get(reverse(ADD))
+        assert {"look", "find"} <= options_of(page, "tools")
+        assert ("hidden" in options_of(page, "tools")) is is_offered
+        assert {"a", "b", "c"} <= options_of(page, "scopes")
+
+
+def test_names_that_are_offered_no_more_are_kept(root: Any):
+    key, _ = APIKey.objects.issue(user=root, name="x", tools=["gone"], scopes=["old"])
+    client, where = signed_in(root), reverse(CHANGE, args=[key.pk])
+
+    form = client.get(where).context["adminform"].form
+    assert (form.initial["tools"], form.initial["scopes"]) == (["gone"], ["old"])
+    fields = {"tools": ["gone", "look"], "scopes": ["old"], "is_restricted": "on"}
+    client.post(where, {"name": "y", **fields})
+    key.refresh_from_db()
+    assert (key.name, key.tools, key.scopes) == ("y", "gone look", "old")
+
+
+def test_tools_that_the_user_of_a_key_may_not_use_are_told(root: Any, clerk: Any):
+    page = add(signed_in(root), user="clerk", tools=["look", "hidden"], is_restricted="on")
+
+    [text] = [str(each) for each in page.context["messages"]]
+    assert text == (
+        "The user of this key may not use these tools now, or no such tools exist: hidden"
+    )
+
+
+@pytest.mark.parametrize(("lifetime", "days"), [("30", 30), ("365", 365), ("never", None)])
+def test_a_lifetime_is_chosen_from_a_list(root: Any, lifetime: str, days: int | None):
+    client = signed_in(root)
+    assert client.get(reverse(ADD)).context["adminform"].form["lifetime"].initial == "90"
+    at = {"expires_at_0": "2099-01-01", "expires_at_1": "00:00"}
+    add(client, user="root", lifetime=lifetime, **at)
+    add(client, user="root", lifetime="", name="dated", **at)
+
+    key = APIKey.objects.get(name="a laptop")
+    if days is None:
+        assert key.expires_at is None
+    else:
+        assert key.expires_at is not None
+        assert abs(key.expires_at - timezone.now() - timedelta(days=days)) < timedelta(minutes=5)
+    dated = APIKey.objects.get(name="dated").expires_at
+    assert dated is not None
+    assert dated.year in (2098, 2099)
 
 
 def key_on_or_none(page: Any) -> str | None:
@@ -133,7 +186,7 @@ def key_on_or_none(page: Any) -> str | None:
 
 def test_the_secret_is_in_no_message_cookie_or_log_entry(root: Any):
     client = signed_in(root)
-    secret = key_on(add(client, user=root.pk)).split("_", 2)[2]
+    secret = key_on(add(client, user="root")).split("_", 2)[2]
 
     assert secret not in str(client.cookies)
     assert secret not in str(dict(client.session))
@@ -142,7 +195,7 @@ def test_the_secret_is_in_no_message_cookie_or_log_entry(root: Any):
 
 def test_staff_make_keys_for_themselves_only(root: Any, clerk: Any):
     """A key acts with all rights of its user."""
-    page = add(signed_in(clerk), user=root.pk)
+    page = add(signed_in(clerk), user="root")
 
     assert APIKey.objects.get().user == clerk
     assert admit(server(), bearer(key_on(page))).user == clerk
@@ -154,14 +207,14 @@ def test_staff_see_their_own_keys_only(root: Any, clerk: Any):
 
     assert "the root&#x27;s" not in client.get(reverse(LIST)).content.decode()
     assert client.get(reverse(CHANGE, args=[key.pk])).status_code == 302
-    chosen = {"action": "revoke", "_selected_action": [key.pk]}
+    chosen = {"action": "revoke", "_selected_action": [key.pk], "confirmed": "1"}
     client.post(reverse(LIST), chosen)
     assert APIKey.objects.get().revoked_at is None
 
 
 def test_a_key_is_not_handed_on(root: Any, clerk: Any):
     key, _ = APIKey.objects.issue(user=root, name="x")
-    fields = {"name": "renamed", "user": clerk.pk, "scopes": "", "tools": ""}
+    fields = {"name": "renamed", "user": "clerk"}
 
     signed_in(root).post(reverse(CHANGE, args=[key.pk]), fields)
 
@@ -172,14 +225,18 @@ def test_a_key_is_not_handed_on(root: Any, clerk: Any):
 def test_changing_a_key_leaves_its_secret(root: Any):
     key, text = APIKey.objects.issue(user=root, name="x")
 
-    signed_in(root).post(reverse(CHANGE, args=[key.pk]), {"name": "y", "scopes": "c", "tools": ""})
+    signed_in(root).post(reverse(CHANGE, args=[key.pk]), {"name": "y", "scopes": ["c"]})
 
     assert admit(server(), bearer(text)).auth.scopes == {"c"}
 
 
 def test_keys_are_revoked_together(root: Any):
     keys = [APIKey.objects.issue(user=root, name="x") for _ in range(3)]
-    chosen = {"action": "revoke", "_selected_action": [key.pk for key, _ in keys[:2]]}
+    chosen = {
+        "action": "revoke",
+        "_selected_action": [key.pk for key, _ in keys[:2]],
+        "confirmed": "1",
+    }
 
     page = signed_in(root).post(reverse(LIST), chosen, follow=True)
 
@@ -210,15 +267,45 @@ def test_the_connect_page_has_a_place_for_a_key(clerk: Any, settings: Any):
     }
     page = signed_in(clerk).get(reverse("admin:django_mcp_connect"))
 
-    texts = {client: text for client, text, _where in page.context["endpoints"][0].clients}
-    assert all("Bearer <your key>" in text for text in texts.values())
+    clients = page.context["endpoints"][0].clients
+    assert all("Bearer <your key>" in text for _client, text, *_ in clients)
+    assert {client for client, *_, link in clients if link} == {"cursor", "vscode"}
+
+
+def test_a_link_installs_the_configuration_in_a_client(root: Any, settings: Any):
+    settings.ROOT_URLCONF = "tests.urls"
+    page = add(signed_in(root), user="root")
+
+    links = {client: link for client, *_, link in page.context["endpoints"][0].clients}
+    key = page.context["text"]
+    scheme, _, query = links["cursor"].partition("?")
+    given = parse_qs(query)
+    assert scheme == "cursor://anysphere.cursor-deeplink/mcp/install"
+    assert given["name"] == ["django-mcp"]
+    entry = {"url": "http://testserver/mcp", "headers": {"Authorization": f"Bearer {key}"}}
+    assert decode(b64decode(given["config"][0])) == entry
+    scheme, _, text = links["vscode"].partition("?")
+    assert scheme == "vscode:mcp/install"
+    assert decode(unquote(text).encode()) == {"name": "django-mcp", "type": "http", **entry}
+    assert f'href="{escape(links["vscode"])}"' in page.content.decode()
 
 
 def test_a_name_is_not_taken_for_markup(root: Any):
-    page = add(signed_in(root), user=root.pk, name="<script>alert(1)</script>")
+    page = add(signed_in(root), user="root", name="<script>alert(1)</script>")
 
     assert b"<script>alert" not in page.content
     assert b"<script>alert" not in signed_in(root).get(reverse(LIST)).content
+
+
+def test_who_may_only_look_sees_invisible_characters_of_texts(clerk: Any):
+    clerk.user_permissions.set(Permission.objects.filter(codename="view_apikey"))
+    key, _text = APIKey.objects.issue(
+        user=clerk, name="a\u202eb", scopes=["c\u202ed"], tools=["e\u202ef"]
+    )
+    shown = signed_in(clerk).get(reverse(CHANGE, args=[key.pk])).content.decode()
+
+    assert all(each in shown for each in ("a\\u202eb", "c\\u202ed", "e\\u202ef"))
+    assert "\u202e" not in shown
 
 
 def test_it_speaks_german(root: Any):
@@ -226,7 +313,7 @@ def test_it_speaks_german(root: Any):
     with translation.override("de"):
         page = client.post(
             reverse(ADD),
-            {"name": "x", "user": root.pk, "scopes": "", "tools": ""},
+            {"name": "x", "user": "root"},
             headers={"accept-language": "de"},
         )
 

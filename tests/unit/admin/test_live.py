@@ -15,10 +15,10 @@ from django.test import AsyncClient, Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp.admin.live_rows import NEWEST_CALLS, SHOWN
+from django_mcp.admin.live_rows import NEWEST_CALLS, PER_PAGE, SHOWN, Look, changes
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Subscription, Worker
-from django_mcp.protocol.json import decode
+from django_mcp.protocol.json import decode, encode
 from tests.support.wire import R4
 from tests.unit.admin.test_pages import client_of, url
 
@@ -124,9 +124,17 @@ def test_many_are_told_of_in_few_questions(admin: Client, worker: Worker):
     with CaptureQueriesContext(connection) as asked:
         found = admin.get(url("live_data")).json()
 
-    assert len(asked) <= 9, [each["sql"] for each in asked]
-    assert found["counts"] == {"sessions": 1000, "streams": 500, "subscriptions": 3, "workers": 1}
-    assert len(found["sessions"]) == len(found["streams"]) == len(found["callers"]) == SHOWN
+    assert len(asked) <= 10, [each["sql"] for each in asked]
+    assert found["counts"] == {
+        "sessions": 1000,
+        "streams": 500,
+        "subscriptions": 3,
+        "workers": 1,
+        "callers": SHOWN,
+    }
+    shown = [len(found[name]) for name in ("sessions", "streams", "callers")]
+    assert shown == [PER_PAGE] * 3
+    assert len(encode(found)) < 20_000
 
 
 def make_calls(principal: str, count: int, user: Any = None) -> None:
@@ -172,7 +180,7 @@ def test_of_very_many_calls_only_the_newest_are_counted(admin: Client):
 def test_nothing_is_counted_as_nothing(admin: Client):
     Worker.objects.all().delete()
 
-    counts = dict.fromkeys(("sessions", "streams", "subscriptions", "workers"), 0)
+    counts = dict.fromkeys(("sessions", "streams", "subscriptions", "workers", "callers"), 0)
     assert admin.get(url("live_data")).json()["counts"] == counts
     viewer = client_of("viewer", "view_session")
     assert viewer.get(url("live_data")).json()["counts"] == {"sessions": 0}
@@ -269,7 +277,7 @@ def test_a_session_is_ended_and_that_is_noted(admin: Client):
     assert act(admin, "end", session).json() == {"done": "The session is ended."}
     assert not Session.objects.exists()
     assert LogEntry.objects.get().object_id == str(session.pk)
-    assert act(admin, "end", session).json() == {"done": "It is gone already."}
+    assert act(admin, "end", session).json() == {"done": "It no longer exists."}
     assert LogEntry.objects.count() == 1
 
 
@@ -280,7 +288,7 @@ def test_a_stream_is_closed_and_that_is_noted(admin: Client, worker: Worker):
     assert not Stream.objects.exists()
     [noted] = LogEntry.objects.all()
     assert noted.change_message.startswith("The stream is closed.")
-    assert act(admin, "close", stream).json() == {"done": "It is gone already."}
+    assert act(admin, "close", stream).json() == {"done": "It no longer exists."}
 
 
 def test_the_stream_of_a_call_is_not_closed_under_it(admin: Client, worker: Worker):
@@ -394,5 +402,71 @@ def test_the_connect_page_has_ready_configuration():
 
     [first, *_rest] = page.context["endpoints"]
     assert first.url == "http://testserver/mcp"
-    assert {client for client, _text, _where in first.clients} >= {"claude-code", "cursor"}
+    assert {client for client, *_ in first.clients} >= {"claude-code", "cursor"}
     assert "http://testserver/mcp" in page.content.decode()
+
+
+# -- a part of it
+
+
+def looked(viewer: Client, **query: Any) -> Any:
+    return viewer.get(url("live_data"), query).json()
+
+
+def test_sessions_and_streams_are_found_by_client_user_server_and_worker(admin: Client):
+    ada = get_user_model().objects.create_user("ada")
+    first, second = make_worker(), make_worker()
+    wanted = make_session(client_name="editor", user=ada)
+    make_stream(first, session=wanted, client_name="editor", user=ada)
+    other = make_session()
+    Session.objects.filter(pk=other.pk).update(server="other")
+    make_stream(second, session=other, server="other")
+    for query in ({"client": "edi"}, {"user": "ad"}, {"worker": str(first.pk)}):
+        found = looked(admin, **query)
+        assert [row["id"] for row in found["sessions"]] == [wanted.pk.hex], query
+        assert found["counts"]["streams"] == 1
+    assert [row["server"] for row in looked(admin, server="other")["sessions"]] == ["other"]
+    assert looked(admin, client="\0x", worker="?", sessions="-")["sessions"] == []
+
+
+def test_each_table_has_pages(admin: Client):
+    for _ in range(PER_PAGE + 2):
+        make_session()
+    pages = [looked(admin, sessions=str(page)) for page in (1, 2, 3)]
+
+    assert [len(page["sessions"]) for page in pages] == [PER_PAGE, 2, 0]
+    assert len({row["id"] for page in pages for row in page["sessions"]}) == PER_PAGE + 2
+
+
+def test_only_what_changed_is_sent():
+    rows = [{"id": str(at), "calls": 1} for at in range(3)]
+    before = {"at": 1, "counts": {}, "callers": rows, "workers": rows}
+    after = {"at": 2, "counts": {}, "callers": [{"id": "2", "calls": 2}, rows[0]], "workers": rows}
+
+    assert changes(before, after) == {
+        "at": 2,
+        "counts": {},
+        "callers": {"order": ["2", "0"], "rows": [{"id": "2", "calls": 2}]},
+    }
+
+
+def test_of_a_changed_row_only_the_changed_values_are_sent():
+    before = {"at": 1, "counts": {}, "workers": [{"id": "a", "name": "host:1", "running": 1}]}
+    rows = [{"id": "a", "name": "host:1", "running": 2}, {"id": "b", "name": "host:2"}]
+
+    sent = changes(before, {"at": 2, "counts": {}, "workers": rows})
+    assert sent["workers"] == {"order": ["a", "b"], "rows": [{"id": "a", "running": 2}, rows[1]]}
+
+
+def test_to_revoke_is_offered_where_something_can_be_revoked(admin: Client):
+    make_session(principal_key=make_key("api-key", 1, "mcp_x"), client_name="keyed")
+    make_session(principal_key="session:1", client_name="other")
+
+    assert {row["client"]: row["revocable"] for row in looked(admin)["sessions"]} == {
+        "keyed": True,
+        "other": False,
+    }
+
+
+def test_an_odd_query_is_no_error():
+    assert Look.of({"sessions": "9" * 50, "worker": "x"}).worker is None

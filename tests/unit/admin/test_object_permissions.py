@@ -150,7 +150,7 @@ def test_what_one_may_end_is_ended_and_the_rest_looks_as_if_it_were_not_there():
     assert act(clerk, "end", seen).status_code == 403
     assert act(clerk, "end", mine).json() == {"done": "The session is ended."}
     for key in (mine.pk.hex, hidden.pk.hex, uuid.uuid4().hex):
-        assert act(clerk, "end", key).json() == {"done": "It is gone already."}
+        assert act(clerk, "end", key).json() == {"done": "It no longer exists."}
     assert set(Session.objects.all()) == {seen, hidden}
 
 
@@ -161,7 +161,7 @@ def test_a_stream_that_one_may_end_is_closed():
         grant(action, mine)
     clerk = client_of("clerk")
 
-    assert act(clerk, "close", other).json() == {"done": "It is gone already."}
+    assert act(clerk, "close", other).json() == {"done": "It no longer exists."}
     assert act(clerk, "close", mine).status_code == 200
     assert list(Stream.objects.all()) == [other]
 
@@ -181,7 +181,7 @@ def test_keys_that_one_may_change_are_revoked():
     mine, other = make_key(), make_key()
     for action, key in (("view", mine), ("change", mine), ("view", other)):
         grant(action, key)
-    data = {"action": "revoke", "_selected_action": [mine.pk, other.pk]}
+    data = {"action": "revoke", "_selected_action": [mine.pk, other.pk], "confirmed": "1"}
     client_of("clerk").post(url("apikey_changelist"), data)
 
     assert APIKey.objects.get(pk=mine.pk).revoked_at is not None
@@ -273,7 +273,7 @@ def test_ones_own_keys_are_ones_own_to_change_revoke_and_delete():
 
 
 def revoke_keys(client: Client, *keys: APIKey) -> None:
-    data = {"action": "revoke", "_selected_action": [key.pk for key in keys]}
+    data = {"action": "revoke", "_selected_action": [key.pk for key in keys], "confirmed": "1"}
     client.post(url("apikey_changelist"), data)
 
 

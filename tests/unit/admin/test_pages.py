@@ -21,7 +21,7 @@ from django.urls import path, reverse
 from django_mcp import Context
 from django_mcp.admin import register
 from django_mcp.admin.catalogue import CatalogueAdmin
-from django_mcp.admin.paging import COUNTED_AT_MOST
+from django_mcp.admin.paging import LISTED_AT_MOST
 from django_mcp.admin.texts import inert
 from django_mcp.endpoints.disabled_entries import refresh
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
@@ -90,7 +90,8 @@ def switch(client: Client, to: str, key: str = "greet", **changed: str) -> int:
 
 
 def try_it(client: Client, **given: Any) -> Any:
-    body = {"server": "tried", "kind": "tools", "key": "greet", **given}
+    params = {"name": given.pop("key", "greet"), "arguments": given.pop("arguments", {})}
+    body = {"server": "tried", "method": "tools/call", "params": params, **given}
     return client.post(url("try"), encode(body), content_type="application/json")
 
 
@@ -229,6 +230,17 @@ def test_trying_shows_what_goes_over_the_wire(admin: Client, server: MCPServer):
     assert LogEntry.objects.get().object_repr == "greet"
 
 
+def test_the_page_sets_neither_a_task_nor_the_metadata_of_a_request(
+    admin: Client, server: MCPServer
+):
+    params = {"name": "greet", "arguments": {"name": "Ann"}, "task": {}, "_meta": {"mine": 1}}
+    sent, _answer = lines(try_it(admin, params=params))
+    request = decode(sent["text"])
+
+    assert set(request["params"]) == {"name", "arguments", "_meta"}
+    assert "mine" not in request["params"]["_meta"]
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_trying_speaks_the_revision_that_was_chosen(
     admin: Client, server: MCPServer, revision: Revision
@@ -261,9 +273,13 @@ def test_trying_takes_both_permissions(permissions: tuple[str, ...], server: MCP
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(b"{", 400), (b"[]", 400), (b'{"kind": "x"}', 400), (b'{"kind": ["tools"]}', 400),
-     (b'{"kind": "tools", "server": "tried", "key": 1}', 400),
-     (b'{"kind": "tools", "server": "nothing", "key": "x"}', 404)],
+    [(b"{", 400), (b"[]", 400), (b'{"server": "tried", "method": "x"}', 400),
+     (b'{"server": "tried", "method": ["tools/call"], "params": {"name": "x"}}', 400),
+     (b'{"server": "tried", "method": "tools/list", "params": {"name": "x"}}', 400),
+     (b'{"server": "tried", "method": "tools/call", "params": {"name": 1}}', 400),
+     (b'{"server": "tried", "method": "tools/call", "params": []}', 400),
+     (b'{"server": "tried", "method": "resources/subscribe", "params": {"": "x", "uri": "y://1"}}', 400),
+     (b'{"server": "nothing", "method": "tools/call", "params": {"name": "x"}}', 404)],
 )  # fmt: skip
 def test_what_is_no_call_is_refused(admin: Client, server: MCPServer, body: bytes, status: int):
     response = admin.post(url("try"), body, content_type="application/json")
@@ -309,20 +325,43 @@ def test_the_list_of_calls_never_counts_the_whole_table(admin: Client):
     make_calls(3)
     with CaptureQueriesContext(connection) as asked:
         admin.get(url("callrecord_changelist"))
-        admin.get(url("callrecord_changelist"), {"outcome": "done"})
+        admin.get(url("callrecord_changelist"), {"outcome": "done", "server": "tried"})
+    cuts = [each["sql"] for each in asked if each["sql"].endswith(f"OFFSET {LISTED_AT_MOST}")]
     counts = [
         each["sql"] for each in asked if "COUNT(" in each["sql"] and "callrecord" in each["sql"]
     ]
-    assert all(f"LIMIT {COUNTED_AT_MOST}" in each for each in counts)
-    assert len(counts) == 1
+    assert len(cuts) == len(counts) == 2
 
 
-@pytest.mark.parametrize(("term", "looked"), [("nobody", 0), ("gre", 1)])
-def test_the_list_looks_once_at_most_for_the_first_call(admin: Client, term: str, looked: int):
-    make_calls(3, name="greet")
-    with CaptureQueriesContext(connection) as asked:
-        admin.get(url("callrecord_changelist"), {"q": term})
-    assert sum(each["sql"].endswith("ASC LIMIT 1") for each in asked) == looked
+def test_the_list_looks_at_the_newest_calls_of_what_an_index_selects(admin: Client):
+    old = datetime.now(UTC) - timedelta(days=40)
+    make_calls(1, name="old", client_name="desk", reference="0123456789ab", session="5" * 32)
+    CallRecord.objects.update(started_at=old)
+    make_calls(LISTED_AT_MOST + 5)
+
+    def look(**query: str) -> tuple[bool, int, bool]:
+        page = admin.get(url("callrecord_changelist"), query)
+        found = page.context["cl"]
+        assert ("Only the newest" in page.content.decode()) == found.is_cut
+        return (
+            found.is_cut,
+            found.result_count,
+            f"started_at__month={old.month}" in str(page.content),
+        )
+
+    # Each offers the month of the oldest call.
+    assert look(p="1") == (True, LISTED_AT_MOST + 1, True)
+    assert look(client="desk") == (True, 0, True)
+    assert look(q="desk") == (True, 0, True)
+    # The export leaves nothing out.
+    exported: Any = admin.get(url("calls_export"), {"client": "desk"})
+    assert b"0123456789ab" in b"".join(exported.streaming_content)
+    for query in ({"name": "old"}, {"q": "0123456789ab"}, {"q": "5" * 32}, {"session": "5" * 32}):
+        assert look(**query)[:2] == (False, 1)
+    day = {"year": old.year, "month": old.month, "day": old.day}
+    hierarchy = {f"started_at__{name}": str(value) for name, value in day.items()}
+    assert look(**hierarchy, client="desk")[:2] == (False, 1)
+    assert look(started_at__lt=(old + timedelta(hours=1)).isoformat(), q="desk")[:2] == (False, 1)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ def make_task(**values: Any) -> Task:
     now = timezone.now()
     return Task.objects.create(
         id=f"task-{Task.objects.count()}",
-        server=default_server.public_name,
+        server=default_server.name,
         revision=R4.name,
         call={"arguments": {"secret": "s3cret"}},
         rounds={},
@@ -50,7 +51,8 @@ def test_tasks_are_shown_without_what_they_were_asked():
 
 
 def cancel(client: Any, *tasks: Task) -> Any:
-    data = {"action": "cancel", "_selected_action": [task.pk for task in tasks]}
+    chosen = [task.pk for task in tasks]
+    data = {"action": "cancel", "_selected_action": chosen, "confirmed": "1"}
     return client.post(reverse(LIST), data, follow=True)
 
 
@@ -71,3 +73,34 @@ def test_cancelling_wants_the_permission_to():
     task.refresh_from_db()
 
     assert task.status == "working"
+
+
+@pytest.fixture
+def exports() -> Iterator[None]:
+    def run() -> str:
+        return ""
+
+    default_server.tool(name="export", task="allowed")(run)
+    default_server.tool(name="report", task="allowed", read_only=True)(run)
+    yield
+    for name in ("export", "report"):
+        default_server.remove_tool(name)
+
+
+def test_a_task_whose_worker_has_gone_is_settled_by_a_look(exports: None):
+    gone = timezone.now() - timedelta(seconds=30)
+    lost, again, running = (
+        make_task(tool=tool, run="r", leased_until=until, principal_key="p")
+        for tool, until in (
+            ("export", gone),
+            ("report", gone),
+            ("export", timezone.now() + timedelta(minutes=1)),
+        )
+    )
+    page = client_of("boss", is_superuser=True).get(reverse(LIST))
+    for task in (lost, again, running):
+        task.refresh_from_db()
+
+    assert (lost.status, again.status, running.status) == ("failed", "working", "working")
+    # A worker begins it again.
+    assert "lost: its worker has gone" in page.content.decode()

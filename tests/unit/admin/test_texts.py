@@ -85,7 +85,10 @@ def test_the_name_of_a_key_in_the_list_in_the_history_and_where_it_is_only_looke
     )
     looker = client_of("looker", "view_apikey")
     APIKey.objects.update(user=get_user_model().objects.get(username="looker"))
-    admin.post(url("apikey_changelist"), {"action": "revoke", "_selected_action": [key.pk]})
+    admin.post(
+        url("apikey_changelist"),
+        {"action": "revoke", "_selected_action": [key.pk], "confirmed": "1"},
+    )
 
     assert_harmless(admin.get(url("apikey_changelist")).content.decode())
     history = reverse("admin:django_mcp_apikey_history", args=[key.pk])
@@ -97,7 +100,7 @@ def test_the_name_of_a_key_in_the_list_in_the_history_and_where_it_is_only_looke
 def test_the_name_of_a_key_that_was_just_made_and_on_the_connect_page(admin: Client):
     made = admin.post(
         reverse("admin:django_mcp_apikey_add"),
-        {"name": "a\u202eEVIL\u2066", "user": get_user_model().objects.get().pk},
+        {"name": "a\u202eEVIL\u2066", "user": get_user_model().objects.get().get_username()},
     )
 
     assert_harmless(made.content.decode())
@@ -105,9 +108,9 @@ def test_the_name_of_a_key_that_was_just_made_and_on_the_connect_page(admin: Cli
 
 
 def test_a_key_with_a_name_that_cannot_be_seen_is_refused(admin: Client):
-    values = {"name": "\u3164\u2800", "user": get_user_model().objects.get().pk}
+    values = {"name": "\u3164\u2800", "user": get_user_model().objects.get().get_username()}
 
     page = admin.post(reverse("admin:django_mcp_apikey_add"), values).content.decode()
 
-    assert "Nothing of this name can be seen" in page
+    assert "The name has no visible characters" in page
     assert not APIKey.objects.exists()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.contrib.admin.models import LogEntry
 from django.test import AsyncClient, Client, override_settings
 
 from django_mcp import Context
 from django_mcp.protocol.json import decode, encode
-from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_pages import HERE, client_of, try_it, url
 
@@ -88,7 +89,12 @@ def test_the_question_of_a_call_is_answered_by_whoever_called(
 
 @async_to_sync
 async def ask_and_answer(boss: AsyncClient, stranger: AsyncClient) -> None:
-    body = {"server": "tried", "kind": "tools", "key": "ask", "revision": "2025-11-25"}
+    body = {
+        "server": "tried",
+        "revision": "2025-11-25",
+        "method": "tools/call",
+        "params": {"name": "ask"},
+    }
     call: Any = await boss.post(url("try"), encode(body), content_type="application/json")
     told = call.streaming_content.__aiter__()
     given: dict[str, Any] = dict(body)
@@ -112,6 +118,59 @@ async def ask_and_answer(boss: AsyncClient, stranger: AsyncClient) -> None:
     assert [line async for line in told] == []
 
 
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_server_proposes_values_without_a_session_and_a_line_in_the_history(
+    boss: AsyncClient, revision: Revision
+):
+    server = MCPServer("proposing")
+
+    @server.prompt
+    def toast(name: str, drink: str, size: str = "S") -> str:
+        return f"{name}, {drink}, {size}"
+
+    @server.completion(toast, "drink")
+    def complete_drink(value: str, arguments: dict[str, str]) -> list[str]:
+        return [f"{value}ine for {arguments['name']}"]
+
+    params = {
+        "ref": {"type": "ref/prompt", "name": "toast"},
+        "argument": {"name": "drink", "value": "w"},
+        "context": {"arguments": {"name": "Ann"}},
+    }
+    response = propose(boss, {"revision": revision.name, "params": params})
+    sent, answer = [decode(each) for each in response]
+
+    assert (sent["at"], answer["at"]) == ("sent", "answer")
+    assert sent["time"] <= answer["time"]
+    assert decode(answer["text"])["result"]["completion"]["values"] == ["wine for Ann"]
+    assert not LogEntry.objects.exists()
+
+
+@async_to_sync
+async def propose(boss: AsyncClient, given: dict[str, Any]) -> list[bytes]:
+    body = encode({"server": "proposing", "method": "completion/complete", **given})
+    response: Any = await boss.post(url("try"), body, content_type="application/json")
+    return [line async for line in response.streaming_content]
+
+
+def test_the_page_knows_which_fields_have_proposals(admin: Client):
+    server = MCPServer("proposing")
+
+    @server.prompt
+    def toast(name: str, drink: Literal["tea", "wine"], size: str) -> str:
+        return f"{name}, {drink}, {size}"
+
+    @server.completion(toast, "name")
+    def complete_name(value: str) -> list[str]:
+        return []
+
+    query = {"server": "proposing", "kind": "prompts", "key": "toast"}
+    form = admin.get(url("entry"), query).context["form"]
+
+    assert form["completers"] == ["name", "drink"]
+    assert [each["name"] for each in form["wire"]["arguments"]] == ["name", "drink", "size"]
+
+
 def test_a_tool_that_runs_as_a_task_only_is_not_tried(admin: Client):
     server = MCPServer("exporting")
 
@@ -129,5 +188,5 @@ def test_a_tool_that_runs_as_a_task_only_is_not_tried(admin: Client):
         for revision in REVISIONS:
             page = admin.get(url("entry"), {**query, "revision": revision.name}).content.decode()
             assert ('id="mcp-try"' in page) is is_tried
-            assert ("at no revision can it be tried here" in page) is not is_tried
+            assert ("so it cannot be tried here at any revision" in page) is not is_tried
         assert "mcp-try-title" not in looker.get(url("entry"), query).content.decode()

@@ -18,6 +18,7 @@ from django_mcp import Context, MCPServer, ToolError, object_permission
 from django_mcp.auth import Principal
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.registry.problems import RegistrationError
+from django_mcp.test import MCPClient
 from example_project.shop.models import Product
 from tests.support.databases import make_product
 from tests.support.wire import R5, WireClient
@@ -70,7 +71,7 @@ def server() -> MCPServer:
     server.register_tool(act, name="sync", check=check)
     server.register_tool(aact, name="hop", check=check)
     server.register_tool(aact, name="async", check=acheck)
-    server.register_template("x://{how}", template, name="x", check=check)
+    server.register_resource("x://{how}", template, name="x", check=check)
     server.register_prompt(template, name="prompt", check=check)
     return server
 
@@ -242,3 +243,22 @@ def test_permissions_on_objects_are_asked_of_the_backends(own_only: None) -> Non
 def test_an_object_permission_needs_a_lookup() -> None:
     with pytest.raises(TypeError, match="lookup"):
         object_permission("shop.view_product", Product)
+
+
+def is_of_ann(user: Any, number: str) -> bool:
+    return number.startswith(user.get_username())
+
+
+@pytest.mark.parametrize(
+    "check", [is_of_ann, lambda user, **arguments: arguments["number"].startswith("ann")]
+)
+def test_a_handler_of_one_dict_is_checked_by_the_properties_of_its_schema(check: Any):
+    server = MCPServer("dicts", public=True)
+    schema = {"type": "object", "properties": {"number": {"type": "string"}}}
+    server.register_tool(
+        lambda arguments: arguments["number"], name="of", input_schema=schema, check=check
+    )
+    client = MCPClient(server, user=User(username="ann"))
+
+    assert client.call("of", number="ann-1").text == "ann-1"
+    assert client.call("of", number="bob-1").text == "Not found."

@@ -254,7 +254,8 @@ async def test_a_key_for_some_tools_hides_the_others(server: MCPServer) -> None:
 
 
 async def test_a_key_narrows_a_server_without_permissions_too() -> None:
-    server = MCPServer("plain", public=True, list_cache={"tools/list": _SHARED})
+    server = MCPServer("plain", public=True)
+    server.set_list_cache_hint("tools/list", _SHARED)
     server.register_tool(lambda: "", name="one")
     server.register_tool(lambda: "", name="two")
     user = User(username="ann")
@@ -300,14 +301,14 @@ async def test_tenants_do_not_share_what_was_found_out(server: MCPServer) -> Non
     for _ in range(3):
         exchange = Exchange(principal=principal(user))
         exchange.is_of_tenant = True
-        offer = await server.refresh_offer(exchange)
-        found.append(offer.includes(server.registry.tools["tenant"]))
+        visible = await server.refresh_visible(exchange)
+        found.append(visible.includes(server.registry.tools["tenant"]))
 
     assert found == [True, False, True]
 
 
 async def test_what_was_never_looked_into_shows_nothing(server: MCPServer) -> None:
-    assert not Exchange().offer.includes(server.registry.tools["free"])
+    assert not Exchange().visible.includes(server.registry.tools["free"])
 
 
 class InTransaction(TestCase):
@@ -354,3 +355,31 @@ async def test_pages_are_those_of_what_there_is(page_size: int) -> None:
         shown = {tool["name"] for tool in body.get("result", {}).get("tools", ())}
         assert shown <= {"t0", "t2", "t4", "t6", "t8"}
     assert await walk(bob) == ["t0", "t2", "t4", "t6", "t8"]
+
+
+async def test_listed_if_is_asked_in_addition_to_the_servers_permission(clock: Clock):
+    server = MCPServer("narrow", public=True, permission="shop.view_order")
+    server.access = DjangoAccess(clock)
+    server.register_tool(lambda: "", name="named", listed_if=lambda user: user.is_staff)
+    server.register_tool(lambda: "", name="free", permission=(), listed_if=lambda _: True)
+    viewer = await sync_to_async(make_user)("viewer", "view_order")
+    staff = await sync_to_async(make_user)("staff", is_staff=True)
+    both = await sync_to_async(make_user)("both", "view_order", is_staff=True)
+
+    seen = {
+        user.get_username(): [each["name"] for each in await server.alist_tools(user=user)]
+        for user in (viewer, staff, both)
+    }
+
+    assert seen == {"viewer": ["free"], "staff": ["free"], "both": ["named", "free"]}
+
+
+def test_listed_if_takes_a_synchronous_function():
+    async def ask(user: User) -> bool:
+        return True
+
+    server = MCPServer("narrow")
+    with pytest.raises(RegistrationError, match=r"listed_if= takes a synchronous function"):
+        server.register_tool(lambda: "", name="asked", listed_if=ask)
+    with pytest.raises(RegistrationError, match=r"listed_if= takes a function"):
+        server.register_tool(lambda: "", name="staff", listed_if="x")  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from oauth2_provider.models import AccessToken, Application, RefreshToken
 
 from django_mcp import MCPServer
 from django_mcp.auth import APIKeyAuthenticator, Authenticator, AuthInfo, Principal
-from django_mcp.auth.recheck import find_withdrawn
+from django_mcp.auth.recheck import recheck
 from django_mcp.auth.restore import describe, revive
 from django_mcp.contrib.oauth import OAuthAuthenticator
 from django_mcp.models import APIKey
@@ -94,7 +94,7 @@ def test_a_key_that_is_taken_back_does_not_work_on(change: str):
     APIKey.objects.update(**{change: timezone.now()})
 
     assert revived(before, Authenticator(), authenticator) is None
-    assert async_to_sync(find_withdrawn)([found]) == {found}
+    assert async_to_sync(recheck)([found], for_tasks=True) == {found}
 
 
 def test_credentials_that_the_site_takes_no_more_do_not_work_on():
@@ -141,11 +141,11 @@ def test_a_task_goes_on_while_its_client_refreshes_its_tokens(client: Applicatio
     begun = principal_of(old)
     old.delete()
 
-    assert async_to_sync(begun.source.find_ended)([begun]) == {begun}  # type: ignore[union-attr]
-    assert async_to_sync(find_withdrawn)([begun]) == set()
+    assert async_to_sync(begun.source.find_ended)([begun]) == {begun}
+    assert async_to_sync(recheck)([begun], for_tasks=True) == set()
     for token in RefreshToken.objects.filter(user=ann):
         token.revoke()
-    assert async_to_sync(find_withdrawn)([begun]) == {begun}
+    assert async_to_sync(recheck)([begun], for_tasks=True) == {begun}
 
 
 def test_a_task_ends_with_the_last_token_of_its_client(client: Application):
@@ -155,6 +155,6 @@ def test_a_task_ends_with_the_last_token_of_its_client(client: Application):
     issue(ann, other, "anothers")
     RefreshToken.objects.filter(application=client).update(revoked=timezone.now())
 
-    assert async_to_sync(find_withdrawn)([begun]) == set()
+    assert async_to_sync(recheck)([begun], for_tasks=True) == set()
     AccessToken.objects.filter(application=client).update(expires=timezone.now())
-    assert async_to_sync(find_withdrawn)([begun]) == {begun}
+    assert async_to_sync(recheck)([begun], for_tasks=True) == {begun}

@@ -22,9 +22,8 @@ from django_mcp.auth.principal import make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
-from django_mcp.push import keys
 from django_mcp.push.process_hub import process_hub
-from django_mcp.push.upkeep import look_after
+from django_mcp.push.upkeep import check_all
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.test import AsyncMCPClient
 from tests.support.auth.asking import admit, bearer, refuse
@@ -116,7 +115,7 @@ async def test_streams_and_calls_end_with_the_credentials(revision: str, end: An
         call = asyncio.create_task(theirs.call("wait"))
         await started.began.wait()
         await end(user, key)
-        await look_after(process_hub())
+        await check_all(process_hub())
 
         with pytest.raises(Exception, match="ancel"):
             await asyncio.wait_for(call, 5)
@@ -127,14 +126,14 @@ async def test_streams_and_calls_end_with_the_credentials(revision: str, end: An
             result = ended.messages[-1]["result"]
             assert result["resultType"] == "complete"
             assert SUBSCRIPTION_ID in result["_meta"]
-        await server.anotify_tools_list_changed()
+        await server.anotify_list_changed("tools")
         assert (await stays.next())["method"] == "notifications/tools/list_changed"
 
 
 def revoke_in_the_list(key: APIKey) -> None:
     browser = Client()
     browser.force_login(User.objects.create_superuser("root"))
-    chosen = {"action": "revoke", "_selected_action": [key.pk]}
+    chosen = {"action": "revoke", "_selected_action": [key.pk], "confirmed": "1"}
     browser.post(reverse("admin:django_mcp_apikey_changelist"), chosen)
 
 
@@ -175,8 +174,8 @@ async def test_all_processes_are_told_of_a_key(end: Any, monkeypatch: Any) -> No
         assert (await sync_to_async(refuse)(server, bearer(other))).status == 401
         await asyncio.wait_for(goes._task, 5)  # type: ignore[arg-type]
     # What was told has tables read, which must not go on while they are emptied.
-    while keys._tasks:
-        await asyncio.wait(keys._tasks, timeout=5)
+    while process_hub()._tasks:
+        await asyncio.wait(process_hub()._tasks, timeout=5)
 
 
 class Heard(LocalBus):
@@ -197,7 +196,7 @@ async def test_one_of_a_users_credentials_ends_alone() -> None:
     class Tokens(Authenticator):
         kind = "tokens"
 
-        async def find_ended(self, principals: Any) -> set[Principal]:
+        async def find_ended(self, principals: Any, **_options: Any) -> set[Principal]:
             return {each for each in principals if each.handle == "old"}
 
     source = Tokens()
@@ -212,6 +211,31 @@ async def test_one_of_a_users_credentials_ends_alone() -> None:
     streams = [Stream("old"), Stream("new")]
 
     assert await recheck(each.principal for each in streams) == {streams[0].principal}
+
+
+async def test_credentials_end_although_others_cannot_be_checked() -> None:
+    class Away(Authenticator):
+        kind = "away"
+
+        async def find_ended(self, principals: Any, **_options: Any) -> set[Principal]:
+            raise ConnectionError("away")
+
+    class Tokens(Authenticator):
+        kind = "tokens"
+
+        async def find_ended(self, principals: Any, **_options: Any) -> set[Principal]:
+            return {each for each in principals if each.handle == "old"}
+
+    from django_mcp.auth.recheck import recheck
+
+    away, old, new = (
+        Principal(key=make_key(source.kind, 1, handle), source=source, handle=handle)
+        for source, handle in ((Away(), "x"), (Tokens(), "old"), (Tokens(), "new"))
+    )
+
+    assert await recheck([away, old, new]) == {old}
+    with pytest.raises(ConnectionError):
+        await recheck([away, new])
 
 
 @sync_to_async
@@ -248,7 +272,7 @@ async def test_a_granted_permission_is_told_to_whom_it_concerns(revision: str) -
         assert {(await listening.next())["method"] for _ in range(2)} <= LISTED
         assert "hidden" in {tool["name"] for tool in await theirs.list_tools()}
         await server.anotify("notifications/none")
-        await server.anotify_tools_list_changed()
+        await server.anotify_list_changed("tools")
         await listening.next()
         await unconcerned.next()
 
@@ -277,7 +301,7 @@ async def test_what_is_rolled_back_is_not_told() -> None:
     async with theirs.listen() as listening:
         await grant_in_vain(ann)
         assert "hidden" not in {tool["name"] for tool in await theirs.list_tools()}
-        await server.anotify_resources_list_changed()
+        await server.anotify_list_changed("resources")
         assert (await listening.next())["method"] == "notifications/resources/list_changed"
 
 
@@ -298,15 +322,15 @@ async def test_a_stream_ends_for_what_it_lost_and_for_nothing_else() -> None:
 
     async with theirs.listen("stock://a", "secret://a", "nope://a") as listening:
         for _ in range(2):
-            await look_after(process_hub())
+            await check_all(process_hub())
             # What she never had is not lost, or it could be told from what there is not.
             assert await server.anotify_resource_updated("stock://a") == 1
             assert (await listening.next())["params"]["uri"] == "stock://a"
         await change(ann, is_superuser=True)
-        await look_after(process_hub())
+        await check_all(process_hub())
         assert (await listening.next())["method"] in LISTED
         await change(ann, is_superuser=False)
-        await look_after(process_hub())
+        await check_all(process_hub())
         await asyncio.wait_for(listening._task, 5)  # type: ignore[arg-type]
 
 
@@ -339,10 +363,10 @@ async def test_a_call_ends_with_a_permission_that_is_a_function(permission: Any,
     call = asyncio.create_task(client_of(server, anns, "2026-07-28").call("wait_staff"))
     await started.began.wait()
     for _ in range(2):
-        await look_after(process_hub())
+        await check_all(process_hub())
         assert not started.ended
     await end(ann)
-    await look_after(process_hub())
+    await check_all(process_hub())
 
     with pytest.raises(Exception, match="ancel"):
         await asyncio.wait_for(call, 5)
@@ -359,9 +383,9 @@ async def test_lists_are_told_to_have_changed_though_nobody_told_of_it(revision:
     async with theirs.listen(lists=["tools"]) as listening, other.listen() as unconcerned:
         for is_superuser in (True, False):
             await change(ann, is_superuser=is_superuser)
-            await look_after(process_hub())
+            await check_all(process_hub())
             assert (await listening.next())["method"] == "notifications/tools/list_changed"
-        await server.anotify_tools_list_changed()
+        await server.anotify_list_changed("tools")
         await unconcerned.next()
 
     assert len(unconcerned.heard) == 1
@@ -377,7 +401,7 @@ async def test_a_group_that_goes_concerns_its_members() -> None:
     async with theirs.listen() as listening, other.listen() as unconcerned:
         await Group.objects.all().adelete()
         assert (await listening.next())["method"] in LISTED
-        await server.anotify_tools_list_changed()
+        await server.anotify_list_changed("tools")
         await unconcerned.next()
 
     assert len(unconcerned.heard) == 1
@@ -397,6 +421,17 @@ async def test_who_was_not_judged_yet_is_looked_at_again() -> None:
     assert await watch.find_changed({ann: ()}) == {}
     await sync_to_async(user.user_permissions.clear)()
     assert list(await watch.find_changed({ann: ()})) == [ann]
+
+
+async def test_a_deactivated_user_is_not_judged() -> None:
+    """They would be told of other lists just before the next recheck ends what they have open."""
+    user, _, _ = await issue("ann")
+    ann, watch = Principal(key="ann", user=user), GrantWatch()
+    watch.settle(ann, (await watch.find_changed({ann: ()}))[ann])
+
+    await type(user).objects.filter(pk=user.pk).aupdate(is_active=False)
+
+    assert await watch.find_changed({ann: ()}) == {}
 
 
 # -- so many at once, each

@@ -19,8 +19,8 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.registry.access import Rate, read_rate, read_rates
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.server import server as core
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply
+from tests.support.server import plain as core
 from tests.support.wire import R5, headers_for, message
 
 LOCMEM = "django.core.cache.backends.locmem.LocMemCache"

@@ -20,10 +20,11 @@ from django.test import override_settings
 
 from django_mcp.calls import RecordedCall, flush_calls
 from django_mcp.calls.call import step_of, upper_ms
-from django_mcp.calls.retention import prune_calls, prune_tallies
+from django_mcp.calls.retention import old_calls, old_tallies
 from django_mcp.calls.rows import insert
-from django_mcp.calls.writer import MAX_QUEUED, dropped
-from django_mcp.models import CallRecord, CallTally
+from django_mcp.calls.writer import MAX_QUEUED, _writer
+from django_mcp.execution.pruning import delete_some
+from django_mcp.models import CallRecord, CallTally, Session
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.texts import clean
 from django_mcp.servers import MCPServer
@@ -138,6 +139,20 @@ def test_what_came_of_a_call_is_recorded(
     assert found.outcome == outcome
     assert bool(found.reference) is has_reference
     assert found.reference in caplog.text
+    assert found.error == ("ToolError" if how == "told" else "KeyError")
+
+
+@pytest.mark.django_db
+@override_settings(DJANGO_MCP=RECORDING)
+def test_a_call_keeps_the_key_of_its_session(server: MCPServer):
+    client = WireClient(server, R4)
+
+    async def call_in_session() -> None:
+        await client.open()
+        await client.send("tools/call", {"name": "greet", "arguments": {"name": "Bob"}})
+
+    run(call_in_session())
+    assert recorded().session == Session.objects.get().pk.hex
 
 
 @pytest.mark.django_db
@@ -238,7 +253,7 @@ def test_receivers_hear_of_tools_called_recorded_or_not(
 @pytest.mark.django_db
 @override_settings(DJANGO_MCP=RECORDING)
 def test_a_full_queue_drops_and_counts_what_it_drops(server: MCPServer):
-    before = dropped()
+    before = _writer.get().dropped
     client = WireClient(server, R5)
 
     async def pour() -> None:
@@ -248,7 +263,7 @@ def test_a_full_queue_drops_and_counts_what_it_drops(server: MCPServer):
     run(pour())
     flush_calls()
 
-    assert dropped() - before == 5
+    assert _writer.get().dropped - before == 5
     assert CallRecord.objects.count() == MAX_QUEUED
 
 
@@ -258,8 +273,8 @@ def test_old_calls_are_pruned():
     now = datetime.now(UTC)
     make_records([now - timedelta(days=days) for days in (1, 9, 11, 12)])
 
-    assert prune_calls(now) == 2
-    assert prune_calls(now) == 0
+    assert delete_some(old_calls(now)) == 2
+    assert delete_some(old_calls(now)) == 0
     assert {(now - record.started_at).days for record in CallRecord.objects.all()} == {1, 9}
 
 
@@ -268,7 +283,7 @@ def test_old_calls_are_pruned():
 def test_calls_can_be_kept_for_ever():
     make_records([datetime(2000, 1, 1, tzinfo=UTC)])
 
-    assert prune_calls(datetime.now(UTC)) == 0
+    assert delete_some(old_calls(datetime.now(UTC))) == 0
 
 
 def make_records(times: list[datetime]) -> None:
@@ -293,7 +308,7 @@ AWKWARD = '\'; DROP %s \\N \\u0000 "$1" 💥 \\'
 
 def test_what_is_written_in_bulk_is_read_as_it_was(server: MCPServer, databases: str):
     names = ("name", "principal", "client_name", "client_version", "arguments")
-    texts = dict.fromkeys(names, AWKWARD)
+    texts: dict[str, Any] = dict.fromkeys(names, AWKWARD)
     given = RecordedCall(
         server=server,
         started_at=1_700_000_000.123456,
@@ -392,8 +407,8 @@ def test_counts_go_with_the_calls_or_when_no_chart_shows_them(
     ages = {"new": timedelta(0), "of the week": timedelta(days=7), "old": timedelta(days=9)}
     insert([make_call(server, name, (now - age).timestamp()) for name, age in ages.items()])
     with override_settings(DJANGO_MCP={"CALL_RETENTION_DAYS": days}):
-        prune_tallies(now)
-        assert prune_tallies(now) == 0
+        delete_some(old_tallies(now))
+        assert delete_some(old_tallies(now)) == 0
 
     names = list(CallTally.objects.values_list("name", flat=True))
     assert {name: names.count(name) for name in names} == left

@@ -16,9 +16,10 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
-from django_mcp.auth import Authenticator, DRFAuthenticator, SessionAuthenticator
+from django_mcp.auth import Authenticator, SessionAuthenticator
+from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.servers import MCPServer, all_servers, default_server
-from django_mcp.transports.http.view import make_view
+from django_mcp.transports.http.view import MCPView
 
 SECURITY = "django.middleware.security.SecurityMiddleware"
 COMMON = "django.middleware.common.CommonMiddleware"
@@ -53,8 +54,10 @@ def servers_there() -> set[int]:
 
 def found(*, deploy: bool = False) -> list[CheckMessage]:
     messages = run_checks(include_deployment_checks=deploy)
-    # Those of OAuth, django_mcp.O..., have tests of their own.
-    return [each for each in messages if (each.id or "").startswith(OURS)]
+    # Those of OAuth, django_mcp.O..., have tests of their own. Most URLconfs here lack the default server,
+    # and most functions a docstring.
+    others = ("django_mcp.W016", "django_mcp.I007")
+    return [each for each in messages if (each.id or "").startswith(OURS) and each.id not in others]
 
 
 def ids(*, deploy: bool = False) -> list[str | None]:
@@ -67,14 +70,15 @@ def test_the_test_site_is_sound():
 
 
 def test_every_check_stands_in_the_reference():
-    import django_mcp.checks.site
+    import django_mcp.checks
 
     page = Path(__file__).parents[3] / "docs" / "reference" / "checks.md"
-    source = Path(django_mcp.checks.site.__file__).read_text()
+    modules = Path(django_mcp.checks.__file__).parent.glob("*.py")
+    source = "".join(each.read_text() for each in modules)
     known = {part.split('"')[0] for part in source.split('id="')[1:]} | {"django_mcp.E001"}
     known = {each for each in known if each.startswith("django_mcp.")} | {"django_mcp.E002"}
 
-    assert len(known) > 10
+    assert len(known) > 25
     assert [each for each in sorted(known) if f"`{each}`" not in page.read_text()] == []
 
 
@@ -152,7 +156,7 @@ def test_two_servers_of_one_name_are_told():
 def test_a_server_called_as_the_default_one_is_told():
     server = MCPServer("the shop")
 
-    with override_settings(DJANGO_MCP={"NAME": server.public_name}):
+    with override_settings(DJANGO_MCP={"NAME": server.name}):
         assert ids() == ["django_mcp.E004"]
 
 
@@ -171,7 +175,7 @@ def test_a_module_called_mcp_at_the_root_is_told(tmp_path: Path, monkeypatch: py
 def test_a_decorated_view_is_told(decorate: Callable[[Any], Any]):
     urls = ModuleType("urls")
     server = MCPServer("decorated")
-    urls.urlpatterns = [path("in/mcp", decorate(make_view(server)))]  # type: ignore[attr-defined]
+    urls.urlpatterns = [path("in/mcp", decorate(MCPView(server)))]  # type: ignore[attr-defined]
 
     with override_settings(ROOT_URLCONF=urls):
         (message,) = found()

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from django_mcp.checks.versions import Outdated, check_versions, find_outdated
+from django_mcp.checks.versions import (
+    Outdated,
+    check_other_distributions,
+    check_versions,
+    find_outdated,
+)
+
+CLASH = (
+    "django-mcp installs a package django_mcp too, and overwrites files of django-mcp-endpoints."
+)
+REMEDY = "pip uninstall django-mcp django-mcp-endpoints, then install django-mcp-endpoints again."
 
 DJANGO = "django!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19"
 
@@ -54,3 +66,22 @@ def test_the_check_names_the_version_and_what_to_install(monkeypatch: pytest.Mon
     assert [*find_outdated([DJANGO], lambda name: "5.2.1")] == [
         Outdated("django", "5.2.1", "!=6.0,!=6.0.1,!=6.1.2,<6.2,>=5.2.19")
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "messages"),
+    [
+        ("django_mcp/__init__.py", [("django_mcp.E012", CLASH, REMEDY)]),
+        ("django_mcp_other/__init__.py", []),
+    ],
+)
+def test_another_distribution_with_this_package_is_reported(
+    file: str, messages: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "django_mcp-0.5.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: django-mcp\nVersion: 0.5\n")
+    (folder / "RECORD").write_text(f"{file},sha256=abc,10\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert [(each.id, each.msg, each.hint) for each in check_other_distributions()] == messages

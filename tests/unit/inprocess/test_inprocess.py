@@ -23,10 +23,15 @@ from django_mcp.inprocess import (
     UnknownTool,
 )
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.visibility import NOTHING, WHOLE, Offer, Requirements
-from django_mcp.server.memory.basics import OpenAccess
+from django_mcp.server.exchange.visibility import (
+    ALL_VISIBLE,
+    NONE_VISIBLE,
+    Requirements,
+    VisibleEntries,
+)
 from example_project.shop.models import Product
 from tests.support.databases import make_product
+from tests.support.server.plain import OpenAccess
 
 SEEN: list[str] = []
 
@@ -251,8 +256,10 @@ def test_nothing_is_done_for_a_user_who_is_not_active(server: MCPServer):
 
 def test_what_a_policy_hides_is_unknown(server: MCPServer):
     class OnlyForUsers(OpenAccess):
-        def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
-            return WHOLE if exchange.principal.is_authenticated else NOTHING
+        def find_visible(
+            self, exchange: Exchange, requirements: Requirements
+        ) -> VisibleEntries | None:
+            return ALL_VISIBLE if exchange.principal.is_authenticated else NONE_VISIBLE
 
     server.access = OnlyForUsers()
     ann = get_user_model()(username="ann")

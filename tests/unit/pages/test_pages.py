@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
@@ -15,12 +16,14 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.management import call_command
 from django.http import HttpRequest, HttpResponse
-from django.test import Client, override_settings
+from django.test import Client, RequestFactory, override_settings
 from django.urls import path
 from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import Context, MCPServer, elicitation_page, get_elicitation
-from django_mcp.handlers.threads import in_calling_thread
+from django_mcp.execution.pruning import Pruner
+from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess import MCPError
 from django_mcp.models import PageVisit
 from django_mcp.pages import asking, visits
@@ -32,6 +35,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 R4, R5 = "2025-11-25", "2026-07-28"
 both = pytest.mark.parametrize("revision", [R4, R5])
 SEEN: list[Any] = []
+TOKEN = re.compile(rb'value="[A-Za-z0-9]{64}"')
+"""The token against CSRF, which is another one on each page."""
 
 
 @elicitation_page
@@ -156,11 +161,11 @@ def test_the_user_who_is_asked_does_it_and_the_handler_goes_on(
         assert page.content == b"canary 7"
         assert "no-store" in page["cache-control"]
         assert page["x-frame-options"] == "DENY"
-        assert page["content-security-policy"] == "frame-ancestors 'none'"
+        assert dict(page.items())["Content-Security-Policy"] == "frame-ancestors 'none'"
         done = theirs.post(url, {"secret": "s3cret"})
         assert b"close this page" in done.content
         # The page above is the site's, and this one is ours.
-        assert "script-src 'self';" in done["content-security-policy"]
+        assert "script-src 'self';" in dict(done.items())["Content-Security-Policy"]
 
     urls = visiting(client, visit)
 
@@ -183,7 +188,9 @@ def test_anybody_else_who_opens_the_page_finds_nothing(
         others = browser(bob)
         for found in (others.get(url), others.post(url, {"secret": "stolen"})):
             unknown = others.get("/connect/7/?elicitation=unknown")
-            assert (found.status_code, found.content) == (404, unknown.content)
+            assert found.status_code == unknown.status_code == 404
+            assert TOKEN.sub(b"", found.content) == TOKEN.sub(b"", unknown.content)
+            assert b"signed in as <strong><bdi>bob" in found.content
         stranger = browser().get(url)
         assert stranger.status_code == 302
         assert stranger["location"].startswith("/admin/login/?next=/connect/7/")
@@ -194,6 +201,37 @@ def test_anybody_else_who_opens_the_page_finds_nothing(
 
     assert client.call("sign").text == 'accept {"secret": "own"}'
     assert len(SEEN) == 1
+
+
+def test_another_site_signs_nobody_out_of_a_page_that_is_exempt_from_csrf_checks(
+    bob: User, rf: RequestFactory
+) -> None:
+    request = rf.post("/connect/7/?elicitation=x", {"switch_account": "1"})
+    request._dont_enforce_csrf_checks = False  # type: ignore[attr-defined]
+    request.user = bob
+
+    assert csrf_exempt(connect)(request, number=7).status_code == 403
+
+
+def test_who_is_signed_in_with_another_account_can_change_it(
+    server: MCPServer, ann: User, bob: User
+) -> None:
+    client = mcp(server, ann, R5)
+
+    def visit(url: str) -> None:
+        theirs = browser(bob)
+        away = theirs.post(url, {"switch_account": "1"})
+        assert away.status_code == 302
+        query = parse_qs(urlsplit(away["location"]).query)
+        assert query["next"] == [url]
+        assert "_auth_user_id" not in theirs.session
+        theirs.force_login(ann)
+        theirs.post(query["next"][0], {"secret": "own", "switch_account": "1"})
+
+    visiting(client, visit)
+
+    # The field is the page's own where the page is shown.
+    assert client.call("sign").text == 'accept {"secret": "own"}'
 
 
 @pytest.mark.parametrize(
@@ -394,8 +432,8 @@ def test_visits_expire(server: MCPServer, ann: User) -> None:
 def test_more_than_one_batch_of_expired_visits_is_removed(
     ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(visits, "PRUNED_AT_ONCE", 2)
-    monkeypatch.setattr(visits, "_next_pruning_s", 0.0)
+    monkeypatch.setattr("django_mcp.execution.pruning.AT_ONCE", 2)
+    monkeypatch.setattr(visits, "_pruner", Pruner(60.0))
     old = timezone.now() - timedelta(seconds=1)
     PageVisit.objects.bulk_create(PageVisit(user=ann, expires_at=old) for _ in range(5))
 
@@ -423,7 +461,7 @@ async def test_the_session_that_asked_is_told_and_no_other(server: MCPServer, li
     async with listener.listen() as listening:
         assert (await client.call("sign")).text == 'accept {"secret": "x"}'
         # What was told of the page came before this, if it came here.
-        await server.anotify_tools_list_changed()
+        await server.anotify_list_changed("tools")
         while (await listening.next())["method"] != "notifications/tools/list_changed":
             pass
 

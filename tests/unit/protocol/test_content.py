@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_mcp.protocol.annotations import Annotations, Icon
 from django_mcp.protocol.content import (
-    Annotations,
     Audio,
     BlobContents,
     EmbeddedResource,
     File,
-    Icon,
     Image,
     ResourceLink,
     Text,
@@ -175,7 +174,7 @@ def test_values_are_frozen_and_equal_by_value():
         (later(EmbeddedResource, Text("x")), "TextContents or BlobContents"),
         (later(Text, "x", meta={"a b": 1}), "example.com/order"),
         (later(Annotations, audience=["robot"]), "'user' and 'assistant'"),
-        (later(Annotations, audience="user"), r"write \('user',\)"),
+        (later(Annotations, audience="user"), r"write \[audience\]"),
         (later(Annotations, priority=1.1), "from 0 to 1"),
         (later(Annotations, priority=-0.1), "from 0 to 1"),
         (later(Annotations, priority=float("nan")), "from 0 to 1"),
@@ -216,7 +215,7 @@ def test_the_size_of_an_icon_is_width_by_height_or_any(size):
 
 
 def test_a_size_that_is_not_in_a_list_is_refused():
-    with pytest.raises(TypeError, match=r"write \('48x48',\)"):
+    with pytest.raises(TypeError, match=r"write \[size\]"):
         Icon(PIXEL, sizes="48x48")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from django_mcp.protocol.headers import (
+from django_mcp.protocol.header_params import (
     HeaderParam,
     InvalidHeaderName,
     McpHeader,

@@ -11,11 +11,12 @@ from django_mcp.protocol.content import Image, Text
 from django_mcp.protocol.sampling import (
     ModelPreferences,
     SamplingMessage,
+    SamplingResult,
     SamplingTool,
     ToolUse,
     ToolUseResult,
+    read_sampling_result,
 )
-from django_mcp.protocol.sampling_result import SamplingResult, read_sampling_result
 
 SAID = {"role": "assistant", "content": {"type": "text", "text": "roses"}, "model": "m"}
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.bus import BusMessage
 from django_mcp.push.database_bus import LATE_S, DatabaseBus
 from django_mcp.push.wire import unpack
+from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.outage import OutageLog
 from tests.support.session_sites import ToFirst
 
@@ -34,17 +35,19 @@ def numbers() -> list[int]:
 async def test_what_is_said_at_once_is_written_together_and_in_order():
     router = CountingRouter()
     with override_settings(DATABASE_ROUTERS=[router], DJANGO_MCP={}):
-        bus = DatabaseBus(lambda: False, OutageLog("test"))
-        bus.start(lambda _message: None)
+        hub: Hub[Any] = Hub(DatabaseBus(lambda: False, OutageLog("test")))
+        hub.start()
 
-        await asyncio.gather(*(bus.send({"kind": "x", "number": n}) for n in range(100)))
+        for number in range(100):
+            hub.broadcast("x", number=number)
+        await hub.flush()
 
         assert await run_in_pool(numbers) == list(range(100))
-        # The first one or two go alone; each writing asks where to, and so do the rows' block and pruning.
+        # Each writing asks where to, and so do the rows' block and pruning.
         assert router.writes < 20
 
-        await bus.send({"kind": "x", "number": 100})
-        await bus.stop()
+        await hub.send({"kind": "x", "number": 100})
+        await hub.stop()
         assert (await run_in_pool(numbers))[-1] == 100
 
 

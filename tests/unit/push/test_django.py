@@ -18,11 +18,11 @@ from django.dispatch import Signal
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import MCPServer, default_server, notify_tools_list_changed, signals
-from django_mcp.checks.workers import check_bus, check_layer
+from django_mcp import MCPServer, default_server, notify_list_changed, signals
+from django_mcp.checks.serving import check_bus, check_layer
 from django_mcp.models import Session
 from django_mcp.protocol.json import encode
-from django_mcp.push.bus_choice import choose_bus
+from django_mcp.push.bus import choose_bus
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.observer import flush_signals
 from django_mcp.server.exchange.connection import ConnectionState
@@ -65,7 +65,7 @@ def test_all_servers_share_the_hub_of_the_process(server: MCPServer):
 
 
 def test_outside_of_a_transaction_it_is_told_at_once(transactional_db: None):
-    assert notify_tools_list_changed() == 0
+    assert notify_list_changed("tools") == 0
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
@@ -75,7 +75,7 @@ def test_inside_of_a_transaction_it_waits_for_the_end(
     told: list[Any] = []
     monkeypatch.setattr(server.hub.bus, "send_now", told.append)
     with transaction.atomic():
-        assert server.notify_tools_list_changed() is None
+        assert server.notify_list_changed("tools") is None
         assert told == []
         transaction.set_rollback(not is_kept)
 

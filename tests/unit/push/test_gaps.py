@@ -96,8 +96,7 @@ async def test_what_a_layer_lost_is_said_to_have_been_missed(monkeypatch: pytest
     layers = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     with override_settings(CHANNEL_LAYERS=layers):
         bus, layer = LayerBus(OutageLog("test")), cast("Any", get_channel_layer())
-        bus.start(heard.put_nowait)
-        await bus.ready()
+        await bus.start(heard.put_nowait).wait()
         for number in (1, 3):
             envelope = {"type": "x", "from": "other", "number": number, "body": '[{"kind":"told"}]'}
             await layer.group_send(bus._group, envelope)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.registry import speedups, validators
+from django_mcp.registry import schemas, validators
 from django_mcp.registry.validators import compile_schema
 
 pytestmark = pytest.mark.skipif(
-    speedups.find_rust_engine() is None, reason="jsonschema-rs is not installed"
+    schemas.find_rust_engine() is None, reason="jsonschema-rs is not installed"
 )
 
 SCHEMAS: list[Any] = [
@@ -97,7 +97,7 @@ def test_the_faster_engine_fetches_nothing_either():
 def test_without_the_faster_engine_there_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
 
-    assert speedups.find_rust_engine.__wrapped__() is None
+    assert schemas.find_rust_engine.__wrapped__() is None
 
 
 def test_where_the_engines_differ_the_verdict_stands(monkeypatch: pytest.MonkeyPatch):

@@ -7,7 +7,8 @@ import pytest
 
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.registry.returns import PlainConverter, ReturnError
+from django_mcp.registry.returns import ReturnError
+from tests.support.converters import PlainConverter
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Site, User
 
@@ -229,5 +230,5 @@ def test_completers_go_with_what_they_complete(prompts: Site):
     prompts.completion("order://{pk}{?part}", "pk")(propose_nothing)
 
     assert prompts.remove_prompt("apology")
-    assert prompts.remove_template("order://{pk}{?part}")
+    assert prompts.remove_resource("order://{pk}{?part}")
     assert not prompts.registry.has_completers

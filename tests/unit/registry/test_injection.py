@@ -42,15 +42,15 @@ def test_a_client_cannot_pass_what_is_injected(site: Site):
     [User, Annotated[User, "The user."], Maybe[User], User | None, Annotated[User | None, "x"]],
 )
 def test_wrappings_of_a_type_are_seen_through(site: Site, annotation):
-    provide = find_provider(annotation, site.injectables)
+    provide = find_provider(annotation, site._injectables)
 
     assert provide is not None
     assert provide(Ctx(user="ann")) == "ann"
 
 
 def test_a_union_is_injected_when_each_part_is(site: Site):
-    assert find_provider(User | Ctx, site.injectables) is not None
-    assert find_provider(User | int, site.injectables) is None
+    assert find_provider(User | Ctx, site._injectables) is not None
+    assert find_provider(User | int, site._injectables) is None
 
 
 def test_a_server_may_know_a_whole_union():
@@ -72,14 +72,14 @@ def test_a_generic_type_is_known_by_its_origin():
 
 
 def test_what_is_not_there_is_none_where_that_is_allowed(site: Site):
-    provide = find_provider(HttpRequest | None, site.injectables)
+    provide = find_provider(HttpRequest | None, site._injectables)
 
     assert provide is not None
     assert provide(Ctx(request=None)) is None
 
 
 def test_what_is_not_there_refuses_the_call_otherwise(site: Site):
-    provide = find_provider(HttpRequest, site.injectables)
+    provide = find_provider(HttpRequest, site._injectables)
 
     assert provide is not None
     with pytest.raises(Unavailable, match="needs a HttpRequest, which this connection does not"):
@@ -87,7 +87,7 @@ def test_what_is_not_there_refuses_the_call_otherwise(site: Site):
 
 
 def test_a_server_need_not_inject_anything():
-    assert Registration().injectables(User) is None
+    assert Registration()._injectables(User) is None
 
 
 def test_the_refusal_may_be_told_to_the_model():

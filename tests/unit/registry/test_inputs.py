@@ -14,9 +14,10 @@ from uuid import UUID
 import annotated_types
 import pytest
 import typing_extensions
+from django.contrib.auth.models import Group
 from pydantic import BaseModel, Field
 
-from django_mcp.protocol.headers import HeaderParam, McpHeader
+from django_mcp.protocol.header_params import HeaderParam, McpHeader
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site
@@ -422,15 +423,50 @@ def test_a_function_without_arguments_refuses_any():
 
 @pytest.mark.parametrize("annotation", [type(Ctx.__init__), typing.Callable, type])
 def test_a_type_without_a_form_in_json_is_refused_by_name(annotation: Any):
-    with pytest.raises(RegistrationError, match="the parameter `value`"):
+    with pytest.raises(RegistrationError, match="the parameter `value`") as refused:
         schema_for(annotation)
 
+    assert_is_in_our_terms(refused.value)
 
-def test_a_class_of_the_site_is_refused_with_the_remedy():
-    class Custom: ...
 
-    with pytest.raises(RegistrationError, match="Use plain types, a dataclass, a TypedDict"):
-        schema_for(list[Custom])
+class Basket:
+    """A class as a site may have it."""
+
+
+@dataclass
+class Delivery:
+    basket: Basket
+
+
+@pytest.mark.parametrize(
+    "annotation", [Basket, list[Basket], Basket | None, Annotated[Basket, "Whose."], Delivery]
+)
+def test_a_class_of_the_site_is_refused_with_the_remedy(annotation: Any):
+    with pytest.raises(RegistrationError) as refused:
+        schema_for(annotation)
+
+    assert str(refused.value).partition("): ")[2] == (
+        f"the type of the parameter `value` has no form in JSON: {__name__}.Basket is a class "
+        "whose objects JSON cannot represent. Take what identifies the object, such as the primary "
+        "key of a model (`value: int`), or declare its fields with a dataclass, a TypedDict or a "
+        "pydantic model."
+    )
+    assert_is_in_our_terms(refused.value)
+
+
+def test_a_model_is_refused_as_an_argument_with_the_remedy():
+    with pytest.raises(RegistrationError, match=r"`value: int`") as refused:
+        schema_for(Group)
+
+    assert "django.contrib.auth.models.Group is a class" in str(refused.value)
+    assert_is_in_our_terms(refused.value)
+
+
+def assert_is_in_our_terms(error: Exception) -> None:
+    text = str(error)
+    assert "\n" not in text
+    for term in ("arbitrary_types_allowed", "core_schema", "core-schema", "handler(", "JsonSchema"):
+        assert term not in text
 
 
 def test_an_argument_may_be_repeated_in_a_header(site: Site):

@@ -10,9 +10,8 @@ from pydantic import BaseModel, Field
 
 from django_mcp.protocol.content import File, Image, Text
 from django_mcp.protocol.results import PromptMessage, PromptResult
-from django_mcp.registry.arguments import ArgumentErrors
 from django_mcp.registry.entries import PromptArgument
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.registry.returns import ReturnError
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User

@@ -29,8 +29,8 @@ KINDS: dict[str, tuple[Callable[[Site, str], Any], Callable[[Site, str], bool], 
         "resources",
     ),
     "resource template": (
-        lambda site, key: site.register_template(f"x://{key}{{?a}}", templated),
-        lambda site, key: site.remove_template(f"x://{key}{{?a}}"),
+        lambda site, key: site.register_resource(f"x://{key}{{?a}}", templated),
+        lambda site, key: site.remove_resource(f"x://{key}{{?a}}"),
         "templates",
         "resources",
     ),
@@ -146,22 +146,6 @@ def test_many_threads_may_register(site: Site):
     assert site.registry.version == 480
 
 
-def test_the_first_matching_template_is_found(site: Site):
-    @site.resource("order://{pk}", name="first")
-    def one(pk: str) -> str:
-        return pk
-
-    @site.resource("order://{number}", name="second")
-    def two(number: str) -> str:
-        return number
-
-    found = site.registry.find_template("order://7")
-
-    assert found is not None
-    assert (found[0].name, found[1]) == ("first", {"pk": "7"})
-    assert site.registry.find_template("other://7") is None
-
-
 def test_an_entry_that_is_refused_leaves_nothing_behind(site: Site):
     with pytest.raises(RegistrationError):
         site.register_tool(first, name="a b")
@@ -211,6 +195,6 @@ def test_what_is_disabled_before_it_is_registered_is_not_there(site: Site):
     assert told == []
     with pytest.raises(RegistrationError, match="already"):
         site.prompt(letter)
-    assert site.registry.remove_prompt("letter")
-    assert not site.registry.remove_prompt("letter")
+    assert site.registry.remove("prompts", "letter")
+    assert not site.registry.remove("prompts", "letter")
     assert dict(site.registry.registered("prompts")) == {}

@@ -10,13 +10,12 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
+from django_mcp.protocol.annotations import Annotations, Icon
 from django_mcp.protocol.content import (
-    Annotations,
     Audio,
     BlobContents,
     EmbeddedResource,
     File,
-    Icon,
     Image,
     ResourceLink,
     Text,
@@ -24,10 +23,10 @@ from django_mcp.protocol.content import (
 )
 from django_mcp.protocol.json import decode
 from django_mcp.protocol.results import CacheHint, ReadResult
-from django_mcp.registry.arguments import ArgumentErrors
-from django_mcp.registry.problems import RegistrationError
-from django_mcp.registry.returns import PlainConverter, ReturnError
+from django_mcp.registry.problems import ArgumentErrors, RegistrationError
+from django_mcp.registry.returns import ReturnError
 from django_mcp.registry.signatures import EMPTY
+from tests.support.converters import PlainConverter
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User
 
@@ -63,9 +62,9 @@ def contents(value: Any, annotation: Any = EMPTY, **options: Any) -> list[Any]:
 
 def read(site: Site, uri: str, ctx: Any = None) -> Any:
     """Read a URI as a server does, and return what the handler returned."""
-    found = site.registry.find_template(uri)
-    assert found is not None
-    entry, variables = found
+    (entry,) = site.registry.templates.values()
+    variables = entry.match(uri)
+    assert variables is not None
     return entry.handler.function(**bind(entry.handler, variables, ctx or Ctx()))
 
 
@@ -265,7 +264,7 @@ def test_variables_are_converted_by_the_hints(
         return value
 
     handle.__annotations__["value"] = annotation
-    site.register_template("thing://{value}", handle)
+    site.register_resource("thing://{value}", handle)
 
     assert read(site, f"thing://{text}") == expected
 
@@ -307,7 +306,7 @@ def test_paths_that_climb_match_nothing(site: Site, uri: str):
     def file(path: str) -> str:
         return path
 
-    assert site.registry.find_template(uri) is None
+    assert site.registry.templates["file://{+path}"].match(uri) is None
 
 
 @pytest.mark.parametrize(
@@ -318,7 +317,7 @@ def test_paths_that_climb_match_nothing(site: Site, uri: str):
         ("order://{pk}", lambda pk, q: 1, "parameters are `pk`, `q`"),
         ("order://{pk}", lambda number: 1, "Give both the same names"),
         ("order://{pk}{?page}", lambda pk, page: 1, "Give the parameter `page` a default"),
-        ("order://{pk", lambda pk: 1, "brace is never closed"),
+        ("order://{pk", lambda pk: 1, "'{' is not allowed in a URI"),
         ("order://{a}{b}", lambda a, b: 1, "nothing separates"),
         ("{pk}", lambda pk: 1, "not an absolute URI"),
         ("order", lambda: 1, "not an absolute URI"),
@@ -337,7 +336,7 @@ def test_a_list_of_variables_is_no_number(site: Site):
     def handle(tags: int) -> None: ...
 
     with pytest.raises(RegistrationError, match="Annotate the parameter as one"):
-        site.register_template("x://a{/tags*}", handle)
+        site.register_resource("x://a{/tags*}", handle)
 
 
 @pytest.mark.parametrize(

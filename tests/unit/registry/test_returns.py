@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, Field, computed_field
 
+from django_mcp.protocol.asks import InputRequired
 from django_mcp.protocol.content import (
     Audio,
     BlobContents,
@@ -26,8 +27,9 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.registry.returns import PlainConverter, ReturnError, find_output, to_json
+from django_mcp.registry.returns import ReturnError, find_output, to_json
 from django_mcp.registry.signatures import EMPTY
+from tests.support.converters import PlainConverter
 from tests.support.registry_site import Lazy, Site
 
 # Under names of their own, so that the older spellings are tested as well.
@@ -209,6 +211,7 @@ def test_a_whole_result_with_data_keeps_its_own_content():
         Text, Image, File, ToolResult, list[Text], list[Either[str, Image]], list[Image | str],
         tuple[Text, ...], Maybe[Image], Either[Point, ToolResult], str | Point,
         Iterator[str], Iterable[Text], Generator[str, None, None], AsyncIterator[str | Image],
+        InputRequired, str | InputRequired, list[Point] | InputRequired,
         Annotated[str, "text"], Strange, list[Strange], types.GeneratorType,
     ],
     ids=str,
@@ -263,8 +266,14 @@ def test_a_declared_type_that_cannot_be_written_is_refused():
     class Broken:
         field: Strange
 
-    with pytest.raises(RegistrationError, match="its return type has no form in JSON"):
+    with pytest.raises(RegistrationError) as refused:
         output_schema(list[Broken])
+
+    assert str(refused.value).partition("): ")[2] == (
+        f"its return type has no form in JSON: {__name__}.Strange is a class whose objects JSON "
+        "cannot represent. Declare its fields with a dataclass, a TypedDict or a pydantic model, or "
+        "say output_schema=None to publish none."
+    )
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,19 @@ def test_an_unannotated_parameter_takes_any_json_value():
     assert only(lambda value: value).annotation is Any
 
 
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        (lambda ctx, sku: None, "ctx: Context"),
+        (lambda sku, context: None, "context: Context"),
+        (lambda request: None, "request: HttpRequest"),
+    ],
+)
+def test_a_context_without_annotation_is_refused_with_the_remedy(function: Any, written: str):
+    with pytest.raises(RegistrationError, match=f"Write `{written}` to get it from the server"):
+        read(function)
+
+
 def test_what_is_not_declared_to_return_is_unknown():
     assert read(lambda: None).returns is EMPTY
 

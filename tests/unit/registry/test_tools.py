@@ -9,9 +9,8 @@ from typing import Any, cast
 import pytest
 
 from django_mcp.protocol.content import Text
-from django_mcp.protocol.headers import HeaderParam
-from django_mcp.registry.arguments import ArgumentErrors
-from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.protocol.header_params import HeaderParam
+from django_mcp.registry.problems import ArgumentErrors, RegistrationError, describe_source
 from tests.support.registry import bind
 from tests.support.registry_site import Ctx, Lazy, Site, User
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.registry import speedups, validators
+from django_mcp.registry import schemas, validators
 from django_mcp.registry.patterns import surplus_of
 from django_mcp.registry.problems import Problem
 from django_mcp.registry.reports import MAX_PROBLEMS
@@ -35,7 +35,7 @@ SCHEMA = {
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "without":
         monkeypatch.setattr(validators, "find_rust_engine", lambda: None)
-    elif speedups.find_rust_engine() is None:
+    elif schemas.find_rust_engine() is None:
         pytest.skip("jsonschema-rs is not installed")
 
 
@@ -274,14 +274,28 @@ def test_unique_items_take_linear_time(items: list[Any]):
     assert within(3, {"uniqueItems": True}, [*items, items[0]])
 
 
-def test_branching_recursion_is_stopped():
+def branching(keyword: str) -> dict[str, Any]:
+    """Return a schema that looks at each level of a value twice."""
     node = {"properties": {"next": {"$ref": "#/$defs/node"}, "end": False}}
-    schema = {"$ref": "#/$defs/node", "$defs": {"node": {"anyOf": [node, node]}}}
-    value: Any = {"end": 1}
-    for _ in range(60):
-        value = {"next": value}
+    return {"$ref": "#/$defs/node", "$defs": {"node": {keyword: [node, node]}}}
 
-    assert within(20, schema, value) == [
+
+def chain(end: Any) -> Any:
+    for _ in range(40):
+        end = {"next": end}
+    return end
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_alternatives_of_a_recursive_schema_take_linear_time(keyword: str):
+    found = dict(within(20, branching(keyword), chain({"end": 1})))
+
+    assert found["/next" * 40] == "is not allowed"
+    assert within(20, branching("anyOf"), chain({})) == []
+
+
+def test_branching_recursion_is_stopped():
+    assert within(20, branching("allOf"), chain({})) == [
         ("", "is too large or too deep to be checked; send less at once")
     ]
 
@@ -345,6 +359,24 @@ def test_constants_rule_out_the_forms_of_a_recursive_union(keyword: str):
     assert ("/right/centre", 'is unknown; known are "op", "left", "right"') in problems(
         schema, value
     )
+
+
+def test_a_constant_beside_a_reference_is_void_in_older_drafts():
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {
+            "text": {"type": "string"},
+            "node": {
+                "properties": {
+                    "kind": {"$ref": "#/definitions/text", "const": "a"},
+                    "next": {"anyOf": [{"$ref": "#/definitions/node"}, {"type": "null"}]},
+                }
+            },
+        },
+        "properties": {"v": {"anyOf": [{"$ref": "#/definitions/node"}, {"type": "null"}]}},
+    }
+
+    assert problems(schema, {"v": {"kind": "z", "next": None}}) == []
 
 
 def test_the_error_of_a_union_names_a_constant_that_is_missed():

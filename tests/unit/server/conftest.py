@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import WireClient
 
 WITHOUT_A_TRANSPORT = {

@@ -18,7 +18,7 @@ from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods import METHODS
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 
 META = "io.modelcontextprotocol/"
 NAMES = [revision.name for revision in REVISIONS]

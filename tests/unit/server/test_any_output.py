@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from django_mcp.protocol.annotations import Annotations, Icon
 from django_mcp.protocol.content import (
-    Annotations,
     Audio,
     BlobContents,
     EmbeddedResource,
-    Icon,
     Image,
     ResourceLink,
     Text,
@@ -31,7 +30,7 @@ from django_mcp.protocol.results import (
     ToolResult,
 )
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import R5, WireClient
 
 SETTLED = {"capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}

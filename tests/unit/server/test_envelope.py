@@ -12,7 +12,7 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.exchange.rounds import Asked, CannotAsk
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, META, R4, R5, WireClient, headers_for, message
 

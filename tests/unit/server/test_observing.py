@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.asks import ask_form
+from django_mcp.protocol.asks import InputRequired, ask_form
 from django_mcp.protocol.errors import Refusal, ToolError
 from django_mcp.protocol.results import ToolResult
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import ANONYMOUS
-from django_mcp.server.exchange.rounds import InputRequired
 from django_mcp.server.server import MCPServer
 from tests.support.wire import R5, WireClient
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.services.ports import SessionStore
 from django_mcp.sessions.data import EngineData
@@ -120,7 +120,7 @@ async def test_data_goes_with_its_session(kind: str, clock: Time):
     _, other = await here.open()
     await here.store.data(one, None).aset("a", 1)  # type: ignore[arg-type]
 
-    await here.store.end(one.key, Closing.SITE)
+    await here.store.end([one.key], Closing.SITE)
 
     for session in (one, other):
         assert await here.store.data(session, None).aget("a") is None  # type: ignore[arg-type]
@@ -191,5 +191,5 @@ async def test_data_in_the_sites_own_sessions(clock: Time, engine: str, tmp_path
             keys = await run_in_pool(lambda: list(Own.objects.values_list("pk", flat=True)))
             assert len(keys) == 1
             assert session.key not in keys[0]
-        await here.store.end(session.key, Closing.SITE)
+        await here.store.end([session.key], Closing.SITE)
         assert dict(await data.aitems()) == {}

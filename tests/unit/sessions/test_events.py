@@ -16,15 +16,16 @@ from django.db import connections
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.pruning import delete_some
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.events import MemoryEvents
 from django_mcp.server.services.ports import Event, EventLog, Replay
-from django_mcp.sessions.batches import prune_events
+from django_mcp.sessions.batches import expired_events
 from django_mcp.sessions.events import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
-from django_mcp.workers import hold_lease, prune_workers, worker_id
+from django_mcp.workers import gone_workers, process_lease, worker_id
 from tests.support.session_sites import Site, Time, ToFirst, site
 
 
@@ -175,7 +176,7 @@ async def test_a_stream_whose_process_is_gone_runs_no_more(here: Site):
     replay = await elsewhere.read(stream, session, 0)
     assert replay is not None
     assert (numbers(replay), replay.is_running) == ([1], False)
-    assert await run_in_pool(prune_workers) == 1
+    assert await run_in_pool(lambda: delete_some(gone_workers())) == 1
     assert await run_in_pool(Stream.objects.count) == 0
     assert numbers(await elsewhere.read(stream, session, 0)) == [1]
 
@@ -184,12 +185,12 @@ async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
     def lease() -> list[Worker]:
         return list(Worker.objects.all())
 
-    await run_in_pool(hold_lease)
+    await run_in_pool(process_lease.hold)
     first = await run_in_pool(lease)
-    await run_in_pool(hold_lease)
+    await run_in_pool(process_lease.hold)
     assert [each.lease_until for each in await run_in_pool(lease)] == [first[0].lease_until]
 
-    await run_in_pool(lambda: hold_lease(is_due=True))
+    await run_in_pool(lambda: process_lease.hold(is_due=True))
     assert (await run_in_pool(lease))[0].lease_until > first[0].lease_until
 
     await run_in_pool(lambda: Worker.objects.all().delete())
@@ -257,8 +258,7 @@ async def test_events_are_deleted_when_too_old(here: Site):
     old = timezone.now() - timedelta(seconds=601)
     await run_in_pool(lambda: StreamEvent.objects.filter(number__lt=3).update(created_at=old))
 
-    assert await run_in_pool(lambda: prune_events(limit=1)) == 1
-    assert await run_in_pool(lambda: prune_events(limit=9)) == 1
+    assert await run_in_pool(lambda: delete_some(expired_events())) == 2
 
     assert numbers(await log.read(stream, session, 0)) == [3]
 
@@ -271,7 +271,7 @@ async def test_events_go_with_their_session(here: Site):
     log.append(stream, session, event(1, is_last=True))
     await run_in_pool(flush_sessions)
 
-    await here.store.end(session.key, Closing.SITE)
+    await here.store.end([session.key], Closing.SITE)
 
     assert await log.read(stream, session, 0) is None
 

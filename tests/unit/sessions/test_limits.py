@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.test import override_settings
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.connection import Closing, Session
-from django_mcp.server.exchange.quotas import Limits, QuotaReached, Scope
-from django_mcp.server.memory.events import MemoryEvents
+from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
+from django_mcp.server.memory.events import EVENT_LIMITS, MemoryEvents
 from django_mcp.server.memory.state import MemoryAnswers
 from django_mcp.server.services.ports import AnswerBox, Event, EventLog
 from django_mcp.sessions import answers, batches, data, rows
@@ -64,7 +65,7 @@ def box(kind: str) -> AnswerBox:
     return MemoryAnswers() if kind == "memory" else DatabaseAnswers()
 
 
-async def expect(box: AnswerBox, session: Session, ask_id: str) -> Scope | None:
+async def expect(box: AnswerBox, session: Session, ask_id: str) -> QuotaScope | None:
     try:
         assert await box.expect(session, ask_id, 60)
     except QuotaReached as reached:
@@ -83,9 +84,9 @@ async def test_one_caller_has_a_bounded_number_of_questions(
 
     assert await expect(box, one, "1") is None
     assert await expect(box, two, "2") is None
-    assert await expect(box, two, "3") is Scope.OWN
+    assert await expect(box, two, "3") is QuotaScope.OWN
     assert await expect(box, bob, "4") is None
-    assert await expect(box, eve, "5") is Scope.ALL
+    assert await expect(box, eve, "5") is QuotaScope.ALL
     await box.forget(one, "1")
     assert await expect(box, two, "3") is None
 
@@ -118,7 +119,7 @@ async def test_questions_of_all_processes_are_counted(monkeypatch: pytest.Monkey
     # As a process that has counted nothing yet.
     answers._usage._counts.clear()
 
-    assert await expect(box, session, "here") is Scope.OWN
+    assert await expect(box, session, "here") is QuotaScope.OWN
 
 
 # -- the log of events
@@ -144,9 +145,10 @@ async def test_the_oldest_events_of_a_caller_make_room(
 ):
     value = 3 if bound == "EVENTS" else 35
     monkeypatch.setattr(f"django_mcp.sessions.batches.MAX_OWN_{bound}", value)
-    memory_name = "MAX_OWN_EVENTS" if bound == "EVENTS" else "MAX_OWN_EVENT_BYTES"
-    monkeypatch.setattr(f"django_mcp.server.memory.events.{memory_name}", value)
-    monkeypatch.setattr(batches, "LOOK_AFTER_EVENTS", 0)
+    limit = {"own_count": value} if bound == "EVENTS" else {"own_bytes": value}
+    limits = replace(EVENT_LIMITS, **limit)
+    monkeypatch.setattr("django_mcp.server.memory.events.EVENT_LIMITS", limits)
+    monkeypatch.setattr(batches, "LOOK_AFTER_BYTES", 0)
     here = site("database", Time())
     log: EventLog = MemoryEvents() if kind == "memory" else DatabaseEvents()
     bob = await open_session(here, BOB)
@@ -165,7 +167,7 @@ async def test_the_oldest_events_of_all_make_room_anonymous_ones_first(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(batches, "MAX_EVENTS", 4)
-    monkeypatch.setattr(batches, "LOOK_AFTER_EVENTS", 0)
+    monkeypatch.setattr(batches, "LOOK_AFTER_BYTES", 0)
     here, log = site("database", Time()), DatabaseEvents()
     streams = {}
     for number in range(8):
@@ -246,7 +248,7 @@ async def test_data_that_goes_makes_room_in_memory(monkeypatch: pytest.MonkeyPat
     await first.aset("a", "x" * 60 * KIB)
     await first.aclear()
     await second.aset("b", "x" * 60 * KIB)
-    await here.store.end(two.key, Closing.CLIENT)
+    await here.store.end([two.key], Closing.CLIENT)
     # To a session that is over nothing is counted any more.
     await second.aclear()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from django.test import override_settings
 
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.memory.state import new_key
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import Principal, Time, ToFirst, site
 
@@ -59,15 +59,15 @@ async def test_an_invented_id_leads_nowhere(kind: str, clock: Time, token: str):
 
     assert here.store.peek(token) is None
     assert await here.store.find(token) is None
-    assert await here.store.get(new_key()) is None
+    assert await here.store.get(uuid4().hex) is None
 
 
 async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
     here = site(kind, clock)
     token, session = await here.open()
 
-    assert await here.store.end(session.key, Closing.SITE) is True
-    assert await here.store.end(session.key, Closing.SITE) is False
+    assert await here.store.end([session.key], Closing.SITE) == [session.key]
+    assert await here.store.end([session.key], Closing.SITE) == []
 
     assert session.is_ended
     assert here.store.peek(token) is None
@@ -78,8 +78,8 @@ async def test_what_has_ended_is_found_no_more(kind: str, clock: Time):
 async def test_each_end_of_a_session_is_told_of_once(kind: str, clock: Time):
     here = site(kind, clock, session_idle_s=100, max_sessions_per_principal=1)
     ended, evicted, expired = [(await here.open(Principal(name))) for name in "abc"]
-    await here.store.end(ended[1].key, Closing.CLIENT)
-    await here.store.end(ended[1].key, Closing.SITE)
+    await here.store.end([ended[1].key], Closing.CLIENT)
+    await here.store.end([ended[1].key], Closing.SITE)
     kept, _ = await here.open(Principal("b"))
     clock.now_s += 101
     assert await here.store.find(expired[0]) is None
@@ -115,7 +115,7 @@ async def test_a_session_that_nobody_comes_for_is_told_of_when_it_expires(kind: 
 async def test_a_session_with_an_open_stream_is_not_idle(kind: str, clock: Time):
     here = site(kind, clock, session_idle_s=100, session_max_age_s=250)
     token, session = await here.open()
-    here.hub.calls.add_request(Running(), session)  # type: ignore[arg-type]
+    here.hub.calls.add(Running(), session)  # type: ignore[arg-type]
     for _ in range(4):
         clock.now_s += 60
         await here.tick()

@@ -13,18 +13,19 @@ from django.db import transaction
 from django.db.models import F
 from django.test import override_settings
 
-from django_mcp.handlers.db_connections import run_with_connections
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.pruning import prune_all
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.exchange.subscription_limits import MAX_URIS
+from django_mcp.server.exchange.quotas import MAX_URIS
 from django_mcp.server.services.ports import AnswerBox
 from django_mcp.sessions.answers import DatabaseAnswers
 from django_mcp.sessions.closing import close_sessions
-from django_mcp.sessions.pruning import prune_all
+from django_mcp.sessions.pruning import find_prunes
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import R4, Principal, Time, ToFirst, site
@@ -55,8 +56,7 @@ async def test_another_process_finds_all_of_it(clock: Time):
     token, session = await here.open(
         Principal("user:1"), client_info={"name": "c", "x": "\0"}, client_capabilities={"roots": {}}
     )
-    session.is_initialized, session.log_level = True, "error"
-    await here.store.save(session)
+    await here.store.update(session, {"is_initialized": True, "log_level": "error"})
     await here.store.subscribe(session, "stock://1")
     await here.store.data(session, None).aset("a", 1)  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ async def test_no_secret_is_stored(clock: Time):
 async def test_what_ends_elsewhere_is_noticed_within_two_seconds(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
-    await there.store.end(session.key, Closing.SITE)
+    await there.store.end([session.key], Closing.SITE)
 
     assert here.store.peek(token) is session
     clock.now_s += 2
@@ -103,8 +103,8 @@ async def test_what_runs_for_a_session_that_ended_elsewhere_is_noticed_by_itself
     _, other = await here.open()
     running = Running()
     for each in (session, other):
-        here.hub.calls.add_request(running, each)  # type: ignore[arg-type]
-    await there.store.end(session.key, Closing.SITE)
+        here.hub.calls.add(running, each)  # type: ignore[arg-type]
+    await there.store.end([session.key], Closing.SITE)
 
     await here.tick()
 
@@ -124,7 +124,7 @@ class Running:
 async def test_a_subscription_made_elsewhere_arrives_without_word(clock: Time):
     here, there = site("database", clock), site("database", clock)
     token, session = await here.open()
-    here.hub.calls.add_request(Running(), session)  # type: ignore[arg-type]
+    here.hub.calls.add(Running(), session)  # type: ignore[arg-type]
     found = await there.store.find(token)
     assert found is not None
     await there.store.subscribe(found, "stock://1")
@@ -277,7 +277,7 @@ async def test_what_has_expired_is_removed(clock: Time):
     token, _ = await here.open()
     clock.now_s += 111
 
-    await run_in_pool(lambda: prune_all("shop", clock.now_s, 100))
+    await run_in_pool(lambda: prune_all(*find_prunes("shop", clock.now_s, 100), max_s=60))
 
     assert await run_in_pool(Row.objects.count) == 1
     assert await here.store.find(token) is None
@@ -287,7 +287,8 @@ async def test_more_than_one_batch_of_what_has_expired_is_removed(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     """So that the rows that clients cause cannot come faster than they are deleted."""
-    monkeypatch.setattr("django_mcp.sessions.pruning.AT_ONCE", 2)
+    for module in ("execution", "sessions"):
+        monkeypatch.setattr(f"django_mcp.{module}.pruning.AT_ONCE", 2)
     here = site("database", clock, session_idle_s=1000)
     sessions = [(await here.open())[1] for _ in range(5)]
     for number in range(5):
@@ -300,15 +301,15 @@ async def test_more_than_one_batch_of_what_has_expired_is_removed(
     ]
     await run_in_pool(lambda: StreamEvent.objects.bulk_create(events))
 
-    await run_in_pool(lambda: prune_all("shop", clock.now_s, 1000))
+    await run_in_pool(lambda: prune_all(*find_prunes("shop", clock.now_s, 1000), max_s=60))
     assert await run_in_pool(PendingAnswer.objects.count) == 0
     assert await run_in_pool(StreamEvent.objects.count) == 0
-    await run_in_pool(lambda: prune_all("shop", clock.now_s + 1100, 1000))
+    await run_in_pool(lambda: prune_all(*find_prunes("shop", clock.now_s + 1100, 1000), max_s=60))
 
     assert await run_in_pool(Row.objects.count) == 0
 
 
-async def test_use_is_written_down_once_a_minute(clock: Time):
+async def test_use_is_written_every_five_seconds(clock: Time):
     here = site("database", clock)
     token, _ = await here.open()
 
@@ -318,19 +319,19 @@ async def test_use_is_written_down_once_a_minute(clock: Time):
         return row.last_seen_at.timestamp()
 
     opened_s = await seen_s()
-    clock.now_s += 30
+    clock.now_s += 3
     await here.store.find(token)
     assert await seen_s() == opened_s
-    clock.now_s += 30
+    clock.now_s += 2
     await here.store.find(token)
-    assert await seen_s() == opened_s + 60
+    assert await seen_s() == opened_s + 5
 
 
 async def test_so_many_resources_are_subscribed_to(
     kind: str, clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     assert MAX_URIS == 1000
-    monkeypatch.setattr("django_mcp.server.exchange.subscription_limits.MAX_URIS", 2)
+    monkeypatch.setattr("django_mcp.server.exchange.quotas.MAX_URIS", 2)
     here = site(kind, clock)
     _, session = await here.open()
     for uri in ("a:1", "a:2", "a:2"):

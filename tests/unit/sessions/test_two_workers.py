@@ -13,8 +13,8 @@ from django.db.models import Model
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer
-from django_mcp.handlers.breaker import Breaker
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.breaker import Breaker
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import DisabledEntry, Session, SessionItem
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
@@ -51,7 +51,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )["broken"]
     monkeypatch.setattr(ToBroken, "asked", 0)
     breaker = Breaker("The database", timeout_s=5.0)
-    monkeypatch.setattr("django_mcp.sessions.database._breaker", breaker)
+    monkeypatch.setattr("django_mcp.sessions.rows._breaker", breaker)
     yield
     del connections.settings["broken"]
 
@@ -136,6 +136,8 @@ async def test_blocking_the_event_loop_is_a_fault(caplog: pytest.LogCaptureFixtu
 
 async def test_without_a_session_nothing_is_asked_of_the_database():
     client = WireClient(make_server(), R5)
+    # The first request of a process reads which entries are disabled.
+    await client.result("tools/list")
     with override_settings(DATABASE_ROUTERS=[ToBroken()]):
         result = await words(client, "remember", word="a")
 
@@ -163,7 +165,7 @@ async def test_while_the_database_is_down_clients_are_told_to_come_again(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
     """And one request finds out whether it is back, so that the others wait for nothing."""
-    monkeypatch.setattr("django_mcp.handlers.breaker.PAUSE_S", 3600)
+    monkeypatch.setattr("django_mcp.execution.breaker.PAUSE_S", 3600)
     server, other = make_server(), make_server()
     client = WireClient(server, R4)
     await client.open()
@@ -187,7 +189,7 @@ async def test_while_the_database_is_down_clients_are_told_to_come_again(
         assert status == 503
         assert ToBroken.asked == asked
 
-    monkeypatch.setattr("django_mcp.sessions.database._breaker._retry_s", 0)
+    monkeypatch.setattr("django_mcp.sessions.rows._breaker._retry_s", 0)
     assert await unknown.result("tools/list") is not None
     assert await words(unknown, "remember", word="a") == ["a"]
 
@@ -202,7 +204,7 @@ INIT = {
 async def test_503_says_when_to_come_again_on_every_verb(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("django_mcp.handlers.breaker.PAUSE_S", 0)
+    monkeypatch.setattr("django_mcp.execution.breaker.PAUSE_S", 0)
     server = make_server()
     headers = {**headers_for({"method": ""}, R4), "mcp-session-id": "x" * 43}
 

@@ -18,8 +18,8 @@ from django_mcp.tasks import run_task
 from tests.support.server.tasks import Legacy, Modern, Sure
 
 QUEUES = {
-    "django.tasks": "django_mcp.tasks.django_tasks.DjangoTasksRunner",
-    "celery": "django_mcp.tasks.celery.CeleryRunner",
+    "django.tasks": "django_mcp.contrib.django_tasks.DjangoTasksRunner",
+    "celery": "django_mcp.contrib.celery.CeleryRunner",
 }
 
 # Django has a framework for tasks of its own from 6.0 on, and before that its backport.
@@ -76,7 +76,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[MCPServer]:
 
 
 def test_the_framework_is_that_of_the_django_in_use():
-    from django_mcp.tasks.django_tasks import run_queued_task
+    from django_mcp.contrib.django_tasks import run_queued_task
 
     assert type(run_queued_task).__module__.startswith(f"{FRAMEWORK}.")
 

@@ -12,15 +12,15 @@ from django.db import connections
 from django.test import override_settings
 
 from django_mcp import MCPServer
-from django_mcp.handlers.threads import run_in_pool
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import Task as Row
+from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Task, new_id
-from django_mcp.server.services.task_ports import TaskLimits
-from django_mcp.tasks.store import DatabaseTasks, _prune_all
+from django_mcp.tasks.store import DatabaseTasks, trim_tasks
 from tests.support.server.tasks import Modern
 from tests.support.session_sites import ToFirst
 
-ANY = TaskLimits(total=100, anonymous=100, each=100)
+ANY = CountLimits(total=100, anonymous=100, each=100)
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def make_task(quota_key: str = "principal a", **changes: Any) -> Task:
 
 
 async def test_a_lapsed_task_does_not_count_as_running():
-    store, limits = DatabaseTasks(), TaskLimits(total=1, anonymous=1, each=1)
+    store, limits = DatabaseTasks(), CountLimits(total=1, anonymous=1, each=1)
     gone = make_task(lease_s=1.0)
     assert await store.insert(gone, limits)
 
@@ -63,7 +63,7 @@ async def test_a_lapsed_task_does_not_count_as_running():
 
 
 async def test_anonymous_callers_are_counted_by_address_and_leave_room_for_others():
-    store, limits = DatabaseTasks(), TaskLimits(total=4, anonymous=2, each=1)
+    store, limits = DatabaseTasks(), CountLimits(total=4, anonymous=2, each=1)
 
     assert await store.insert(make_task("address 192.0.2.1"), limits)
     assert not await store.insert(make_task("address 192.0.2.1"), limits)
@@ -107,7 +107,7 @@ async def test_all_finished_tasks_together_have_a_bounded_number_of_bytes(
         )
         assert await store.insert(done, ANY)
 
-    await run_in_pool(_prune_all)
+    await run_in_pool(trim_tasks)
 
     assert await run_in_pool(Row.objects.count) == 2
 

@@ -26,8 +26,7 @@ from django_mcp.inprocess import (
 )
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.visibility import WHOLE, Offer, Requirements
-from django_mcp.server.memory.basics import OpenAccess
+from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.test import (
     AsyncMCPClient,
     MCPClient,
@@ -37,6 +36,7 @@ from django_mcp.test import (
 from example_project.shop.models import Product
 from tests.support.databases import make_product
 from tests.support.kit import RUNS, Wish, make_server
+from tests.support.server.plain import OpenAccess
 
 REVISION_NAMES = [revision.name for revision in REVISIONS]
 OLDEST, NEWEST = REVISION_NAMES[0], REVISION_NAMES[-1]
@@ -81,7 +81,8 @@ def test_lists_hold_every_page_in_the_form_of_the_revision(client: MCPClient):
     tools = {tool["name"]: tool for tool in client.list_tools()}
 
     assert {"add", "who", "where", "thread", "count", "work", "wish"} <= tools.keys()
-    assert ("outputSchema" in tools["add"]) is (client.revision == NEWEST)
+    # 2025-06-18 is the first revision with output schemas.
+    assert ("outputSchema" in tools["add"]) is (client.revision >= "2025-06-18")
     assert client.list_resources() == []
     assert [found["uriTemplate"] for found in client.list_resource_templates()] == [
         "kit://{n}/page"
@@ -350,10 +351,12 @@ def test_what_is_only_unlisted_is_not_hidden():
     class Leaky(OpenAccess):
         lists = True
 
-        def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
+        def find_visible(
+            self, exchange: Exchange, requirements: Requirements
+        ) -> VisibleEntries | None:
             # The lists are asked first.
             hidden, self.lists = self.lists, False
-            return Offer(requirements, tools=frozenset()) if hidden else WHOLE
+            return VisibleEntries(requirements, tools=frozenset()) if hidden else ALL_VISIBLE
 
     server.access = Leaky()
 

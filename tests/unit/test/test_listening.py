@@ -91,7 +91,7 @@ def sync_client(request: pytest.FixtureRequest) -> MCPClient:
 def test_a_synchronous_client_hears_while_other_calls_go_on(sync_client: MCPClient):
     server = sync_client.server
     with sync_client.listen("kit://1/page") as changes:
-        assert server.notify_tools_list_changed() == 1
+        assert server.notify_list_changed("tools") == 1
         assert changes.next()["method"] == "notifications/tools/list_changed"
         assert sync_client.call("add", a=1).text == "2"
         assert sync_client.call("thread").text == threading.current_thread().name
@@ -104,13 +104,13 @@ def test_a_synchronous_client_hears_while_other_calls_go_on(sync_client: MCPClie
             changes.next(timeout_s=0.01)
 
     assert len(changes.heard) == 2
-    assert server.notify_tools_list_changed() == 0
+    assert server.notify_list_changed("tools") == 0
     assert "mcp-test-loop" not in [each.name for each in threading.enumerate()]
 
 
 def test_a_synchronous_client_subscribes_to_resources_alone(sync_client: MCPClient):
     with sync_client.subscribe("kit://1/page") as changes:
-        sync_client.server.notify_tools_list_changed()
+        sync_client.server.notify_list_changed("tools")
         assert sync_client.server.notify_resource_updated("kit://1/page") == 1
         assert changes.next()["params"]["uri"] == "kit://1/page"
 
@@ -119,7 +119,7 @@ def test_several_synchronous_clients_listen_at_once():
     server = make_server()
     one, other = MCPClient(server), MCPClient(server, revision=NAMES[0])
     with one.listen() as first, other.listen() as second:
-        assert server.notify_prompts_list_changed() == 2
+        assert server.notify_list_changed("prompts") == 2
         assert first.next()
         assert second.next()
         with other.listen("kit://1/page") as third:
@@ -133,11 +133,11 @@ def test_what_cannot_be_listened_to_leaves_nothing_behind():
     with MCPClient(server).listen():
         with pytest.raises(MCPError, match="No further stream"), MCPClient(server).listen():
             pass
-        assert server.notify_prompts_list_changed() == 1
+        assert server.notify_list_changed("prompts") == 1
     with pytest.raises(RuntimeError, match="only inside its `with`"):
         MCPClient(server).listen().next()
     with MCPClient(server).listen() as changes:
-        server.notify_prompts_list_changed()
+        server.notify_list_changed("prompts")
         assert changes.next()
 
 
@@ -211,7 +211,7 @@ class TestInATransaction:
             assert MCPClient(server).call("count", add_one=True).text == "2"
             assert server.call_tool("thread", {}).text == threading.current_thread().name
             with TestCase.captureOnCommitCallbacks(execute=True):
-                server.notify_tools_list_changed()
+                server.notify_list_changed("tools")
             assert changes.next()
 
 
@@ -230,5 +230,5 @@ class TestOfAnAsynchronousTest(MCPTestCase):
     def test_a_synchronous_test_listens(self) -> None:
         with self.mcp.listen() as changes:
             with self.captureOnCommitCallbacks(execute=True):
-                SERVER.notify_prompts_list_changed()
+                SERVER.notify_list_changed("prompts")
             assert changes.next()["method"] == "notifications/prompts/list_changed"

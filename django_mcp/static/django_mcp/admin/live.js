@@ -13,12 +13,29 @@
     const SILENT_MS = 8000;
     // What stands in between may hold the feed back for good, and each try costs the site its looks.
     const AGAIN_MS = 30000;
-    // Rows of a table without a count: as many as the site sends, there may be more.
-    const MAX_ROWS = 200;
+    const PER_PAGE = 25;
     const TIMES = new Set(["since", "seen"]);
     const number = new Intl.NumberFormat(document.documentElement.lang || undefined);
+    const look = document.getElementById("mcp-look");
+    const pause = document.getElementById("mcp-pause");
+    const pages = {};
+    // The rows of each table, as they were last heard of.
+    const rowsOf = {};
     let polling = null;
     let feed = null;
+    let silence = null;
+    let again = null;
+    let isPaused = false;
+    let isSignedOut = false;
+
+    // Without a choice there is no query.
+    function addressOf(url) {
+        const query = new URLSearchParams([
+            ...[...new FormData(look)].filter(([, value]) => value),
+            ...Object.entries(pages).filter(([, page]) => page > 1),
+        ]).toString();
+        return query ? `${url}?${query}` : url;
+    }
 
     function ago(then, now) {
         const passed = Math.max(0, now - then);
@@ -33,6 +50,16 @@
             return ago(row[column], now);
         }
         return column === "name" && row.is_alive === false ? `${row.name} (${words.gone})` : String(row[column] ?? "");
+    }
+
+    function fillCell(cell, row, column, link, text) {
+        if (column === "client" && link) {
+            const anchor = cell.firstElementChild ?? cell.appendChild(document.createElement("a"));
+            anchor.href = link.replace("ID", row.id);
+            anchor.textContent = text;
+        } else {
+            cell.textContent = text;
+        }
     }
 
     function makeRow(row, columns, acts) {
@@ -64,7 +91,7 @@
             columns.forEach((column, at) => {
                 const text = shown(row, column, now);
                 if (made.cells[at].textContent !== text) {
-                    made.cells[at].textContent = text;
+                    fillCell(made.cells[at], row, column, table.dataset.link, text);
                 }
             });
             if (made === before) {
@@ -77,14 +104,31 @@
             // A row that has moved or is gone lost it.
             (focused.isConnected ? focused : status).focus({preventScroll: true});
         }
-        table.querySelector(".mcp-count").textContent = counted(rows.length, count);
+        const total = count ?? rows.length;
+        table.querySelector(".mcp-count").textContent = `(${number.format(total)})`;
+        root.querySelector(`[data-count="${table.id.slice("mcp-".length)}"]`).textContent = number.format(total);
+        table.parentElement.querySelector(".mcp-empty").hidden = rows.length > 0;
+        drawPages(table.parentElement.querySelector(".mcp-pages"), rows.length, total);
     }
 
-    function counted(shown, count) {
-        if (count === undefined && shown >= MAX_ROWS) {
-            return `(${number.format(shown)} ${words.atLeast})`;
+    function drawPages(place, shown, total) {
+        const page = pages[place.dataset.pages] ?? 1;
+        const first = (page - 1) * PER_PAGE;
+        const [previous, next] = place.querySelectorAll("button");
+        place.hidden = page === 1 && total <= PER_PAGE;
+        previous.disabled = page === 1;
+        next.disabled = first + shown >= total;
+        previous.nextElementSibling.textContent = `${number.format(shown ? first + 1 : 0)}–${number.format(first + shown)} ${words.of} ${number.format(total)}`;
+    }
+
+    function drawWorkers(workers) {
+        const field = look.elements.worker;
+        const chosen = field.value;
+        const names = new Map(workers.filter((each) => each.is_alive !== false).map((each) => [each.id, each.name]));
+        if (field.options.length !== names.size + 1 || [...field.options].slice(1).some((each) => !names.has(each.value))) {
+            field.replaceChildren(field.options[0], ...[...names].map(([id, name]) => new Option(name, id)));
+            field.value = names.has(chosen) ? chosen : "";
         }
-        return count > shown ? `(${words.more} ${number.format(count)})` : `(${number.format(shown)})`;
     }
 
     function drawSubscriptions(data) {
@@ -100,27 +144,41 @@
         setLost(false);
         for (const table of root.querySelectorAll("table")) {
             const name = table.id.slice("mcp-".length);
-            draw(table, data[name], data.counts[name], data.at);
+            const part = data[name];
+            if (Array.isArray(part)) {
+                rowsOf[name] = part;
+            } else if (part) {
+                // Only what has changed.
+                const known = new Map((rowsOf[name] ?? []).map((each) => [each.id, each]));
+                part.rows.forEach((each) => known.set(each.id, {...known.get(each.id), ...each}));
+                rowsOf[name] = part.order.map((id) => known.get(id));
+            }
+            draw(table, rowsOf[name] ?? [], data.counts[name], data.at);
         }
+        drawWorkers(rowsOf.workers ?? []);
         drawSubscriptions(data);
         root.dataset.at = String(data.at);
     }
 
     function setLost(isLost) {
-        const text = isLost ? words.lost : "";
+        const text = isSignedOut ? words.signedOut : isPaused ? words.paused : isLost ? words.lost : "";
         // Set once, or it would be read out again and again.
         if (connection.textContent !== text) {
-            connection.className = isLost ? "errornote" : "";
+            connection.className = text && !isPaused ? "errornote" : "";
             connection.textContent = text;
         }
     }
 
     async function ask() {
         try {
-            const answer = await fetch(words.url, {
+            const answer = await fetch(addressOf(words.url), {
                 headers: {Accept: "application/json"}, signal: AbortSignal.timeout(SILENT_MS),
             });
-            if (!answer.ok) {
+            if (answer.redirected || answer.status === 403) {
+                isSignedOut = true;
+                stop();
+            }
+            if (!answer.ok || isSignedOut) {
                 throw new Error(String(answer.status));
             }
             take(await answer.json());
@@ -141,22 +199,36 @@
         polling = null;
     }
 
+    function stop() {
+        feed?.close();
+        clearTimeout(silence);
+        clearTimeout(again);
+        stopPolling();
+    }
+
+    // From the start, with another choice.
+    function restart() {
+        stop();
+        if (!isPaused && !isSignedOut) {
+            follow();
+        }
+    }
+
     function follow() {
         if (!window.EventSource) {
             poll();
             return;
         }
         let last = null;
-        let silence = null;
         let isHeard = false;
-        const followed = feed = new EventSource(words.feed);
+        const followed = feed = new EventSource(addressOf(words.feed));
         const wait = () => {
             clearTimeout(silence);
             silence = setTimeout(() => {
                 // A connection can hang without an error.
                 followed.close();
                 poll();
-                setTimeout(follow, AGAIN_MS);
+                again = setTimeout(follow, AGAIN_MS);
             }, SILENT_MS);
         };
         const hear = () => {
@@ -172,7 +244,7 @@
         followed.addEventListener("same", (event) => {
             hear();
             // Only the time goes on.
-            take({...last, at: JSON.parse(event.data)});
+            take({counts: last.counts, at: JSON.parse(event.data)});
         });
         followed.addEventListener("error", () => {
             // It connects again by itself, unless it was told that there is no feed.
@@ -190,5 +262,27 @@
 
     addEventListener("pagehide", () => feed?.close());
     root.addEventListener("acted", ask);
+    look.addEventListener("submit", (event) => {
+        event.preventDefault();
+        Object.keys(pages).forEach((name) => delete pages[name]);
+        restart();
+        ask();
+    });
+    for (const place of root.querySelectorAll(".mcp-pages")) {
+        place.addEventListener("click", (event) => {
+            const step = Number(event.target.closest("button")?.dataset.step ?? 0);
+            if (step) {
+                pages[place.dataset.pages] = Math.max(1, (pages[place.dataset.pages] ?? 1) + step);
+                restart();
+                ask();
+            }
+        });
+    }
+    pause.addEventListener("click", () => {
+        isPaused = !isPaused;
+        pause.setAttribute("aria-pressed", String(isPaused));
+        setLost(false);
+        restart();
+    });
     follow();
 })();

@@ -4,7 +4,8 @@
     const root = document.getElementById("mcp-live");
     const words = root.dataset;
     const status = document.getElementById("mcp-live-status");
-    const logForm = document.getElementById("mcp-log");
+    const dialog = document.getElementById("mcp-log");
+    const logForm = dialog.querySelector("form");
     const SURE_MS = 10000;
     let addressee = null;
 
@@ -13,13 +14,22 @@
         status.textContent = text;
     }
 
+    // Beside the row as well, as long as it is there; what is read out is the status.
+    function tellBeside(id, text) {
+        for (const place of root.querySelectorAll(`tr[data-id="${id}"] .mcp-told`)) {
+            place.textContent = text;
+        }
+    }
+
     async function act(name, id, text) {
         const body = new URLSearchParams({act: name, id, text: text ?? ""});
         const token = root.querySelector("[name=csrfmiddlewaretoken]").value;
         try {
             const answer = await fetch(words.act, {method: "POST", body, headers: {"X-CSRFToken": token}});
             const told = answer.headers.get("Content-Type")?.includes("json") ? await answer.json() : {};
-            tell(told.done ?? told.error ?? words.failed, !answer.ok);
+            const message = told.done ?? told.error ?? words.failed;
+            tell(message, !answer.ok);
+            tellBeside(id, message);
         } catch {
             tell(words.failed, true);
         }
@@ -30,7 +40,7 @@
         const made = document.createElement("button");
         const hidden = document.createElement("span");
         made.type = "button";
-        made.className = "button";
+        made.className = ["ping", "log"].includes(name) ? "button" : "button mcp-danger";
         made.textContent = words[name];
         hidden.className = "mcp-hidden";
         hidden.textContent = ` ${row.client ?? ""}`;
@@ -38,7 +48,7 @@
         made.addEventListener("click", () => {
             if (name === "log") {
                 addressee = {id: row.id, button: made};
-                logForm.hidden = false;
+                dialog.showModal();
                 logForm.querySelector("input").focus();
             } else if (name === "ping" || made.dataset.asked) {
                 act(name, row.id);
@@ -69,19 +79,37 @@
         setTimeout(expire, SURE_MS);
     }
 
-    // What the site always refuses is not offered: the stream of a call ends with the call, and only a
-    // session's client is reached.
+    // What the site always refuses is not offered: the stream of a call ends with the call, only a
+    // session's client is reached, and not all credentials can be revoked here.
     function isFutile(name, row) {
+        if (name === "revoke" || name === "cut") {
+            return row.revocable === false;
+        }
         return name === "close" ? row.is_call : (name === "ping" || name === "log") && !row.session;
     }
 
     function makeButtons(names, row) {
-        return names.filter((name) => !isFutile(name, row)).map((name) => makeButton(name, row));
+        const buttons = names.filter((name) => !isFutile(name, row)).map((name) => makeButton(name, row));
+        const told = document.createElement("span");
+        told.className = "mcp-told";
+        if (!buttons.length) {
+            return [told];
+        }
+        // One stop of the Tab key for each row.
+        const menu = document.createElement("details");
+        const title = document.createElement("summary");
+        const hidden = document.createElement("span");
+        menu.className = "mcp-menu";
+        hidden.className = "mcp-hidden";
+        hidden.textContent = ` ${row.client ?? ""}`;
+        title.append(words.actions, hidden);
+        menu.append(title, ...buttons);
+        return [menu, told];
     }
 
     // The focus goes back to where it came from, or to what is told where that is gone.
     function closeForm() {
-        logForm.hidden = true;
+        dialog.close();
         (addressee.button.isConnected ? addressee.button : status).focus();
     }
 

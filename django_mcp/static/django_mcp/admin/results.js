@@ -1,7 +1,7 @@
 // Shows what a call gave: texts, JSON and images, short and as nothing but text and pixels.
 "use strict";
 (() => {
-    const {visible} = window.mcpForms;
+    const {element, visible} = window.mcpElements;
     const MAX_SHOWN = 20000;
     const MAX_PARTS = 100;
     // A browser reads more kinds of images than these; SVG is a document with whatever is in it.
@@ -12,29 +12,26 @@
         return rest > 0 ? `${visible(text.slice(0, MAX_SHOWN))}… (+${rest} ${words.more})` : visible(text);
     }
 
-    function block(text, words, title) {
-        const made = document.createElement("pre");
-        made.tabIndex = 0;
-        made.textContent = shortened(text, words);
-        if (title) {
-            made.setAttribute("aria-label", title);
-        }
-        return made;
+    // A text in its own direction.
+    function block(text, words) {
+        return element("pre", {tabIndex: 0, dir: "auto", textContent: shortened(text, words)});
     }
 
     function json(value, words, title) {
-        return block(JSON.stringify(value, null, 2), words, title);
+        const made = element("pre", {tabIndex: 0, className: "mcp-code"});
+        made.textContent = shortened(JSON.stringify(value, null, 2), words);
+        if (title) {
+            made.ariaLabel = title;
+        }
+        return made;
     }
 
     // Drawn, so that a strict Content-Security-Policy needs no exception for images from data.
     async function picture(data, type, words) {
         const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
         const bitmap = await createImageBitmap(new Blob([bytes], {type}));
-        const canvas = document.createElement("canvas");
-        canvas.width = bitmap.width;
-        canvas.height = bitmap.height;
-        canvas.setAttribute("role", "img");
-        canvas.setAttribute("aria-label", words.image);
+        const {width, height} = bitmap;
+        const canvas = element("canvas", {width, height, role: "img", ariaLabel: words.image});
         canvas.getContext("2d").drawImage(bitmap, 0, 0);
         return canvas;
     }
@@ -60,7 +57,7 @@
             try {
                 return await picture(image.data, image.type, words);
             } catch {
-                // No image that a browser draws: told of below.
+                // It is no image that a browser draws, and is shown as JSON.
             }
         }
         const shown = {...content};
@@ -73,13 +70,10 @@
     }
 
     async function messages(given, words) {
-        const list = document.createElement("ol");
-        list.className = "mcp-messages";
+        const list = element("ol", {className: "mcp-messages"});
         for (const each of given.slice(0, MAX_PARTS)) {
-            const item = document.createElement("li");
-            const role = document.createElement("h4");
-            role.textContent = visible(stringOr(each?.role, "?").slice(0, 100));
-            item.append(role);
+            const role = element("h3", {textContent: visible(stringOr(each?.role, "?").slice(0, 100))});
+            const item = element("li", {}, role);
             for (const content of [each?.content].flat().slice(0, MAX_PARTS)) {
                 item.append(await contentBlock(content, words));
             }
@@ -93,6 +87,8 @@
         return JSON.parse(text, (_key, part, context) => (
             typeof part === "number" && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : part));
     }
+
+    const pretty = (text) => JSON.stringify(parse(text), null, 2);
 
     // `text` is the whole answer, as it came over the wire.
     async function show(place, text, words) {
@@ -109,12 +105,11 @@
             parts.push(await messages(result.messages, words));
         }
         if (result.structuredContent !== undefined || !parts.length) {
-            const title = document.createElement("h4");
-            title.textContent = words.structured;
+            const title = element("h3", {textContent: words.structured});
             parts.push(title, json(result.structuredContent ?? result, words, words.structured));
         }
         place.replaceChildren(...parts);
     }
 
-    window.mcpResults = {show, json, shortened};
+    window.mcpResults = {show, json, pretty, shortened};
 })();

@@ -1,27 +1,133 @@
-// Calls an entry: sends the form, reads the stream of what is exchanged, asks what the tool asks.
+// Calls an entry: sends the form, reads the stream of messages, and asks what the entry asks.
 "use strict";
 (() => {
-    const {build, readJSON, visible} = window.mcpForms;
+    const {element, visible} = window.mcpElements;
+    const {build, button, readJSON} = window.mcpForms;
+    const {json, pretty, shortened, show} = window.mcpResults;
     const form = document.getElementById("mcp-try");
     const words = form.dataset;
-    const entry = JSON.parse(document.getElementById("mcp-entry").textContent);
-    const [status, progress, questions, result, wire, stop] = ["status", "progress", "questions", "result", "wire", "stop"]
-        .map((id) => document.getElementById(`mcp-${id}`));
-    const readForm = build(document.getElementById("mcp-arguments"), entry.schema, words);
-    let running = null;
-    // Where questions come ahead of the answer: the session that they are answered in.
-    let session = null;
-    const asking = new Map();
+    const {server, revision, kind, key, wire: entry, completers, values} =
+        JSON.parse(document.getElementById("mcp-entry").textContent);
+    const [fields, uri, status, progress, questions, result, wire, wireStatus, stop] =
+        ["arguments", "uri", "status", "progress", "questions", "result", "wire", "wire-status", "stop"]
+            .map((id) => document.getElementById(`mcp-${id}`));
+    const caller = form.querySelector("[type=submit]");
 
-    function note(at, text) {
-        const item = document.createElement("li");
-        const title = document.createElement("h4");
-        const code = document.createElement("pre");
-        title.textContent = {sent: words.sent, received: words.received, ahead: words.ahead, answer: words.received}[at] ?? "";
-        code.tabIndex = 0;
-        code.textContent = window.mcpResults.shortened(text, words);
-        item.append(title, code);
-        wire.append(item);
+    // The call that is open, from the button to the answer, with the questions in between.
+    let open = null;
+
+    // -- what is called
+
+    const schemaOf = (parts, required) => ({type: "object", properties: Object.fromEntries(parts), required});
+
+    // The variables of a URI template: pairs of the operator and the name.
+    const variables = [...key.matchAll(/\{([+/?]?)([^{}]*)\}/g)]
+        .flatMap(([, operator, names]) => names.split(",").map((name) => [operator, name]));
+
+    const schemas = {
+        tools: () => entry.inputSchema,
+        prompts: () => schemaOf(
+            (entry.arguments ?? []).map(({name, title, description}) => [name, {type: "string", title, description}]),
+            (entry.arguments ?? []).filter(({required}) => required).map(({name}) => name)),
+        templates: () => schemaOf(
+            variables.map(([, name]) => (name.endsWith("*")
+                ? [name.slice(0, -1), {type: "array", items: {type: "string"}, minItems: 1}]
+                : [name, {type: "string", minLength: 1}])),
+            variables.filter(([operator]) => operator !== "?").map(([, name]) => name.replace("*", ""))),
+        resources: () => ({}),
+    };
+
+    function expand(found) {
+        return key.replace(/\{([+/?]?)([^{}]*)\}/g, (_all, operator, names) => {
+            const encode = operator === "+" ? encodeURI : encodeURIComponent;
+            const parts = names.split(",").map((name) => name.replace("*", "")).flatMap((name) => (
+                [found[name] ?? []].flat().map((each) => (operator === "?" ? `${name}=` : "") + encode(each))));
+            const start = operator === "?" || operator === "/" ? operator : "";
+            return parts.length ? start + parts.join(operator === "?" ? "&" : operator) : "";
+        });
+    }
+
+    const requests = {
+        tools: (found) => ["tools/call", {name: key, arguments: found}],
+        prompts: (found) => ["prompts/get", {name: key, arguments: found}],
+        templates: (found) => ["resources/read", {uri: expand(found)}],
+        resources: () => ["resources/read", {uri: key}],
+    };
+
+    // What stands in the single fields, whether it is complete or not.
+    const textsOfFields = () => Object.fromEntries(
+        [...fields.querySelectorAll(":scope > .mcp-field > [data-name]")]
+            .filter((field) => field.value !== "").map((field) => [field.dataset.name, field.value]));
+
+    async function suggest(name, value) {
+        const ref = kind === "prompts" ? {type: "ref/prompt", name: key} : {type: "ref/resource", uri: key};
+        const {[name]: _own, ...others} = textsOfFields();
+        const params = {ref, argument: {name, value}, context: {arguments: others}};
+        let proposed = [];
+        try {
+            const answer = await post({method: "completion/complete", params});
+            await read(answer.body, ({at, text}) => {
+                if (at === "answer") {
+                    const message = JSON.parse(text);
+                    proposed = message.result?.completion?.values ?? [];
+                    if (message.error && !open) {
+                        tell(`${words.noProposals} ${visible(String(message.error.message).slice(0, 500))}`, true);
+                    }
+                }
+            });
+        } catch {
+            // A field without proposals is a field: calling says what is wrong.
+        }
+        return proposed;
+    }
+
+    const given = build(fields, schemas[kind](), words, {values, suggest: {names: completers, ask: suggest}});
+    if (kind === "templates") {
+        const preview = () => {
+            uri.textContent = visible(expand(textsOfFields()));
+        };
+        fields.addEventListener("input", preview);
+        preview();
+    }
+
+    // -- the open call
+
+    const seconds = (ms) => (ms / 1000).toFixed(2);
+
+    function begin() {
+        open = {abort: new AbortController(), startedAt: performance.now(), askedAt: 0, waitedMs: 0, answers: new Map(),
+            session: null, isSent: true, share: "", boxes: new Map()};
+        questions.replaceChildren();
+        result.replaceChildren();
+        wire.replaceChildren();
+        stop.hidden = false;
+        caller.disabled = true;
+    }
+
+    // How long the call took, without the time that the questions waited for their answers.
+    function took(text) {
+        return text.replace("{0}", seconds(performance.now() - open.startedAt - open.waitedMs));
+    }
+
+    function end(text, isWrong) {
+        countWaiting();
+        const waited = open.waitedMs ? ` ${words.waited.replace("{0}", seconds(open.waitedMs))}` : "";
+        tell(took(text) + waited, isWrong);
+        open = null;
+        questions.replaceChildren();
+        progress.hidden = true;
+        stop.hidden = true;
+        caller.disabled = false;
+    }
+
+    function countWaiting() {
+        if (open.askedAt) {
+            open.waitedMs += performance.now() - open.askedAt;
+            open.askedAt = 0;
+        }
+        if (questions.childElementCount) {
+            open.askedAt = performance.now();
+        }
     }
 
     function tell(text, isWrong) {
@@ -29,219 +135,291 @@
         status.className = isWrong ? "errornote" : "";
     }
 
-    function ahead(message, call) {
+    function halt() {
+        const isRunning = open.isSent;
+        const reached = open.share ? ` ${words.reached.replace("{0}", open.share)}` : "";
+        open.abort.abort();
+        note({at: "stopped", text: "", time: Date.now() / 1000});
+        end(isRunning ? words.stopped + reached : words.unanswered);
+    }
+
+    // -- messages
+
+    function note({at, text, time}) {
+        const message = text ? JSON.parse(text) : {};
+        const title = {sent: words.sent, received: words.received, ahead: words.ahead, answer: words.received,
+            stopped: words.closed}[at];
+        const when = new Date(time * 1000);
+        wire.dataset.first = wire.childElementCount ? wire.dataset.first : String(time);
+        const after = (time - Number(wire.dataset.first)).toFixed(3);
+        const clock = element("time", {dateTime: when.toISOString()},
+            ` ${when.toLocaleTimeString([], {hour12: false})} (+${after} s) `);
+        const name = message.method ? `${title}: ${message.method}` : title;
+        const heading = element("h3", {textContent: visible(name.slice(0, 200))});
+        const item = element("li", {}, element("div", {className: "mcp-head"}, heading, clock));
+        if (text) {
+            const code = pretty(text);
+            item.firstChild.append(copier(code, heading.textContent));
+            item.append(element("pre", {className: "mcp-code", tabIndex: 0, textContent: shortened(code, words)}));
+        }
+        wire.append(item);
+    }
+
+    function copier(text, title) {
+        const made = button(words.copy, async () => {
+            await navigator.clipboard.writeText(text);
+            wireStatus.textContent = `${words.copied} ${title}`;
+        });
+        made.ariaLabel = `${words.copy}: ${title}`;
+        // Browsers have no clipboard for pages that come over plain HTTP from elsewhere.
+        made.hidden = !navigator.clipboard;
+        return made;
+    }
+
+    function ahead(message) {
         const params = message.params ?? {};
         if (message.id !== undefined) {
-            askAhead(message, call);
-            return;
+            askAhead(message);
+        } else if (message.method === "notifications/cancelled") {
+            open.boxes.get(params.requestId)?.remove();
+            open.boxes.delete(params.requestId);
+            countWaiting();
+        } else if (message.method === "notifications/progress") {
+            showProgress(params);
         }
-        if (message.method === "notifications/cancelled") {
-            asking.get(params.requestId)?.remove();
-            asking.delete(params.requestId);
+    }
+
+    function showProgress(params) {
+        progress.hidden = false;
+        if (params.total > 0) {
+            progress.max = params.total;
+            progress.value = params.progress;
+        } else {
+            progress.removeAttribute("value");
         }
-        if (message.method === "notifications/progress") {
-            progress.hidden = false;
-            if (params.total > 0) {
-                progress.max = params.total;
-                progress.value = params.progress;
-            } else {
-                progress.removeAttribute("value");
-            }
-            const share = params.total > 0 ? `${params.progress} / ${params.total}` : String(params.progress);
-            tell(`${words.running} ${share} ${visible(String(params.message ?? "").slice(0, 300))}`);
-        }
+        open.share = params.total > 0 ? `${params.progress} / ${params.total}` : String(params.progress);
+        tell(`${words.running} ${open.share} ${visible(String(params.message ?? "").slice(0, 300))}`);
     }
 
     async function answered(text, call) {
         const message = JSON.parse(text);
+        const found = message.result ?? {};
         progress.hidden = true;
         if (message.error) {
-            tell(`${words.failed} ${visible(String(message.error.message).slice(0, 500))}`, true);
-            return;
+            end(`${words.failed} ${visible(String(message.error.message).slice(0, 500))}`, true);
+            reportProblems(message.error.message);
+        } else if (found.inputRequests || found.requestState !== undefined) {
+            const {method, params} = call;
+            ask(Object.entries(found.inputRequests ?? {}), (inputResponses) => (
+                send({method, params: {...params, inputResponses, requestState: found.requestState}})));
+        } else {
+            end(found.isError ? words.failed : words.done, found.isError);
+            linkRecord(text);
+            await show(result, text, words);
+            if (found.isError) {
+                reportProblems(found.content?.[0]?.text);
+            }
         }
-        const found = message.result ?? {};
-        if (found.inputRequests || found.requestState !== undefined) {
-            ask(found, call);
-            return;
-        }
-        tell(found.isError ? words.failed : words.done, found.isError);
-        await window.mcpResults.show(result, text, words);
     }
 
-    // One box with a form for each question; the last answer sends the call again.
-    function ask(found, call) {
-        const asked = Object.entries(found.inputRequests ?? {});
+    // Says at their fields what the server found wrong with the arguments: a line each, `- /lines/0/sku: is required`.
+    function reportProblems(text) {
+        const lines = String(text ?? "").startsWith("Invalid arguments:\n") ? text.split("\n- ").slice(1) : [];
+        given.report(lines.map(splitProblem))?.focus();
+    }
+
+    function splitProblem(line) {
+        const at = line.indexOf(": ");
+        return at < 0 ? ["", line] : [line.slice(0, at), line.slice(at + 2)];
+    }
+
+    // An internal error has a reference, by which its call is found.
+    function linkRecord(text) {
+        const reference = /\(reference ([0-9a-f]{12})\)/.exec(text)?.[1];
+        if (reference && words.list) {
+            const href = `${words.list}?${new URLSearchParams({reference})}`;
+            status.append(" ", element("a", {href, textContent: words.toCall}));
+        }
+    }
+
+    // -- questions
+
+    // A form for each of these pairs of key and request; the last answer goes on.
+    function ask(asked, proceed) {
         const answers = {};
-        const proceed = () => send({...call, inputResponses: answers, requestState: found.requestState});
-        questions.replaceChildren();
         if (!asked.length) {
-            proceed();
+            proceed(answers);
             return;
         }
-        tell(words.asks);
-        for (const [key, request] of asked) {
+        for (const [name, request] of asked) {
             addQuestion(request, (answer) => {
-                answers[key] = answer;
+                answers[name] = answer;
                 if (Object.keys(answers).length === asked.length) {
-                    proceed();
+                    proceed(answers);
                 }
             });
         }
-        questions.querySelector("input, select, textarea, button")?.focus();
     }
 
     // A question that comes on the stream of the call, which goes on when it is answered.
-    function askAhead(message, call) {
-        const mine = running;
-        const answer = async (given) => {
-            asking.delete(message.id);
+    function askAhead(message) {
+        const mine = open;
+        const answer = async (found) => {
+            mine.boxes.delete(message.id);
             tell(words.running);
             try {
-                const found = await post({...call, session, response: {id: message.id, ...given}}, mine.signal);
-                const {at, text} = await found.json();
-                note(at, text);
+                const response = {id: message.id, ...found};
+                const told = await post({session: mine.session, response}, mine.abort.signal);
+                note(await told.json());
             } catch (error) {
-                lost(error, mine);
+                lose(error, mine);
             }
         };
         if (message.method === "ping") {
             answer({result: {}});
-            return;
+        } else {
+            open.boxes.set(message.id, addQuestion(message, (found) => answer({result: found})));
         }
-        tell(words.asks);
-        const box = addQuestion(message, (result) => answer({result}));
-        asking.set(message.id, box);
-        box.querySelector("input, select, textarea, button")?.focus();
     }
 
     function addQuestion(request, take) {
-        const box = document.createElement("form");
-        box.className = "mcp-fields module";
-        const text = document.createElement("p");
-        text.className = "mcp-text";
-        text.textContent = visible(String(request.params?.message ?? request.method).slice(0, 2000));
-        box.append(text);
-        const read = questionFields(box, request);
+        const asked = String(request.params?.message ?? request.method).slice(0, 2000);
+        const box = element("form", {className: "mcp-fields module", noValidate: true},
+            element("p", {className: "mcp-text", dir: "auto", textContent: visible(asked)}));
+        const {read, wrong} = questionFields(box, request, asked);
         const finish = (answer) => {
             box.remove();
+            countWaiting();
             take(answer);
         };
         box.addEventListener("submit", (event) => {
             event.preventDefault();
             attempt(() => finish(read()));
         });
-        box.append(button(words.accept, "submit"));
+        const isPage = request.params?.mode === "url";
+        const accept = button(isPage ? words.visited : words.accept);
+        accept.type = "submit";
+        box.append(accept);
         if (request.method === "elicitation/create") {
-            box.append(
-                button(words.decline, "button", () => finish({action: "decline"})),
-                button(words.cancel, "button", () => finish({action: "cancel"})));
+            box.append(button(words.decline, () => finish({action: "decline"})),
+                button(words.cancel, () => finish({action: "cancel"})));
         }
+        const isFirst = !questions.childElementCount;
         questions.append(box);
+        countWaiting();
+        tell(words.asks);
+        if (isFirst) {
+            (wrong ?? box.querySelector("input, select, textarea, a, button"))?.focus();
+        }
         return box;
     }
 
-    function questionFields(box, request) {
+    // Returns `read` for the answer, and the first field that is wrong of an answer before.
+    function questionFields(box, request, asked) {
         const params = request.params ?? {};
         if (request.method !== "elicitation/create") {
-            // Sampling and roots: whoever tries plays the client, in JSON.
-            box.append(window.mcpResults.json(params, words));
-            const label = document.createElement("label");
-            const field = document.createElement("textarea");
-            field.rows = 5;
-            field.id = `mcp-answer-${questions.childElementCount}`;
-            label.htmlFor = field.id;
-            label.textContent = `${words.answer} (${words.json})`;
-            box.append(label, field);
-            return () => readJSON(field, words) ?? {};
+            // Sampling and roots: you play the client, in JSON.
+            const field = element("textarea", {rows: 5, id: `mcp-answer-${questions.childElementCount}`, dir: "ltr"});
+            const label = element("label", {htmlFor: field.id, textContent: `${words.answer} (${words.json})`});
+            box.append(json(params, words), label, field);
+            return {read: () => readJSON(field, words) ?? {}};
         }
         if (params.mode === "url") {
-            const address = document.createElement("code");
-            address.textContent = visible(String(params.url).slice(0, 2000));
-            box.append(address);
-            return () => ({action: "accept"});
+            box.append(linkTo(String(params.url).slice(0, 2000)));
+            return {read: () => ({action: "accept"})};
         }
-        const read = build(box, params.requestedSchema, words);
-        return () => ({action: "accept", content: read()});
+        // An answer that does not fit is asked for again, with what is wrong below the message.
+        const base = [...open.answers.keys()].find((each) => asked.startsWith(`${each}\n\n- `)) ?? asked;
+        const problems = asked.slice(base.length).split("\n- ").slice(1).map(splitProblem);
+        const asking = build(box, params.requestedSchema, words, {values: open.answers.get(base)});
+        return {
+            wrong: asking.report(problems.map(([name, text]) => [name && `/${name}`, text])),
+            read: () => {
+                const content = asking.read();
+                open.answers.set(base, content);
+                return {action: "accept", content};
+            },
+        };
     }
 
-    function button(text, type, act) {
-        const made = document.createElement("button");
-        made.type = type;
-        made.className = "button mcp-plain";
-        made.textContent = text;
-        if (act) {
-            made.addEventListener("click", act);
+    // The host is told before the link is followed; what is no address of a page is no link.
+    function linkTo(text) {
+        const address = element("p", {className: "mcp-code mcp-address", tabIndex: 0, textContent: visible(text)});
+        if (!URL.canParse(text) || !["http:", "https:"].includes(new URL(text).protocol)) {
+            return address;
         }
-        return made;
+        const link = element("a", {href: text, target: "_blank", rel: "noopener noreferrer"});
+        link.append(`${words.visit} `, element("strong", {textContent: new URL(text).host}));
+        return element("div", {}, element("p", {}, link), address);
     }
+
+    // -- talking to the server
 
     function attempt(act) {
         try {
             act();
         } catch (error) {
-            tell(visible(error.message), true);
+            const label = error.field?.labels?.[0]?.textContent;
+            tell((label ? `${label}: ` : "") + visible(error.message), true);
             error.field?.focus();
         }
     }
 
     async function send(call) {
-        running?.abort();
-        const mine = running = new AbortController();
-        clearQuestions();
-        result.replaceChildren();
+        const mine = open;
+        let isAnswered = false;
         tell(words.running);
-        stop.hidden = false;
+        mine.isSent = true;
         try {
-            const answer = await post(call, mine.signal);
-            await read(answer.body, async ({at, text}) => {
-                if (at === "session") {
-                    session = text;
+            const answer = await post(call, mine.abort.signal);
+            await read(answer.body, async (line) => {
+                if (mine !== open) {
                     return;
                 }
-                note(at, text);
-                if (at === "ahead") {
-                    ahead(JSON.parse(text), call);
-                } else if (at === "answer") {
-                    clearQuestions();
-                    await answered(text, call);
+                if (line.at === "session") {
+                    mine.session = line.text;
+                    return;
+                }
+                note(line);
+                if (line.at === "ahead") {
+                    ahead(JSON.parse(line.text));
+                } else if (line.at === "answer") {
+                    isAnswered = true;
+                    mine.isSent = false;
+                    questions.replaceChildren();
+                    countWaiting();
+                    await answered(line.text, call);
                 }
             });
+            if (mine === open && !isAnswered) {
+                end(words.lost, true);
+            }
         } catch (error) {
-            lost(error, mine);
-        }
-        if (mine === running) {
-            stop.hidden = true;
-            progress.hidden = true;
+            lose(error, mine);
         }
     }
 
-    async function post(given, signal) {
+    async function post(body, signal) {
         const answer = await fetch(words.url, {
             method: "POST",
             headers: {"Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value},
-            body: JSON.stringify(given),
+            body: JSON.stringify({server, revision, ...body}),
             signal,
         });
-        // Whoever is not signed in any more is sent to the page where one does.
+        // Users who are not signed in any more are sent to the page where they can.
         if (!answer.ok || answer.redirected) {
-            const wrong = new Error(String(answer.status));
-            wrong.told = answer.status === 403 || answer.redirected ? words.refused : `${words.failed} ${answer.status}`;
-            throw wrong;
+            const isRefused = answer.status === 403 || answer.redirected;
+            throw Object.assign(new Error(String(answer.status)), {
+                told: isRefused ? words.refused : `${words.failed} ${answer.status}`,
+            });
         }
         return answer;
     }
 
-    function lost(error, mine) {
-        if (mine === running) {
-            const isLeft = error.name === "AbortError";
-            clearQuestions();
-            tell(isLeft ? "" : error.told ?? `${words.lost} ${visible(error.message)}`, !isLeft);
+    function lose(error, mine) {
+        if (mine === open) {
+            end(error.told ?? `${words.lost} ${visible(error.message)}`, true);
         }
-    }
-
-    function clearQuestions() {
-        asking.clear();
-        questions.replaceChildren();
     }
 
     async function read(body, take) {
@@ -263,14 +441,14 @@
 
     form.addEventListener("submit", (event) => {
         event.preventDefault();
-        attempt(() => {
-            const given = readForm();
-            const {server, kind, key, revision} = entry;
-            wire.replaceChildren();
-            send(kind === "tools" || kind === "prompts"
-                ? {server, kind, key, revision, arguments: given}
-                : {server, kind, key, revision, uri: given.uri});
-        });
+        // One call at a time: Stop ends the one that is open.
+        if (!open) {
+            attempt(() => {
+                const [method, params] = requests[kind](given.read());
+                begin();
+                send({method, params});
+            });
+        }
     });
-    stop.addEventListener("click", () => running?.abort());
+    stop.addEventListener("click", halt);
 })();

@@ -100,7 +100,7 @@ def test_nothing_is_overwritten(project: Path):
 
     assert done.returncode == 1
     assert "Nothing was written: " in done.stderr
-    assert "test_mcp.py is there already" in done.stderr
+    assert "test_mcp.py already exists" in done.stderr
     assert (project / "books" / "test_mcp.py").read_text() == "mine"
     assert not (project / "books" / "mcp.py").exists()
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.support.answering import answering
 from tests.support.commands import Shell
 from tests.support.sites import Running, free_port, running
 
@@ -61,12 +59,12 @@ def test_a_server_without_a_handshake_is_well(shell: Shell, tmp_path: Path) -> N
     with running("example_project", "wsgi", log=tmp_path / "log", extra=extra) as site:
         done = shell("mcp_doctor", "--url", site.url)
 
-    assert "ok    Clients that use a handshake are told to use the stateless" in done.stdout
+    assert "ok    Clients that use a handshake get an error that names the stateless" in done.stdout
 
 
 def test_a_token_that_is_refused(shell: Shell) -> None:
-    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as url:
-        done = shell("mcp_doctor", "--url", url, "--token", "wrong")
+    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
+        done = shell("mcp_doctor", "--url", front.url, "--token", "wrong")
 
     assert "The token is refused" in done.stdout
     assert "without credentials" not in done.stdout
@@ -77,31 +75,6 @@ def test_a_site_that_is_not_there(shell: Shell) -> None:
 
     assert done.returncode == 1
     assert "--url" in done.stderr
-
-
-@contextmanager
-def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str]:
-    """Serve one answer to everything, as what stands in front of a site may."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/mcp"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize(
@@ -117,16 +90,16 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
 def test_what_stands_in_front(
     shell: Shell, status: int, headers: dict[str, str], body: bytes, told: str
 ) -> None:
-    with answering(status, headers, body) as url:
-        done = shell("mcp_doctor", "--url", url)
+    with answering(status, headers, body) as front:
+        done = shell("mcp_doctor", "--url", front.url)
 
     assert done.returncode == 1
     assert told in done.stdout
 
 
 def test_a_server_that_cannot_be_told_from_its_url(shell: Shell) -> None:
-    with answering(302, {"Location": "/login/"}, b"") as url:
-        done = shell("mcp_doctor", "--url", f"{url}/elsewhere")
+    with answering(302, {"Location": "/login/"}, b"") as front:
+        done = shell("mcp_doctor", "--url", f"{front.url}/elsewhere")
 
     assert "Changes in another process were not tried" in done.stdout
 

@@ -11,7 +11,7 @@ from tests.architecture.sources import ROOT
 def test_without_a_trace_nothing_is_loaded_and_without_the_library_nothing_fails():
     code = """
 import asyncio, sys
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 server = MCPServer("tests")
 server.register_tool(lambda: "done", name="t")
 def call(meta):

@@ -1,11 +1,24 @@
 """Tools to be tried in a browser; what they say of themselves and return is hostile here and there."""
 
 import base64
+from asyncio import Event
+from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from django_mcp import Context, Image, ToolResult, default_server, resource, tool
+from django_mcp import (
+    Completion,
+    Context,
+    Image,
+    ToolResult,
+    completion,
+    default_server,
+    prompt,
+    resource,
+    tool,
+)
 from tests.support.site.browser.hostile import SCRIPT
 
 BIDI = "abc\u202etxt.exe\u202c"
@@ -53,7 +66,9 @@ def picture() -> ToolResult:
 
 
 @tool(read_only=True)
-def measure(size: int | None, unit: str | None, number: int, marks: list[int] | None = None) -> str:
+def measure(
+    size: int | None, unit: str | None, number: int, marks: dict[str, int] | None = None
+) -> str:
     """Tell what was given."""
     return repr((size, unit, number, marks))
 
@@ -84,6 +99,114 @@ async def order_socks(ctx: Context) -> str:
         },
     )
     return repr(answer.content)
+
+
+class Place(BaseModel):
+    city: Annotated[str, Field(min_length=2)]
+    code: Annotated[str, Field(pattern=r"^\d{5}$", description="The postal code.")]
+
+
+class Seat(BaseModel):
+    row: Annotated[int, Field(ge=1, le=30)]
+    price: Decimal
+    guests: list[str] = []
+
+
+class Card(BaseModel):
+    kind: Literal["card"]
+    number: str
+
+
+class Invoice(BaseModel):
+    kind: Literal["invoice"]
+    days: Annotated[int, Field(le=30)]
+
+
+@tool(read_only=True, record_arguments=True)
+def book_trip(
+    place: Place,
+    seats: Annotated[list[Seat], Field(min_length=1, max_length=3)],
+    day: date,
+    extras: list[Literal["meal", "bike"]] | None = None,
+    payment: Annotated[Card | Invoice, Field(discriminator="kind")] | None = None,
+    home: Place | None = None,
+) -> list[str]:
+    """Book seats."""
+    return [repr(each) for each in (place, *seats, day, extras, payment, home)]
+
+
+@tool(read_only=True)
+def meet(
+    day: date, at: time, starts: datetime, price: Decimal, ends: datetime | None = None
+) -> str:
+    """Tell when, in Python."""
+    return repr((day, at, starts.isoformat(), price, ends))
+
+
+@tool(read_only=True)
+def label(labels: list[str] = ["new"]) -> str:  # noqa: B006 (nothing changes it)
+    """Tell which labels there are."""
+    return repr(labels)
+
+
+@tool
+async def wait(ctx: Context) -> str:
+    """Never end."""
+    await ctx.aprogress(3, 10)
+    await Event().wait()
+    return ""
+
+
+@tool
+async def pick_number(ctx: Context) -> str:
+    """Ask for an even number, of three fields."""
+    answer = await ctx.aelicit(
+        "Which number?",
+        {
+            "type": "object",
+            "properties": {
+                "number": {"type": "integer", "maximum": 10},
+                "why": {"type": "string"},
+                "by": {"type": "string", "format": "date"},
+            },
+            "required": ["number", "why"],
+        },
+    )
+    return repr(answer.content)
+
+
+@tool
+async def visit(ctx: Context) -> str:
+    """Send the user to a page with a very long address."""
+    answer = await ctx.aelicit_url("Please look at this.", "https://example.com/?" + "x" * 1500)
+    return answer.action
+
+
+@resource("room://{building}/{room}{?floor}")
+def room(building: str, room: str, floor: str = "0") -> str:
+    """A room."""
+    return f"{building}, {room}, {floor}"
+
+
+@completion("room://{building}/{room}{?floor}", "building")
+def complete_building(value: str) -> list[str]:
+    return [each for each in ("north wing", "north/east", "south") if each.startswith(value)]
+
+
+@completion("room://{building}/{room}{?floor}", "room")
+def complete_room(value: str, arguments: dict[str, str]) -> list[str]:
+    return [f"{arguments.get('building', 'no building')} {number}" for number in (1, 2)]
+
+
+@prompt
+def toast(name: str, drink: str = "water") -> str:
+    """A toast."""
+    return f"To {name}, with {drink}!"
+
+
+@completion(toast, "drink")
+def complete_drink(value: str) -> Completion:
+    return Completion.matching(value, ["wine", "water", "tea"])
 
 
 @tool(read_only=True)

@@ -8,6 +8,7 @@ DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1", "localhost"]
 INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "daphne"] + ["tests.support.site.browser"]
 MIDDLEWARE = ["tests.support.site.browser.middleware.StrictPolicy", *MIDDLEWARE]
+TIME_ZONE = "UTC"
 ROOT_URLCONF = "tests.support.site.browser.urls"
 ASGI_APPLICATION = "tests.support.site.browser.asgi.application"
 WSGI_APPLICATION = "tests.support.site.browser.wsgi.application"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.auth import DRFAuthenticator
+from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from tests.support.backends import channel_layers, databases
 

@@ -11,7 +11,7 @@ from django_mcp.protocol.revisions import Revision
 from django_mcp.protocol.tasks import COMPLETED
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.memory.tasks import MemoryTasks
-from django_mcp.server.services.task_ports import TaskStore
+from django_mcp.server.services.ports import TaskStore
 from tests.support.site.guarded.people import Named
 from tests.support.wire import R4, R5
 
@@ -21,7 +21,7 @@ TASKS = {"hidden-4": R4, "hidden-5": R5}
 
 
 class Guarded(MCPServer):
-    def make_task_store(self) -> TaskStore:
+    def _make_tasks(self) -> TaskStore:
         return AnnsTasks()
 
 

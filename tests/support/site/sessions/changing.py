@@ -51,7 +51,7 @@ async def tell_mine(ctx: Context, method: str, params: dict[str, Any]) -> int | 
 @tool
 async def lists_changed() -> int | None:
     """Tell that the list of tools is another."""
-    return await default_server.anotify_tools_list_changed()
+    return await default_server.anotify_list_changed("tools")
 
 
 @tool

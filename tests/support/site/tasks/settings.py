@@ -22,5 +22,5 @@ DJANGO_MCP = {
     "ATOMIC": False,
     "NAME": "tasks",
     "PUBLIC": True,
-    "TASK_RUNNER": "django_mcp.tasks.celery.CeleryRunner",
+    "TASK_RUNNER": "django_mcp.contrib.celery.CeleryRunner",
 }

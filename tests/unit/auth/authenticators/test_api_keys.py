@@ -214,3 +214,16 @@ def test_settings_name_it_by_its_path(user: Any):
     from django_mcp import default_server
 
     assert refuse(default_server).status == 401
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("argument", ["scopes", "tools"])
+def test_one_text_in_place_of_a_list_is_refused(argument: str) -> None:
+    """It would be read letter by letter."""
+    user = get_user_model().objects.create_user("ann")
+    wrong: Any = {argument: "look"}
+
+    with pytest.raises(TypeError, match=rf"write {argument}=\['look'\]"):
+        APIKey.objects.issue(user=user, name="x", **wrong)
+
+    assert not APIKey.objects.exists()

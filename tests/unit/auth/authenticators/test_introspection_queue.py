@@ -11,7 +11,6 @@ import pytest
 
 from django_mcp.auth.authenticators import introspection_queue as questions
 from django_mcp.auth.authenticators.introspection_queue import QuestionQueue, QueueFull
-from django_mcp.auth.authenticators.recent_keys import RecentKeys
 from tests.support.auth.asking import LIMIT_S
 
 
@@ -165,17 +164,3 @@ async def test_a_question_that_fails_fails_for_all_who_wait_and_frees_its_thread
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(each, OSError) for each in answers)
     assert await queue.ask("t", lambda: 1, "a") == 1
-
-
-def test_recent_keys_are_bounded_by_number_and_age():
-    recent = RecentKeys(max_age_s=LIMIT_S, max_keys=3)
-    for key in "abcad":
-        recent.add(key)
-
-    assert [key for key in "abcd" if key in recent] == ["a", "c", "d"]
-    recent.discard("a")
-    recent.discard("x")
-    assert "a" not in recent
-    brief = RecentKeys(max_age_s=0, max_keys=3)
-    brief.add("a")
-    assert "a" not in brief

@@ -22,6 +22,7 @@ from oauth2_provider.models import (
 )
 
 from tests.support.oauth.browser import hidden_fields, post_form
+from tests.support.policies import SITE_POLICY, policy_of
 
 pytestmark = pytest.mark.django_db
 
@@ -324,7 +325,7 @@ def test_a_client_cannot_have_the_page_left_out(application: Any, browser: Clien
 
     assert response.status_code == 200
     assert response["x-frame-options"] == "DENY"
-    policy = response["content-security-policy"]
+    policy = policy_of(response)
     assert "frame-ancestors 'none'" in policy
     assert "script-src 'self';" in policy
     # Chromium holds it against where the answer to the form leads as well: to the client.
@@ -486,10 +487,6 @@ def test_a_parameter_does_not_pass_for_what_the_server_knows(application: Any, b
     assert response.status_code == 200
 
 
-def test_an_authorization_that_there_cannot_be_is_not_found(browser: Client):
-    assert browser.get("/oauth/authorized/x/delete/").status_code == 404
-
-
 def test_a_refusal_that_quotes_the_request_is_no_page(application: Any, browser: Client):
     code = allow(browser, address(application))["code"]
 
@@ -648,23 +645,81 @@ def test_a_token_can_be_revoked_by_its_client_alone(application: Any, browser: C
     assert not get_access_token_model().objects.exists()
 
 
+AUTHORIZED = "/oauth/authorized/"
+
+
 def test_people_see_what_they_allowed_and_take_it_back(application: Any, browser: Client):
     tokens = tokens_for(application, browser)
-    page = browser.get("/oauth/authorized/")
-    where = f"/oauth/authorized/{get_access_token_model().objects.get().pk}/delete/"
+    get_access_token_model().objects.update(expires=timezone.now() - timedelta(hours=1))
+    page = browser.get(AUTHORIZED)
+    form = {**hidden_fields(page.content.decode()), "application": str(application.pk)}
     stranger = Client()
     stranger.force_login(get_user_model().objects.create_user("grace"))
 
-    assert "A client" in page.content.decode()
-    for response in (page, browser.get(where)):
-        # Nobody lets them click in a frame.
-        assert "frame-ancestors 'none'" in response["content-security-policy"]
-    assert "A client" not in stranger.get("/oauth/authorized/").content.decode()
-    assert stranger.post(where).status_code == 404
-    token = hidden_fields(browser.get(where).content.decode())
-    assert browser.post(where, token).status_code == 302
+    text = page.content.decode()
+    for shown in ("A client", "signed in as <strong><bdi>ada", RESOURCE, "chose this name itself"):
+        assert shown in text
+    created = get_access_token_model().objects.get().created
+    assert f'datetime="{created.isoformat()}"' in text
+    assert page["x-frame-options"] == "DENY"
+    assert "unsafe" not in policy_of(page)
+    assert "A client" not in stranger.get(AUTHORIZED).content.decode()
+    stranger.post(AUTHORIZED, form)
+    assert browser.post(AUTHORIZED, {"application": form["application"]}).status_code == 403
+    assert get_access_token_model().objects.exists()
+    after = browser.post(AUTHORIZED, form).content.decode()
+    assert "A client</bdi> can no longer use your account" in after
+    assert "No client may use your account" in after
     assert not get_access_token_model().objects.exists()
     assert refresh(application, tokens["refresh_token"]).status_code == 400
+
+
+@pytest.mark.parametrize("key", ["", "x", "0", "\0"])
+def test_an_authorization_that_there_cannot_be_ends_nothing(
+    application: Any, browser: Client, key: str
+):
+    tokens_for(application, browser)
+    form = hidden_fields(browser.get(AUTHORIZED).content.decode())
+
+    assert browser.post(AUTHORIZED, {**form, "application": key}).status_code == 200
+    assert get_access_token_model().objects.exists()
+
+
+def test_an_expired_token_that_nothing_renews_is_no_authorization(
+    application: Any, browser: Client
+):
+    tokens_for(application, browser)
+    get_access_token_model().objects.update(expires=timezone.now() - timedelta(hours=1))
+    for token in get_refresh_token_model().objects.all():
+        token.revoke()
+
+    assert "A client" not in browser.get(AUTHORIZED).content.decode()
+
+
+@pytest.mark.parametrize("page", ["consent", "authorized"])
+def test_the_policy_of_the_site_stays_and_nobody_frames_the_page(
+    application: Any, browser: Client, settings: Any, page: str
+):
+    where = address(application) if page == "consent" else AUTHORIZED
+
+    settings.MIDDLEWARE = ["tests.support.policies.CSPMiddleware", *settings.MIDDLEWARE]
+    assert policy_of(browser.get(where)) == f"{SITE_POLICY}, frame-ancestors 'none'"
+
+
+@pytest.mark.parametrize("page", ["consent", "authorized"])
+def test_people_can_sign_in_as_somebody_else_and_come_back(
+    application: Any, browser: Client, page: str
+):
+    where = address(application) if page == "consent" else AUTHORIZED
+    shown = browser.get(where).content.decode()
+    form = {**hidden_fields(shown), "switch_account": "1"}
+
+    assert "signed in as <strong><bdi>ada" in shown
+    away = browser.post(where, form)
+    assert away.status_code == 302
+    assert parse_qs(urlsplit(away["location"]).query)["next"] == [where]
+    assert "_auth_user_id" not in browser.session
+    assert not get_grant_model().objects.exists()
 
 
 def test_view_on_site_leads_from_the_admin_back_to_it(application: Any):

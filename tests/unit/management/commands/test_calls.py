@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError
 
 from django_mcp import Context, MCPServer
-from django_mcp.management.shell.progress import render
+from django_mcp.management.shell.asking import Terminal
+from django_mcp.management.shell.output import render
 from django_mcp.protocol.revisions import REVISIONS
 from example_project.shop.models import Order
 from tests.support.commands import Run
@@ -181,7 +183,23 @@ def test_bad_input_is_told_with_its_status(run: Run):
     assert "Invalid arguments" in text
     assert "currency" in text
     assert status == 1
-    assert "There is find_products" in error_of(run, "mcp_call", "zzzzzz")[0]
+    assert ". Tools: find_products" in error_of(run, "mcp_call", "zzzzzz")[0]
+
+
+@pytest.mark.django_db
+def test_the_option_for_a_user_is_named_where_nothing_is_visible_without_one(run: Run):
+    closed = MCPServer("signed-in only", public=True)
+
+    @closed.tool(permission="shop.view_order", read_only=True)
+    def count_orders() -> int:
+        """Count the orders."""
+        return 3
+
+    call = ("mcp_call", "count_orders", "--server", "signed-in only")
+    text = "Unknown tool: count_orders. This user sees no tools."
+    assert error_of(run, *call)[0] == f"{text} Name a user with --user."
+    get_user_model().objects.create_user("ann")
+    assert error_of(run, *call, "--user", "ann")[0] == text
 
 
 @pytest.mark.usefixtures("server")
@@ -221,8 +239,33 @@ def test_a_field_may_be_left_out_or_keep_its_default(run: Run):
     out, err = run("mcp_call", "fill", "--server", "shell", stdin="Ann\n\n\nn\n\n\n")
 
     assert json.loads(out)["content"] == {"name": "Ann", "sure": False, "colour": "red"}
-    assert "(default red)" in err
+    assert "(default: red)" in err
     assert "(optional)" in err
+
+
+@pytest.mark.parametrize(
+    ("field", "shown"),
+    [
+        ({"type": "string", "default": ""}, 'default: ""'),
+        ({"type": "string", "default": " red"}, 'default: " red"'),
+        ({"type": "boolean", "default": True}, "default: yes"),
+        ({"type": "boolean", "default": False}, "default: no"),
+        ({"type": "integer", "default": 0}, "default: 0"),
+        ({"type": "array", "items": {"enum": ["s", "l"]}, "default": ["s", "l"]}, "default: s, l"),
+        ({"type": "array", "items": {"enum": ["s"]}, "default": []}, "default: none"),
+    ],
+)
+def test_a_default_is_shown_clearly(field: dict[str, Any], shown: str):
+    err = StringIO()
+    schema = {"type": "object", "properties": {"note": field}}
+    form = {"message": "Order", "mode": "form", "requestedSchema": schema}
+
+    answer = Terminal(StringIO("\n"), err)(
+        "order", {"method": "elicitation/create", "params": form}
+    )
+
+    assert answer == {"note": field["default"]}
+    assert f"note ({shown})\n" in err.getvalue()
 
 
 @pytest.mark.usefixtures("server")
@@ -300,7 +343,7 @@ def test_a_resource_is_read(run: Run, tmp_path: Path):
 
     assert "--output" in error_of(run, "mcp_read", "product://lamp/photo")[0]
     assert (
-        "there already"
+        "already exists"
         in error_of(run, "mcp_read", "product://lamp/photo", "--output", str(file))[0]
     )
     assert (

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.test import override_settings
@@ -60,9 +61,9 @@ def test_where_api_keys_let_in_there_is_a_place_for_one(
     oauth = MCPServer("oauth", authenticators=[APIKeyAuthenticator(), BearerAuthenticator()])
 
     def entry_of(server: MCPServer) -> Any:
-        arguments = ("--server", server.public_name, "--http", "https://x.org/mcp")
+        arguments = ("--server", server.name, "--http", "https://x.org/mcp")
         out, _ = run("mcp_config", "--client", client, *arguments)
-        return next(iter(json.loads(out).values()))[server.public_name]
+        return next(iter(json.loads(out).values()))[server.name]
 
     assert place.items() <= entry_of(keyed).items()
     assert all("<your key>" not in str(entry_of(server)) for server in (public, oauth))
@@ -72,7 +73,7 @@ def test_the_command_says_in_english_what_to_do_whatever_the_language(run: Run):
     with translation.override("de"):
         _, told = run("mcp_config", "--client", "vscode")
 
-    assert told.strip() == "Put it into .vscode/mcp.json of the workspace."
+    assert told.strip() == "Add it to .vscode/mcp.json of the workspace."
 
 
 @pytest.mark.django_db
@@ -144,7 +145,7 @@ def server() -> MCPServer:
 
 
 def surface(server: MCPServer) -> tuple[str, ...]:
-    return ("mcp_surface", "--server", server.public_name)
+    return ("mcp_surface", "--server", server.name)
 
 
 def test_a_snapshot_that_was_written_is_checked(run: Run, server: MCPServer, tmp_path: Path):
@@ -152,7 +153,7 @@ def test_a_snapshot_that_was_written_is_checked(run: Run, server: MCPServer, tmp
 
     run(*surface(server), "--write", str(file))
 
-    assert "says what is registered" in run(*surface(server), "--check", str(file))[0]
+    assert "is up to date" in run(*surface(server), "--check", str(file))[0]
     found = json.loads(file.read_text())
     assert list(found["tools"]) == ["add", "find"]
     assert found["tools"]["find"]["access"] == {
@@ -225,7 +226,10 @@ def test_what_cannot_be_checked(run: Run, server: MCPServer, tmp_path: Path):
 def test_only_an_installed_app_is_started(run: Run):
     with pytest.raises(CommandError, match="is it in INSTALLED_APPS") as raised:
         run("startmcp", "nothing")
-    assert "shop" in str(raised.value)
+    text = str(raised.value)
+    assert "? Installed apps: " in text
+    assert ", shop, " in text
+    assert "There is" not in text
     with pytest.raises(CommandError, match="required: app"):
         run("startmcp")
 
@@ -233,6 +237,17 @@ def test_only_an_installed_app_is_started(run: Run):
 def test_an_app_whose_module_has_another_name_is_refused_as_well(run: Run):
     with (
         override_settings(DJANGO_MCP={"AUTODISCOVER_MODULE": "models"}),
-        pytest.raises(CommandError, match=r"models\.py is there already"),
+        pytest.raises(CommandError, match=r"models\.py already exists\."),
     ):
+        run("startmcp", "shop")
+
+
+def test_two_files_that_exist_are_named_in_the_plural(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("mcp.py", "test_mcp.py"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(apps.get_app_config("shop"), "path", str(tmp_path))
+
+    with pytest.raises(CommandError, match=r"mcp\.py and .*test_mcp\.py already exist\."):
         run("startmcp", "shop")

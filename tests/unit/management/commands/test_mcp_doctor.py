@@ -1,19 +1,30 @@
-"""What `mcp_doctor` reads of the workers of the site."""
+"""What `mcp_doctor` reads of the workers of the site, and its credentials."""
 
 from __future__ import annotations
 
 import os
 import time
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
+from django_mcp import MCPServer
+from django_mcp.auth import (
+    APIKeyAuthenticator,
+    Authenticator,
+    IntrospectionAuthenticator,
+    SessionAuthenticator,
+)
+from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
+from django_mcp.management.commands.mcp_doctor import find_busy_threads
 from django_mcp.management.doctor.finding import Finding
-from django_mcp.management.doctor.threads import examine_threads
 from django_mcp.models import Worker
+from tests.support.answering import answering
 
 pytestmark = [
     pytest.mark.django_db,
@@ -30,7 +41,7 @@ def model_store() -> Any:
 def find(in_flight: Any, lease_s: float = 60) -> list[Finding]:
     lease_until = timezone.now() + timedelta(seconds=lease_s)
     Worker.objects.create(host="web", pid=os.getpid(), lease_until=lease_until, in_flight=in_flight)
-    return list(examine_threads())
+    return list(find_busy_threads())
 
 
 def test_calls_that_wait_for_a_thread_are_a_fault_and_what_holds_the_threads_is_named():
@@ -55,3 +66,82 @@ def test_busy_threads_without_calls_that_wait_are_no_fault():
 )
 def test_workers_that_are_idle_or_gone_are_not_told_of(in_flight: Any, lease_s: float):
     assert find(in_flight, lease_s) == []
+
+
+# -- credentials
+
+
+class Badges(Authenticator):
+    """Accepts something of the site's own."""
+
+
+ISSUER = "https://issuer.example"
+KEY = (
+    "Create an API key in the admin, under API keys, and put it into the environment variable "
+    "DJANGO_MCP_TOKEN."
+)
+FLOW = "--oauth --user NAME"
+
+
+def doctor(*options: str) -> tuple[str, list[str | None]]:
+    """Return what the command prints about an endpoint that needs credentials, and what it sent."""
+    with answering(401, {"WWW-Authenticate": "Bearer"}, b"") as front:
+        out = StringIO()
+        with pytest.raises(CommandError):
+            call_command("mcp_doctor", "--url", front.url, *options, stdout=out, stderr=out)
+    return out.getvalue(), front.authorizations
+
+
+@pytest.mark.parametrize(
+    ("authenticators", "told", "not_told"),
+    [
+        ([APIKeyAuthenticator()], KEY, FLOW),
+        ([OAuthAuthenticator()], FLOW, "API key"),
+        ([APIKeyAuthenticator(), OAuthAuthenticator()], KEY, "access token"),
+        (
+            [APIKeyAuthenticator(), OAuthAuthenticator()],
+            f" Or: Have the OAuth flow bring a token with {FLOW}",
+            "access token",
+        ),
+        (
+            [
+                IntrospectionAuthenticator(
+                    url=f"{ISSUER}/introspect",
+                    client_id="site",
+                    client_secret="secret",
+                    audience="https://x.org/mcp",
+                    issuer=ISSUER,
+                )
+            ],
+            f"Put an access token of {ISSUER} into the environment variable",
+            FLOW,
+        ),
+        ([SessionAuthenticator()], "No authenticator of the server takes a token", KEY),
+        ([Badges()], "If Badges accepts bearer tokens, put one into the environment", FLOW),
+    ],
+)
+def test_the_advice_names_the_credentials_that_the_server_accepts(
+    authenticators: list[Authenticator], told: str, not_told: str
+):
+    server = MCPServer("closed", authenticators=authenticators)
+
+    for options in ((), ("--token", "wrong")):
+        text, _ = doctor("--server", server.name, *options)
+        assert told in text
+        assert not_told not in text
+
+
+def test_a_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DJANGO_MCP_TOKEN", "from-env")
+
+    text, authorizations = doctor()
+
+    assert "The token is refused" in text
+    assert "from-env" not in text
+    assert authorizations == ["Bearer from-env"]
+
+
+def test_the_option_precedes_the_environment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DJANGO_MCP_TOKEN", "from-env")
+
+    assert doctor("--token", "given")[1] == ["Bearer given"]

@@ -31,16 +31,16 @@ from django_mcp.models import (
 )
 
 NAMES = (
-    "sessions",
-    "questions",
-    "events",
     "processes",
-    "states",
-    "pages",
+    "sessions",
     "messages",
-    "tasks",
     "calls",
     "tallies",
+    "questions",
+    "events",
+    "states",
+    "pages",
+    "tasks",
 )
 
 

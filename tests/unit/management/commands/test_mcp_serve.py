@@ -23,7 +23,7 @@ def test_an_address_that_is_taken_is_told():
 
 def test_the_default_server_needs_no_name():
     assert find_server(None) is default_server
-    assert find_server(default_server.public_name) is default_server
+    assert find_server(default_server.name) is default_server
 
 
 def test_an_unknown_name_is_answered_with_those_there_are():
@@ -31,7 +31,7 @@ def test_an_unknown_name_is_answered_with_those_there_are():
 
     with pytest.raises(CommandError, match="No MCP server is called 'nothing'") as raised:
         call_command("mcp_serve", server="nothing")
-    assert server.public_name in str(raised.value)
+    assert server.name in str(raised.value)
 
 
 def test_without_an_asgi_server_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import until
 from tests.support.wire import META, R4, R5, WireClient

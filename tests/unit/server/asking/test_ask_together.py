@@ -7,10 +7,9 @@ from typing import Any, TypedDict
 
 import pytest
 
-from django_mcp.protocol.asks import ask_form, ask_roots, ask_sampling, ask_url
-from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.protocol.asks import InputRequired, ask_form, ask_roots, ask_sampling, ask_url
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import R5, WireClient
 
 META: dict[str, Any] = {

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.asks import ask_roots, ask_sampling_raw, ask_url
+from django_mcp.protocol.asks import InputRequired, ask_roots, ask_sampling_raw, ask_url
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.exchange.rounds import InputRequired
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, R3, R4
 
@@ -102,7 +101,7 @@ async def test_nothing_is_asked_before_the_handshake_is_over(
 async def test_who_never_says_that_it_is_ready_is_not_asked(
     server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.server.asking.readiness.WITHIN_S", 0.05)
+    monkeypatch.setattr("django_mcp.server.asking.back_channel.INITIALIZED_WITHIN_S", 0.05)
     client = StreamClient(server, R4)
     await client.open(ALL, is_ready=False)
     call = client.call_tool("where")

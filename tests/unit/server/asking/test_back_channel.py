@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.asks import ask_form, ask_roots
+from django_mcp.protocol.asks import InputRequired, ask_form, ask_roots
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.questions import MAX_UNFIT
 from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.quotas import Limits, QuotaReached, Scope
-from django_mcp.server.exchange.rounds import AskFailed, InputRequired
+from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
+from django_mcp.server.exchange.rounds import AskFailed
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemoryAnswers
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, R1, R2, R3, R4
 
@@ -324,7 +324,7 @@ class FullAnswers(MemoryAnswers):
     """Has no room for an answer that another process waits for."""
 
     async def put(self, session: Session, ask_id: str, answer: Any) -> bool:
-        raise QuotaReached(Scope.OWN)
+        raise QuotaReached(QuotaScope.OWN)
 
 
 @pytest.mark.http_only("a pipe has no other processes")

@@ -11,7 +11,7 @@ from django_mcp.protocol.asks import ask_sampling
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.exchange.rounds import AskFailed
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, R4, R5, WireClient
 

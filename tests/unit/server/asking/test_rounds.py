@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.asks import FormError, ask_form, ask_roots, ask_url
-from django_mcp.server.exchange.rounds import InputRequired
+from django_mcp.protocol.asks import FormError, InputRequired, ask_form, ask_roots, ask_url
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.server import MCPServer
 from tests.support.wire import HANDSHAKE, R4, R5, WireClient

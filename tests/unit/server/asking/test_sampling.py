@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from django_mcp.protocol.asks import ask_form, ask_sampling
+from django_mcp.protocol.asks import InputRequired, ask_form, ask_sampling
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.protocol.sampling import ModelPreferences, SamplingMessage
-from django_mcp.protocol.sampling_result import SamplingResult
+from django_mcp.protocol.sampling import ModelPreferences, SamplingMessage, SamplingResult
 from django_mcp.server.asking.answers import Elicited
-from django_mcp.server.exchange.rounds import InputRequired
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.wire import HANDSHAKE, R5, WireClient
 

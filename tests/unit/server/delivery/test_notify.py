@@ -11,14 +11,12 @@ from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.visibility import NOTHING, Offer, Requirements
+from django_mcp.server.exchange.visibility import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.basics import OpenAccess
-from django_mcp.server.memory.state import NoObserver
-from django_mcp.server.server import MCPServer
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import Ending
 from django_mcp.server.streams.upkeep import close_old_streams, ping_stream
+from tests.support.server.plain import MCPServer, NoObserver, OpenAccess
 from tests.support.server.streams import StreamClient
 from tests.support.wire import R2, R3, R4, R5
 
@@ -55,18 +53,18 @@ class Granting(OpenAccess):
         self.granted: set[Any] = set()
         self.is_slow = is_slow
 
-    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
-        return None if self.is_slow else self._offer(exchange, requirements)
+    def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
+        return None if self.is_slow else self._visible(exchange, requirements)
 
-    async def load_offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+    async def load_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         await asyncio.sleep(0)
-        return self._offer(exchange, requirements)
+        return self._visible(exchange, requirements)
 
-    def _offer(self, exchange: Exchange, requirements: Requirements) -> Offer:
+    def _visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries:
         if exchange.principal not in self.granted:
-            return NOTHING
+            return NONE_VISIBLE
         rules: frozenset[Rule] = requirements.all_rules
-        return Offer(requirements, rules)
+        return VisibleEntries(requirements, rules)
 
 
 async def connect(server: MCPServer, principal: Any = "ann") -> StreamClient:
@@ -84,17 +82,17 @@ async def test_each_list_can_be_told_to_have_changed(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
         for name in ("tools", "prompts", "resources"):
-            assert getattr(server, f"notify_{name}_list_changed")() == 1
+            assert server.notify_list_changed(name) == 1
             heard = await stream.sink.message()
             assert heard["method"] == f"notifications/{name}/list_changed"
-            assert await getattr(server, f"anotify_{name}_list_changed")() == 1
+            assert await server.anotify_list_changed(name) == 1
             assert await stream.sink.message() == heard
 
 
 async def test_a_thread_learns_how_many_were_told(server: MCPServer) -> None:
     client = await connect(server)
     async with client.standing() as stream:
-        assert await asyncio.to_thread(server.notify_tools_list_changed) == 1
+        assert await asyncio.to_thread(server.notify_list_changed, "tools") == 1
         await stream.sink.message()
 
 
@@ -107,7 +105,12 @@ async def test_another_event_loop_is_told_as_well(server: MCPServer) -> None:
 
 
 def test_where_nothing_is_open_nobody_is_told(server: MCPServer) -> None:
-    assert server.notify_tools_list_changed() == 0
+    assert server.notify_list_changed("tools") == 0
+
+
+def test_a_list_that_does_not_exist_is_an_error(server: MCPServer) -> None:
+    with pytest.raises(ValueError, match="'templates': use one of tools, prompts, resources"):
+        server.notify_list_changed("templates")  # type: ignore[arg-type]
 
 
 async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
@@ -121,7 +124,7 @@ async def test_a_notification_of_our_own_reaches_sessions_and_no_listener(
     async with session.standing() as stream:
         assert server.notify("notifications/own", {"n": 1}) == 1
         assert (await stream.sink.message())["params"] == {"n": 1}
-        assert server.notify_tools_list_changed() == 2
+        assert server.notify_list_changed("tools") == 2
         assert (await listener.sink.message())["method"] == "notifications/tools/list_changed"
     listener.leave()
 
@@ -208,7 +211,7 @@ async def test_only_who_may_see_a_resource_now_hears_of_it(
         access.is_slow = is_slow
         reached = server.notify_resource_updated("stock://mug")
         assert (await hers.sink.message())["params"] == {"uri": "stock://mug"}
-        server.notify_tools_list_changed()
+        server.notify_list_changed("tools")
         assert (await his.sink.message())["method"] == "notifications/tools/list_changed"
 
     assert reached == (0 if is_slow else 1)
@@ -407,10 +410,9 @@ async def test_the_first_of_all_standing_streams_answers_a_ping_without_a_sessio
 
 async def test_it_is_known_whether_somebody_subscribed_to_a_resource(server: MCPServer) -> None:
     client = await connect(server)
-    assert not server.is_subscribed("stock://mug")
+    assert not await server.ais_subscribed("stock://mug")
     await client.result("resources/subscribe", {"uri": "stock://mug"})
 
-    assert server.is_subscribed("stock://mug")
     assert await server.ais_subscribed("stock://mug")
     assert not await server.ais_subscribed("stock://cup")
     await client.result("resources/unsubscribe", {"uri": "stock://mug"})
@@ -422,10 +424,10 @@ async def test_a_listener_counts_as_subscribed_as_long_as_it_listens(server: MCP
         "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["stock://mug"]}}
     )
     await stream.sink.message()
-    assert server.is_subscribed("stock://mug")
+    assert await server.ais_subscribed("stock://mug")
     server.hub.end_streams(Ending.SHUTDOWN)
     await stream.reply()
-    assert not server.is_subscribed("stock://mug")
+    assert not await server.ais_subscribed("stock://mug")
 
 
 class Watching(NoObserver):
@@ -525,7 +527,7 @@ def _drain(queue: asyncio.Queue[Any]) -> list[Any]:
 
 async def test_a_hub_that_lives_already_learns_of_a_further_server(server: MCPServer) -> None:
     class Neighbour(MCPServer):
-        def make_hub(self) -> Hub:
+        def _make_hub(self) -> Hub:
             return server.hub
 
     other = Neighbour("other")

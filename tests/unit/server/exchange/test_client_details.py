@@ -9,7 +9,7 @@ import pytest
 from django_mcp.protocol.client_details import MAX_CLIENT_BYTES
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import Modern, make_server
 from tests.support.wire import HANDSHAKE, META, R5, WireClient

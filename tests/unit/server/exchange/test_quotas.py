@@ -1,6 +1,6 @@
 """Counts by caller, and the limits on them."""
 
-from django_mcp.server.exchange.quotas import Limits, QuotaMeter, Scope, quota_key_of
+from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
 
 LIMITS = Limits(own_count=2, own_bytes=100, count=4, bytes=150)
 ANN, BOB, EVE = (quota_key_of(name, None) for name in ("ann", "bob", "eve"))
@@ -9,25 +9,25 @@ STRANGERS = [quota_key_of(None, f"192.0.2.{number}") for number in range(3)]
 
 def test_one_caller_and_all_together_are_limited():
     meter = QuotaMeter(LIMITS)
-    assert [meter.take(ANN, 10) for _ in range(3)] == [None, None, Scope.OWN]
-    assert [meter.take(BOB, 10) for _ in range(3)] == [None, None, Scope.OWN]
-    assert meter.take(EVE, 10) is Scope.ALL
+    assert [meter.take(ANN, 10) for _ in range(3)] == [None, None, QuotaScope.OWN]
+    assert [meter.take(BOB, 10) for _ in range(3)] == [None, None, QuotaScope.OWN]
+    assert meter.take(EVE, 10) is QuotaScope.ALL
     meter.give_back(ANN, 10)
     assert meter.take(EVE, 10) is None
 
 
 def test_bytes_are_limited():
     meter = QuotaMeter(LIMITS)
-    assert meter.take(ANN, 101) is Scope.OWN
+    assert meter.take(ANN, 101) is QuotaScope.OWN
     assert meter.take(ANN, 100) is None
-    assert meter.take(BOB, 51) is Scope.ALL
+    assert meter.take(BOB, 51) is QuotaScope.ALL
     assert meter.take(BOB, 50) is None
 
 
 def test_anonymous_callers_leave_room_for_others():
     meter = QuotaMeter(LIMITS)
     found = [meter.take(each, 1, anonymous_share=0.5) for each in STRANGERS]
-    assert found == [None, None, Scope.ALL]
+    assert found == [None, None, QuotaScope.ALL]
     assert meter.take(ANN, 1, anonymous_share=0.5) is None
 
 
@@ -36,3 +36,13 @@ def test_what_is_counted_no_longer_is_forgotten():
     meter.take(STRANGERS[0], 5)
     meter.give_back(STRANGERS[0], 5)
     assert not meter._used
+
+
+def test_anonymous_callers_without_an_address_are_counted_once():
+    meter = QuotaMeter()
+    nobody = quota_key_of(None, None)
+
+    meter.add(nobody, 10, count=1)
+    meter.add(quota_key_of(None, "192.0.2.1"), 10, count=1)
+
+    assert (meter.count_of(nobody), meter.anonymous_count) == (1, 2)

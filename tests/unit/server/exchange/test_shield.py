@@ -10,7 +10,7 @@ import pytest
 from django_mcp.protocol.json import encode
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import R4, message
 
 

@@ -13,7 +13,7 @@ from django_mcp.protocol.results import ToolResult
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import R1, R4, R5, WireClient
 from tests.unit.server import test_any_output as outputs
 

@@ -12,12 +12,12 @@ from pydantic import BaseModel, Field
 from django_mcp.protocol.asks import Ask, ask_form, ask_roots, ask_sampling_raw, ask_url
 from django_mcp.protocol.errors import HEADER_MISMATCH, RESOURCE_NOT_FOUND
 from django_mcp.protocol.json import decode, encode
+from django_mcp.protocol.message_schemas import find_error_schema
 from django_mcp.protocol.revisions import Revision
-from django_mcp.protocol.rules import find_error_schema
 from django_mcp.registry.validators import compile_schema
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import Legacy, Modern, make_server, until
 from tests.support.wire import HANDSHAKE, META, R1, R3, R4, R5, WireClient
@@ -213,7 +213,7 @@ async def test_a_change_notice_that_breaks_the_rules_is_not_sent(
         await server.anotify("notifications/elicitation/complete", {})
         await server.anotify("notifications/message", {"level": "loud", "data": 1})
         await server.anotify("notifications/com.example/own", {"anything": [1]})
-        await server.anotify_tools_list_changed()
+        await server.anotify_list_changed("tools")
 
         methods = [(await stream.sink.message())["method"] for _ in range(2)]
 
@@ -236,7 +236,7 @@ async def test_a_listening_stream_passes():
     stream = client.begin("subscriptions/listen", {"notifications": wanted}, id=7)
     acknowledged = await stream.sink.message()
     await server.anotify_resource_updated("x://a")
-    await server.anotify_tools_list_changed()
+    await server.anotify_list_changed("tools")
     told = [await stream.sink.message() for _ in range(2)]
     await server.aclose_stream((await server.aopen_streams())[0].id)
 

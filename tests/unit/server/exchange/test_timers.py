@@ -1,10 +1,9 @@
-"""Timers of a task: those of a coroutine that never waits cost nothing, and all others count."""
+"""Timers of a task: the event loop gets those that are not cancelled soon."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import threading
 from typing import Any
 
@@ -14,8 +13,8 @@ from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.server import MCPServer
+from django_mcp.server.exchange.timers import START_S, TaskTimers
+from tests.support.server.plain import MCPServer
 from tests.support.wire import META, R1, R5
 
 SOON_S = 0.001
@@ -28,44 +27,46 @@ def scheduled() -> int:
     return sum(not handle.cancelled() for handle in loop._scheduled)
 
 
-async def test_a_coroutine_that_does_not_wait_schedules_nothing():
-    timers = TaskTimers()
-
-    async def work() -> int:
-        timers.limit(NEVER_S)
-        timers.after(NEVER_S, print)
-        return scheduled()
-
+async def test_what_is_cancelled_soon_is_never_scheduled():
+    timers = TaskTimers.of_current_task()
+    timers.limit(NEVER_S).cancel()
     before = scheduled()
 
-    assert await timers.drive(work()) == before
-
-
-async def test_what_it_began_with_is_scheduled_when_it_waits():
-    timers = TaskTimers()
-
-    async def work() -> int:
-        timers.limit(NEVER_S)
+    for _ in range(100):
+        timers.limit(NEVER_S).cancel()
         timers.after(NEVER_S, print).cancel()
-        await asyncio.sleep(0)
-        return scheduled()
 
-    before = scheduled()
-
-    assert await timers.drive(work()) == before + 1
+    assert scheduled() == before
 
 
-async def test_what_it_begins_later_is_scheduled_at_once():
-    timers = TaskTimers()
+async def test_what_is_left_is_scheduled_and_called():
+    timers, called = TaskTimers.of_current_task(), asyncio.Event()
+    left = timers.limit(NEVER_S)
+    timers.after(NEVER_S, print).cancel()
 
-    async def work() -> int:
-        await asyncio.sleep(0)
-        timers.limit(NEVER_S)
-        return scheduled()
+    timers.after(START_S + SOON_S, called.set)
+    await called.wait()
 
-    before = scheduled()
+    assert left.handle is not None
+    assert not left.handle.cancelled()
+    left.cancel()
+    assert left.handle.cancelled()
 
-    assert await timers.drive(work()) == before + 1
+
+def test_each_event_loop_of_a_thread_gets_its_own():
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    called = asyncio.Event()
+
+    async def begin(delay_s: float) -> None:
+        TaskTimers.of_current_task().after(delay_s, called.set)
+
+    first.run_until_complete(begin(START_S + SOON_S))
+    second.run_until_complete(begin(NEVER_S))
+    first.run_until_complete(asyncio.wait_for(called.wait(), 10))
+    for loop in (first, second):
+        loop.close()
+
+    assert called.is_set()
 
 
 async def interrupted(timers: TaskTimers) -> str:
@@ -84,18 +85,17 @@ async def interrupted(timers: TaskTimers) -> str:
 
 
 async def test_a_limit_interrupts_the_coroutine_which_may_go_on():
-    timers = TaskTimers()
+    timers = TaskTimers.of_current_task()
 
-    assert await timers.drive(interrupted(timers)) == "in time"
+    assert await interrupted(timers) == "in time"
     assert await interrupted(timers) == "in time"
 
 
 async def test_a_cancellation_from_outside_is_nobody_elses():
-    timers = TaskTimers()
     begun, seen = asyncio.Event(), list[bool]()
 
     async def work() -> None:
-        deadline = timers.limit(NEVER_S)
+        deadline = TaskTimers.of_current_task().limit(NEVER_S)
         try:
             begun.set()
             await asyncio.Event().wait()
@@ -103,10 +103,7 @@ async def test_a_cancellation_from_outside_is_nobody_elses():
             seen.append(deadline.is_ours())
             raise
 
-    async def serve() -> None:
-        await timers.drive(work())
-
-    task = asyncio.create_task(serve())
+    task = asyncio.create_task(work())
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -115,46 +112,18 @@ async def test_a_cancellation_from_outside_is_nobody_elses():
     assert seen == [False]
 
 
-@pytest.mark.parametrize("waits", [False, True])
-async def test_what_a_coroutine_raises_comes_through(waits: bool):
-    async def work() -> None:
-        if waits:
-            await asyncio.sleep(0)
-        raise LookupError("this")
-
-    with pytest.raises(LookupError, match="this"):
-        await TaskTimers().drive(work())
-
-
-async def test_a_coroutine_that_is_dropped_is_closed():
-    closed = list[str]()
-
-    async def work() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            closed.append("yes")
-
-    driven = TaskTimers().drive(work())
-    next(driven)
-    driven.close()
-
-    assert closed == ["yes"]
-
-
 async def test_nothing_is_left_for_the_collector():
-    async def work(timers: TaskTimers) -> None:
+    async def work() -> None:
+        timers = TaskTimers.of_current_task()
         timers.after(NEVER_S, print).cancel()
         timers.limit(NEVER_S).cancel()
 
-    async def serve() -> None:
-        timers = TaskTimers()
-        await timers.drive(work(timers))
-
+    # What the thread knows of the loop of an earlier test is let go.
+    TaskTimers.of_current_task()
     gc.collect()
     gc.disable()
     try:
-        await serve()
+        await work()
         assert gc.collect() == 0
     finally:
         gc.enable()
@@ -179,44 +148,6 @@ async def test_an_exchange_that_is_handed_over_again_has_its_deadline_again():
     assert first is not None
     assert "No result within" in str(first["result"]["content"])
     assert again == first
-
-
-async def test_what_fails_while_it_is_waited_for_leaves_nothing_either():
-    def fail() -> None:
-        raise LookupError("this")
-
-    async def work() -> None:
-        await asyncio.to_thread(fail)
-
-    async def serve() -> bool:
-        try:
-            await TaskTimers().drive(work())
-        except LookupError:
-            return True
-        return False
-
-    gc.collect()
-    gc.disable()
-    try:
-        assert await serve()
-        await asyncio.sleep(0)
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
-
-
-async def test_what_a_coroutine_has_handled_is_over():
-    async def work() -> BaseException | None:
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().call_soon(task.cancel)
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            task.uncancel()
-        return sys.exc_info()[1]
-
-    assert await TaskTimers().drive(work()) is None
 
 
 @pytest.mark.http_only("a pipe has one thread")
@@ -261,10 +192,10 @@ async def test_a_handshake_that_cannot_be_kept_is_answered(
 ):
     server = MCPServer("tests")
 
-    async def fail(_session: Session) -> None:
+    async def fail(_session: Session, _changes: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(server.sessions, "settle", fail)
+    monkeypatch.setattr(server.sessions, "update", fail)
     kept = Session.of("k" * 32, "tests", None, ConnectionState(), transport="sse")
     params = {"protocolVersion": R1.name, "capabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}

@@ -15,8 +15,7 @@ from django_mcp.protocol.json import encode
 from django_mcp.registry import validators
 from django_mcp.registry.atomic import Atomic
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.memory.basics import ThreadScope
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer, ThreadScope
 from tests.support.wire import R5, WireClient, headers_for, message
 
 T = TypeVar("T")

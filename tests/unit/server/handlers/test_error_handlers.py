@@ -12,7 +12,7 @@ import pytest
 from django_mcp.protocol.errors import ProtocolError, ToolError
 from django_mcp.server.handlers import error_handlers
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import R5, WireClient
 
 
@@ -125,11 +125,10 @@ async def test_an_error_of_the_dispatch_is_told_without_a_reference(
     heard: list[tuple[BaseException, str | None]] = []
     server.on_error(lambda error, ctx, reference: heard.append((error, reference)))
 
-    class Broken:
-        def current(self) -> str:
-            raise ZeroDivisionError
+    def fail() -> str:
+        raise ZeroDivisionError
 
-    server.language = Broken()
+    server.find_language = fail
     _, error = await WireClient(server, R5).error("tools/list")
 
     assert error["code"] == -32603

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import baggage, trace
 
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import R4, R5, WireClient
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

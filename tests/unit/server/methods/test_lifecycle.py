@@ -10,7 +10,7 @@ from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, R1, R2, R3, R4, R5, WireClient, message
 
 by_name = pytest.mark.parametrize("revision", HANDSHAKE, ids=lambda revision: revision.name)

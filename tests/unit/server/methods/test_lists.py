@@ -6,9 +6,8 @@ import pytest
 
 from django_mcp.protocol.results import CacheHint
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.visibility import Offer, Requirements
-from django_mcp.server.memory.basics import OpenAccess
-from django_mcp.server.server import MCPServer
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
+from tests.support.server.plain import MCPServer, OpenAccess
 from tests.support.wire import R5, WireClient
 
 LISTS = {
@@ -129,8 +128,8 @@ async def test_hints_can_be_set_and_are_the_same_on_all_pages() -> None:
 class Partial(OpenAccess):
     """Shows each principal the entries whose permissions they hold."""
 
-    def find_offer(self, exchange: Exchange, requirements: Requirements) -> Offer | None:
-        return Offer(requirements, frozenset(exchange.principal))
+    def find_visible(self, exchange: Exchange, requirements: Requirements) -> VisibleEntries | None:
+        return VisibleEntries(requirements, frozenset(exchange.principal))
 
 
 async def test_what_is_not_visible_does_not_exist(server: MCPServer) -> None:

@@ -10,8 +10,7 @@ from django_mcp.protocol.content import Image, TextContents
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import CacheHint, Completion, PromptMessage, ReadResult
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.memory.basics import NoKnownExceptions
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer, NoKnownExceptions
 from tests.support.wire import R5, WireClient
 
 

@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.results import CacheHint, ReadResult
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.rules import LIST_METHODS
-from django_mcp.server.server import MCPServer
+from django_mcp.server.setting import LIST_METHODS
+from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, R5, WireClient
 
 SHARED = CacheHint(ttl_ms=5, scope="public")

@@ -10,10 +10,11 @@ import pytest
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import Revision
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.handlers.context import Context, NoSession
 from django_mcp.server.memory.state import MemorySessions
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, R2, R4, R5, WireClient, headers_for, message
 
 
@@ -231,6 +232,31 @@ async def test_idle_sessions_end(server: MCPServer) -> None:
     status, _ = await client.error("ping")
 
     assert status == 404
+
+
+class InitializedElsewhere(MemorySessions):
+    """Sessions whose `notifications/initialized` another process has received."""
+
+    async def find(self, token: str) -> Session | None:
+        session = await super().find(token)
+        if session is not None:
+            session.is_initialized = True
+        return session
+
+
+@pytest.mark.http_only("the session of a pipe ends with the pipe")
+async def test_the_store_is_asked_whether_a_cached_session_is_initialized() -> None:
+    server = MCPServer("tests", require_initialized=True)
+    server.sessions = InitializedElsewhere(server.hub, lambda: server.options)
+
+    @server.tool
+    def hello() -> str:
+        return "hello"
+
+    client = WireClient(server, R4)
+    await client.open(is_ready=False)
+
+    assert [each["name"] for each in (await client.result("tools/list"))["tools"]] == ["hello"]
 
 
 @pytest.mark.http_only("the session of a pipe ends with the pipe")

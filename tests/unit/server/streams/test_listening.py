@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.server import MCPServer
 from django_mcp.server.streams.stream import Change
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import LiveSink, StreamClient
 from tests.support.wire import META, R5
 
@@ -65,7 +65,7 @@ async def test_what_belongs_to_a_call_is_not_on_a_stream_of_changes(server: MCPS
     meta = {"progressToken": "p", META + "logLevel": "debug"}
     call = client.call_tool("work", _meta=meta)
     await call.reply()
-    await server.anotify_tools_list_changed()
+    await server.anotify_list_changed("tools")
 
     on_call = [(await call.sink.message())["method"] for _ in range(2)]
     assert on_call == ["notifications/progress", "notifications/message"]

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.streams import outbox as module
-from django_mcp.server.streams.outbox import BATCH, MAX_NOTICES, MAX_OTHERS, NOTICE_BATCHES, Outbox
+from django_mcp.server.streams import messenger as module
+from django_mcp.server.streams.messenger import (
+    BATCH,
+    MAX_NOTICES,
+    MAX_OTHERS,
+    NOTICE_BATCHES,
+    Outbox,
+)
 
 
 class Wire:

@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.server.exchange.exchange import ANONYMOUS
 from django_mcp.server.exchange.quotas import Limits
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import Open, StreamClient
 from tests.support.server.tasks import Person
 from tests.support.wire import R5

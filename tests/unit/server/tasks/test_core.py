@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import FORMS, RELATED, Gate, Legacy, Modern, Person, make_server
 from tests.support.wire import R2, R3, WireClient
 

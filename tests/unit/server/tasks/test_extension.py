@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.server import MCPServer
+from tests.support.server.plain import MCPServer
 from tests.support.server.tasks import EXTENSION, Gate, Legacy, Modern, Person, make_server, until
 from tests.support.wire import META
 
@@ -200,6 +200,23 @@ async def test_what_takes_long_becomes_a_task_after_its_questions(client: Modern
     gate.may_go_on.set()
     task = await client.until(made["taskId"], "completed")
     assert task["result"]["content"][0]["text"] == "auto True"
+
+
+@pytest.mark.parametrize("meta", [{}, {"progressToken": "p"}])
+async def test_a_call_that_became_a_task_says_how_far_it_is(
+    client: Modern, gate: Gate, meta: dict[str, Any]
+):
+    """From the start of the call, with or without a progress token."""
+    params = {"name": "grow", "arguments": {}, "_meta": meta}
+    task_id = (await client.raw("tools/call", params))["taskId"]
+
+    async def says(text: str) -> bool:
+        return (await client.get(task_id)).get("statusMessage") == text
+
+    await until(lambda: says("1 / 2"))
+    gate.may_go_on.set()
+    await until(lambda: says("grown"))
+    await client.raw("tasks/cancel", {"taskId": task_id})
 
 
 async def test_what_does_not_take_long_stays_a_call(client: Modern):

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Task, new_id
 from django_mcp.server.server import MCPServer
-from django_mcp.server.services.task_ports import TaskLimits
 from django_mcp.server.tasks.run import hand_back_runs
-from django_mcp.server.tasks.sweeping import sweep_tasks
+from django_mcp.server.tasks.start import sweep_tasks
 from tests.support.server.tasks import Gate, Modern, make_server
 from tests.support.wire import R5
 
-ANY = TaskLimits(total=100, anonymous=100, each=100)
+ANY = CountLimits(total=100, anonymous=100, each=100)
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_a_process_that_stops_ends_its_tasks_at_once(server: MCPServer, ga
     task_id = await client.create("wait")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
-    await hand_back_runs()
+    await hand_back_runs(server.hub)
 
     assert gate.was_interrupted.is_set()
     task = await client.get(task_id)
@@ -139,7 +139,7 @@ async def test_a_process_that_stops_hands_back_tasks_that_may_run_again(
     task_id = await client.create("again")
     await asyncio.wait_for(gate.has_begun.wait(), 10)
 
-    await hand_back_runs()
+    await hand_back_runs(server.hub)
     task = (await server.tasks.find([task_id]))[task_id]
     assert (task.status, task.is_orphaned(server.clock())) == ("working", True)
     gate.may_go_on.set()

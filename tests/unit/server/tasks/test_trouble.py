@@ -14,9 +14,8 @@ from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, Task
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
-from django_mcp.server.server import MCPServer
-from django_mcp.server.services.task_ports import TaskRunner, TaskStore
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES
+from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
 from tests.support.server.tasks import LIMIT_S, Modern, Sure
 from tests.support.wire import R5
@@ -62,14 +61,8 @@ class Tasks(MemoryTasks):
 class Server(MCPServer):
     def __init__(self, *, is_here: bool, **options: Any) -> None:
         super().__init__("tests", **options)
-        self.given = Runner(is_here)
-        self.kept = Tasks(self._now)
-
-    def make_task_runner(self) -> TaskRunner:
-        return self.given
-
-    def make_task_store(self) -> TaskStore:
-        return self.kept
+        self.runner = self.given = Runner(is_here)
+        self.tasks = self.kept = Tasks(lambda: self.clock())  # noqa: PLW0108 - it is changed
 
 
 @pytest.fixture(params=[True, False], ids=["here", "elsewhere"])

@@ -23,7 +23,7 @@ async def read(
     for message in messages:
         incoming.put_nowait(message)
     async with asyncio.timeout(LIMIT_S):
-        return await read_body(incoming.get, limit, timeout_s, TaskTimers())
+        return await read_body(incoming.get, limit, timeout_s, TaskTimers.of_current_task())
 
 
 def status(found: bytes | Reply | None) -> int:
@@ -74,7 +74,7 @@ async def test_a_body_that_trickles_is_refused_at_its_deadline():
         return part(b"x", more=True)
 
     async with asyncio.timeout(LIMIT_S):
-        refused = await read_body(trickle, 10**6, 0.05, TaskTimers())
+        refused = await read_body(trickle, 10**6, 0.05, TaskTimers.of_current_task())
 
     assert status(refused) == 408
 
@@ -139,7 +139,7 @@ async def test_a_million_tiny_parts_take_no_more_memory_than_the_cap():
 
     gc.collect()
     tracemalloc.start()
-    refused = await read_body(receive, limit, 30, TaskTimers())
+    refused = await read_body(receive, limit, 30, TaskTimers.of_current_task())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

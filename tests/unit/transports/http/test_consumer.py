@@ -1,7 +1,6 @@
 import asyncio
 import gc
 import json
-import logging
 import tracemalloc
 from typing import Any, cast
 
@@ -447,17 +446,23 @@ async def test_a_busy_stream_needs_no_comments():
 async def test_an_exchange_leaves_nothing_for_the_collector(asgi: dict[str, str] | None):
     """Bodies are large: what held one is freed at once, not when the collector comes by."""
     gc.collect()
+    # Something may still hold those of the tests before.
+    earlier = find_objects_of_exchanges()
     gc.disable()
     try:
         await post(["reply", 200, 1], asgi=asgi)
         await post(["send", 1], ["reply", 200, 1], asgi=asgi)
         await asyncio.sleep(0)
-        kinds = (MCPConsumer, Exchange, StreamSink, Watch)
-        left = [each for each in gc.get_objects() if isinstance(each, kinds)]
+        left = find_objects_of_exchanges()
     finally:
         gc.enable()
 
-    assert left == []
+    assert left.keys() - earlier.keys() == set()
+
+
+def find_objects_of_exchanges() -> dict[int, object]:
+    kinds = (MCPConsumer, Exchange, StreamSink, Watch)
+    return {id(each): each for each in gc.get_objects() if isinstance(each, kinds)}
 
 
 async def test_no_task_is_left_behind():
@@ -467,25 +472,3 @@ async def test_no_task_is_left_behind():
     await asyncio.sleep(0)
 
     assert asyncio.all_tasks() == before
-
-
-async def test_a_refusal_is_logged_in_lines_that_no_client_can_forge(
-    caplog: pytest.LogCaptureFixture,
-):
-    with caplog.at_level(logging.INFO):
-        await post(headers={"origin": "http://evil.example\x1b[2J\u0085ERROR all is lost"})
-
-    assert "403" in caplog.text
-    for record in caplog.records:
-        assert record.levelno == logging.INFO
-        assert record.getMessage().isprintable()
-
-
-async def test_nothing_is_logged_for_what_clients_do_wrong(caplog: pytest.LogCaptureFixture):
-    with caplog.at_level(logging.WARNING):
-        await post(headers={"host": "evil.example"})
-        await post(headers={"content-type": "text/plain"})
-        await talk(consumer(), http_scope(), part(b"x", more=True), GONE)
-        await talk(consumer(ScriptedServer(max_body_bytes=10)), http_scope(), part(b"x" * 11))
-
-    assert caplog.records == []

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.consumer import MCPConsumer
 from tests.support.http.harness import GONE, Conversation, http_scope, part, until
+from tests.support.server.plain import MCPServer
 
 REVISION = "2026-07-28"
 STREAMS = 50

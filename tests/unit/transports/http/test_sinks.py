@@ -1,12 +1,8 @@
 import asyncio
 from typing import Any
 
-import pytest
-
-from django_mcp.protocol import sse
 from django_mcp.protocol.sse import Parser
 from django_mcp.server.exchange.exchange import Reply
-from django_mcp.transports.http.queue_sink import MAX_QUEUED, QueueSink
 from django_mcp.transports.http.sink import StreamSink
 from tests.support.http.harness import LIMIT_S
 
@@ -135,60 +131,3 @@ async def test_a_server_that_says_the_client_has_gone_is_believed():
     await sink.finish(Reply(200, b"3"))
 
     assert sent == 1
-
-
-async def test_a_queue_gives_messages_in_order_and_the_reply_at_last():
-    sink = QueueSink()
-    reply = Reply(200, b"{}")
-    await sink.send(b"1")
-    await sink.send(b"2")
-    sink.finish(reply)
-
-    assert [await sink.take(None) for _ in range(3)] == [
-        sse.event(b"1"),
-        sse.event(b"2"),
-        reply,
-    ]
-
-
-async def test_a_queue_makes_the_handler_wait_for_a_slow_client():
-    sink = QueueSink()
-    for _ in range(MAX_QUEUED):
-        await sink.send(b"x")
-    waiting = asyncio.create_task(sink.send(b"late"))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-
-    await sink.take(None)
-    async with asyncio.timeout(LIMIT_S):
-        await waiting
-
-
-@pytest.mark.parametrize("queued", [0, MAX_QUEUED])
-async def test_a_closed_queue_drops_everything_and_nobody_waits(queued: int):
-    sink = QueueSink()
-    for _ in range(queued):
-        await sink.send(b"x")
-    waiting = asyncio.create_task(sink.send(b"late"))
-    await asyncio.sleep(0)
-    sink.close()
-    async with asyncio.timeout(LIMIT_S):
-        await waiting
-        await sink.send(b"later")
-    sink.finish(Reply(200))
-
-
-async def test_a_queue_that_stays_empty_is_left():
-    assert await QueueSink().take(0.001) is None
-
-
-async def test_frames_hold_a_comment_for_each_silence_and_end_with_the_reply():
-    sink = QueueSink()
-    frames = sink.frames(None, 0.001)
-
-    assert await anext(frames) == b":\n\n"
-    assert await anext(frames) == b":\n\n"
-    await sink.send(b"1")
-    sink.finish(Reply(200, b"2"))
-    rest = b"".join([frame async for frame in frames])
-    assert [event.data for event in Parser().feed(rest)] == ["1", "2"]

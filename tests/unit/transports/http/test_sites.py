@@ -1,6 +1,7 @@
 import pytest
 from django.test import override_settings
 
+from django_mcp.protocol.headers import Headers
 from django_mcp.transports.http.sites import SiteRules, is_loopback, read_rules
 
 RULES = SiteRules(
@@ -133,9 +134,12 @@ def test_a_site_that_lists_no_host_answers_to_none():
 def test_rules_follow_the_settings():
     rules = read_rules()
 
-    assert rules.host_header == "x-forwarded-host"
-    assert rules.scheme_header == "x-forwarded-proto"
-    assert [rules.read_scheme(told) for told in ("https", "https, http", "http", "")] == [
+    assert (
+        rules.find_host(Headers([(b"host", b"inner"), (b"x-forwarded-host", b"outer")])) == "outer"
+    )
+    assert rules.find_host(Headers([(b"host", b"inner")])) == "inner"
+    assert rules.find_scheme(Headers([]), "https") == "https"
+    assert [scheme_of(rules, told) for told in ("https", "https, http", "http", "")] == [
         "https",
         "https",
         "http",
@@ -143,3 +147,8 @@ def test_rules_follow_the_settings():
     ]
     assert rules.may_send_cookies("https://pages.example")
     assert not rules.may_send_cookies("http://shop.example")
+
+
+def scheme_of(rules: SiteRules, sent: str) -> str:
+    """Return the scheme of a request over http whose proxy sent this."""
+    return rules.find_scheme(Headers([(b"x-forwarded-proto", sent.encode())]), "http")

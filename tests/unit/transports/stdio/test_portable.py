@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from django_mcp.server.server import MCPServer
 from django_mcp.transports.stdio.driver import serve
 from tests.architecture.sources import PACKAGE, shown, tree_of
+from tests.support.server.plain import MCPServer
 
 SOURCES = [
     *sorted((PACKAGE / "transports" / "stdio").glob("*.py")),

@@ -1,0 +1,196 @@
+"""System checks of who may use what: origins, authentication, permissions, scopes and secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from django.apps import apps
+from django.conf import settings as site_settings
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Info, Tags
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.auth.addresses import METADATA_PATH
+from django_mcp.checks import check
+from django_mcp.conf import settings
+from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
+from django_mcp.servers import MCPServer, all_servers
+
+__all__: list[str] = []
+
+_PRIVATE = re.compile(
+    r"(^|_)(password|passwd|passphrase|secret|api_?key|(access|refresh|auth|id)_token|credentials?"
+    r"|ssn|iban|card_number|e_?mail|phone(_number)?)(_|$)|^token$"
+)
+
+
+@check(Tags.security, id="django_mcp.E005")
+def check_origins() -> Iterator[CheckMessage]:
+    """E005: any web page could call with its visitors' cookies."""
+    if "*" in settings.ALLOWED_ORIGINS and settings.CORS_ALLOW_CREDENTIALS:
+        yield Error(
+            "DJANGO_MCP['ALLOWED_ORIGINS'] lets every web page call, and "
+            "DJANGO_MCP['CORS_ALLOW_CREDENTIALS'] lets it send cookies.",
+            hint="List the origins that may send cookies, or take CORS_ALLOW_CREDENTIALS out.",
+        )
+
+
+@check(Tags.security)
+def check_gates() -> Iterator[CheckMessage]:
+    """E006, E007, W006, W007: access to the mounted servers."""
+    for server in _mounted_servers():
+        try:
+            gate = server.gate
+        except ImproperlyConfigured as error:
+            yield Error(
+                f"An authenticator of the MCP server {server.name!r} is wrong: {error}",
+                hint="Name classes or instances of django_mcp.auth.Authenticator.",
+                id="django_mcp.E006",
+            )
+            continue
+        for each in () if gate is None else gate.authenticators:
+            for problem in each.find_problems():
+                yield Error(
+                    f"The MCP server {server.name!r} cannot authenticate anybody: {problem}.",
+                    hint="Put that right, or take the authenticator out.",
+                    id="django_mcp.E007",
+                )
+        if gate is not None and not gate.is_public and not gate.authenticators:
+            # Not an error: it is safe, and must not prevent the rest of the site from starting.
+            yield checks.Warning(
+                f"The MCP server {server.name!r} rejects everybody: it is neither public nor has "
+                "authenticators.",
+                hint=gate.remedy,
+                id="django_mcp.W007",
+            )
+        if (gate is None or gate.is_public) and not site_settings.DEBUG:
+            yield from _open_tools(server)
+
+
+def _mounted_servers() -> list[MCPServer]:
+    """Return the servers in the URLconf.
+
+    Raises:
+        ImproperlyConfigured: a setting that says who gets in cannot be read.
+    """
+    for key in ("PUBLIC", "AUTHENTICATORS"):
+        getattr(settings, key)
+    mounted = {mount.server for mount in find_mounts()}
+    return [server for server in all_servers() if server in mounted]
+
+
+def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
+    needs = server.derived.requirements
+    tools = [
+        tool.name
+        for tool in server.registry.tools.values()
+        if not ((tool.annotations or {}).get("readOnlyHint") or needs.guards(tool))
+    ]
+    if tools:
+        shown = ", ".join(tools[:5]) + (" and more" if len(tools) > 5 else "")
+        yield checks.Warning(
+            f"The MCP server {server.name!r} is public, so everybody may use its tools that "
+            f"are not marked as read-only: {shown}.",
+            hint="Mark them with read_only=True if they change nothing, give them a permission, or "
+            "set authenticators instead of PUBLIC.",
+            id="django_mcp.W006",
+        )
+
+
+@check(Tags.security, id="django_mcp.W008")
+def check_permissions() -> Iterator[CheckMessage]:
+    """W008: a permission does not exist, so that only superusers pass it."""
+    if not apps.is_installed("django.contrib.auth"):
+        return
+    from django_mcp.auth.permissions import find_unknown_permissions
+
+    for server in all_servers():
+        for source, name, near in find_unknown_permissions(server.derived.requirements):
+            yield checks.Warning(
+                f"{source} needs the permission {name!r}, which no model of the installed apps has.",
+                hint=f"Did you mean {near!r}?" if near else "Write it as app_label.codename.",
+            )
+
+
+@check(deploy=True, id="django_mcp.I004")
+def check_reach() -> Iterator[CheckMessage]:
+    """I004: entries that nobody can use over HTTP, because the server has no authenticators."""
+    for server in _mounted_servers():
+        gate = server.gate
+        if gate is not None and gate.authenticators:
+            continue
+        needs = server.derived.requirements
+        asking = {
+            guarded.source
+            for guarded, rules in needs.rules.items()
+            if any(isinstance(rule, str) for rule in rules)
+        }
+        asking.update(guarded.source for guarded in needs.scopes)
+        if asking:
+            yield Info(
+                f"The MCP server {server.name!r} has no authenticators, so over HTTP nobody "
+                f"has the permissions or scopes that {len(asking)} of its functions need: "
+                f"{', '.join(sorted(asking)[:3])}{' and more' if len(asking) > 3 else ''}.",
+                hint="Set authenticators, unless they are for calls in process only.",
+            )
+
+
+@check(Tags.security)
+def check_authorization_servers() -> Iterator[CheckMessage]:
+    """E010, O022, W012: clients cannot find out where to get tokens."""
+    for text, hint in find_unnamed():
+        yield Error(text, hint=hint, id="django_mcp.E010")
+    for text, hint in find_unreachable():
+        yield Error(text, hint=hint, id="django_mcp.O022")
+    for server in find_undescribed():
+        yield checks.Warning(
+            f"The MCP server {server.name!r} takes tokens of another issuer, and nothing at "
+            f"{METADATA_PATH} tells clients of which.",
+            hint='Write path("", include("django_mcp.urls")) into the root URLconf.',
+            id="django_mcp.W012",
+        )
+
+
+@check(Tags.security, id="django_mcp.W011")
+def check_scopes() -> Iterator[CheckMessage]:
+    """W011: a scope looks like a wildcard, but is none.
+
+    Source: 2025-11-25 security best practices "Scope Minimization".
+    """
+    for source, scope in sorted(set(_scopes())):
+        if "*" in scope:
+            yield checks.Warning(
+                f"{source} names the scope {scope!r}, which reads as a wildcard and is none.",
+                hint="Name each scope; what a broad one stands for is said by SCOPE_IMPLIES.",
+            )
+
+
+def _scopes() -> Iterator[tuple[str, str]]:
+    for server in all_servers():
+        for guarded, scopes in server.derived.requirements.scopes.items():
+            yield from ((guarded.source, scope) for scope in scopes)
+    for key in ("SCOPE_IMPLIES", "OAUTH_BASE_SCOPES"):
+        yield from ((f"DJANGO_MCP[{key!r}]", scope) for scope in getattr(settings, key) or ())
+
+
+@check(Tags.security, id="django_mcp.W010")
+def check_mirrored_arguments() -> Iterator[CheckMessage]:
+    """W010: a private argument may be repeated in a header, which proxies log.
+
+    Source: 2026-07-28 server/tools "x-mcp-header", security considerations.
+    """
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            for param in tool.header_params:
+                if _PRIVATE.search(_snake(param.path[-1])):
+                    yield checks.Warning(
+                        f"{tool.source} has its callers repeat the argument {param.pointer} in the "
+                        f"header {param.header}, which proxies and servers write into their logs.",
+                        hint="Take McpHeader away from it; silence this if it is nothing private.",
+                    )
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", "_", name).lower()

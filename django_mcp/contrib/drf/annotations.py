@@ -1,0 +1,90 @@
+"""What `@extend_schema` of drf-spectacular says of an action, where that package is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_mcp.contrib.drf.actions import Action
+from django_mcp.protocol.json import JSONObject
+
+
+class Annotated:
+    """The annotations of an action.
+
+    Attributes:
+        description: for models; None: not said.
+        title: the summary; None: not said.
+        has_request: whether the data that it reads was said.
+        request: the serializer of that data, or None.
+        is_excluded: the site leaves the action out of its schema.
+    """
+
+    description: Any = None
+    title: Any = None
+    has_request = False
+    request: Any = None
+    is_excluded = False
+
+    def __init__(self, action: Action, view: Any) -> None:
+        self._parameters: list[Any] = []
+        schema = _find_schema(action)
+        if schema is None:
+            return
+        schema.view, schema.method, schema.path = view, action.method.upper(), ""
+        base = _spectacular_base()
+        self._parameters = list(schema.get_override_parameters())
+        self.title = schema.get_summary()
+        self.is_excluded = schema.is_excluded()
+        said = schema.get_description()
+        self.description = said if said != base.get_description(schema) else None
+        self.has_request = _overrides(type(schema), "get_request_serializer", base)
+        if self.has_request:
+            self.request = schema.get_request_serializer()
+
+    def query(self) -> dict[str, JSONObject]:
+        """Return the parameters of the query that were annotated, as JSON Schemas."""
+        if not self._parameters:
+            return {}
+        from drf_spectacular.plumbing import build_basic_type, is_basic_type
+        from drf_spectacular.utils import OpenApiParameter
+
+        found = {}
+        for each in self._parameters:
+            if not isinstance(each, OpenApiParameter) or each.location != OpenApiParameter.QUERY:
+                continue
+            given = each.type
+            schema = dict(build_basic_type(given) or {}) if is_basic_type(given) else {}
+            if isinstance(given, dict):
+                schema = dict(given)
+            if each.enum:
+                schema["enum"] = list(each.enum)
+            if each.many:
+                schema = {"type": "array", "items": schema}
+            if each.description:
+                schema["description"] = str(each.description)
+            if each.required:
+                schema["required"] = True
+            found[each.name] = schema
+        return found
+
+
+def _spectacular_base() -> Any:
+    from drf_spectacular.openapi import AutoSchema
+
+    return AutoSchema
+
+
+def _find_schema(action: Action) -> Any:
+    """Return the inspector that the decorator made; None without one."""
+    given = getattr(action.function, "kwargs", {}).get("schema") or getattr(
+        action.source, "schema", None
+    )
+    kind = given if isinstance(given, type) else type(given)
+    if not any(each.__module__.startswith("drf_spectacular.") for each in kind.__mro__):
+        return None
+    made = given() if isinstance(given, type) else given
+    return made if isinstance(made, _spectacular_base()) else None
+
+
+def _overrides(schema: type[Any], name: str, base: type[Any]) -> bool:
+    return getattr(schema, name) is not getattr(base, name)

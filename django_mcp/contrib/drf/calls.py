@@ -1,0 +1,193 @@
+"""Run an action of a view in process, and turn its response into a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from django.core.exceptions import PermissionDenied
+from django.db import router
+from django.http import Http404, HttpResponse
+from rest_framework.exceptions import APIException
+from rest_framework.response import Response
+
+from django_mcp.context import Context
+from django_mcp.contrib.drf.actions import Action
+from django_mcp.contrib.drf.annotations import Annotated
+from django_mcp.contrib.drf.arguments import MANY, ActionArguments, arguments_of
+from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
+from django_mcp.contrib.http_calls import (
+    DatabaseProblem,
+    ViewProblem,
+    build_request,
+    describe_status,
+    find_errors,
+    hints_of,
+    join_errors,
+    note_files,
+    note_problem,
+    to_object,
+)
+from django_mcp.protocol.content import File
+from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import ToolResult
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import MCPServer
+
+
+def register_action(
+    server: MCPServer,
+    action: Action,
+    options: GeneratedOptions,
+    *,
+    prefix: str,
+    query: Mapping[str, JSONObject],
+    path: Mapping[str, JSONObject],
+    rename: Mapping[str, str],
+    listed_if: Callable[..., Any] | None,
+) -> ToolEntry | None:
+    """Register an action as a tool; None if it cannot be one, which a system check reports."""
+    what = f"The action {action.name!r} of {action.source.__module__}.{action.source.__qualname__}"
+    try:
+        arguments = arguments_of(
+            action, query=query, path=path, rename=rename, max_results=options.max_results
+        )
+    except ViewProblem as problem:
+        is_passing = isinstance(problem, DatabaseProblem)
+        note_problem(server, what, problem, f"django_mcp.drf.{'W' if is_passing else 'E'}001")
+        return None
+    annotated = Annotated(action, action.bind_for_schema())
+    if annotated.is_excluded and options.include is None:
+        return None
+    note_files(server, what, arguments.files, "django_mcp.drf.I001")
+    run = partial(_run, action, arguments, options.max_results)
+    return register_generated(
+        server,
+        options,
+        GeneratedFunction(run, action.source, action.name),
+        action=action.name,
+        name=f"{prefix}_{action.name}" if prefix else action.name,
+        title=annotated.title,
+        description=annotated.description or _describe(action),
+        input_schema=arguments.all.schema,
+        output_schema={"type": "object"},
+        listed_if=listed_if or _permission_classes(action),
+        atomic=_alias(action),
+        **({"destructive": False} if action.name == "create" else hints_of(action.method)),
+    )
+
+
+def _permission_classes(action: Action) -> Callable[[Any], bool]:
+    def may_be_listed(user: Any) -> bool:
+        return _may_be_listed(action, user)
+
+    may_be_listed.__qualname__ = f"{action.source.__qualname__}.permission_classes"
+    return may_be_listed
+
+
+def _may_be_listed(action: Action, user: Any) -> bool:
+    """Return whether the view's permission classes let a user in, before any object is looked at."""
+    try:
+        view = action.bind_without_call(user)
+        view.check_permissions(view.request)
+    except (APIException, PermissionDenied, Http404):
+        return False
+    except Exception as error:
+        error.add_note(
+            f"The permission classes of {action.source.__qualname__} need more than a user and a "
+            f"method to say who sees the tool of {action.name!r}. "
+            "Give viewset_tools() a listed_if=."
+        )
+        raise
+    return True
+
+
+def _alias(action: Action) -> Any:
+    """Return the database of a writing action's transaction."""
+    if action.method == "get":
+        return False
+    return True if action.model is None else router.db_for_write(action.model)
+
+
+_VERBS = {
+    "list": "List {many}.",
+    "retrieve": "Get one {one}.",
+    "create": "Create one {one}.",
+    "update": "Replace one {one}.",
+    "partial_update": "Change fields of one {one}.",
+    "destroy": "Delete one {one}.",
+}
+
+
+def _describe(action: Action) -> str:
+    """Return the docstring of the site's function, or what the standard action does."""
+    function = action.function
+    own = (function.__doc__ or "").strip()
+    if own and not function.__module__.startswith("rest_framework."):
+        return own
+    model, about = action.model, (action.source.__doc__ or "").strip()
+    verb = _VERBS.get(action.name)
+    if verb is None or model is None:
+        return about or f"{action.name} of {action.source.__name__}."
+    options = model._meta
+    text = verb.format(one=options.verbose_name, many=options.verbose_name_plural)
+    return f"{text}\n\n{about}" if about else text
+
+
+def _run(
+    action: Action,
+    arguments: ActionArguments,
+    max_results: int,
+    ctx: Context,
+    given: dict[str, Any],
+) -> Any:
+    path, query, body = arguments.all.split(given)
+    kwargs = {**action.kwargs, **path}
+    request = build_request(ctx, action.method.upper(), query)
+    request.mcp_auth = ctx.auth
+    request.mcp_data = body.get(MANY, []) if arguments.is_many else body
+    if action.method != "get":
+        # Tells Django REST framework that there is something to parse.
+        request.META["CONTENT_LENGTH"] = "1"
+    view = action.bind(request, kwargs)
+    view.mcp_max_results = max_results
+    response = view.dispatch(request, **kwargs)
+    if not isinstance(response, Response):
+        return _read_plain(response)
+    if response.status_code >= HTTPStatus.BAD_REQUEST:
+        raise ToolError(join_errors(find_errors(response.data), response.status_code))
+    return _read_data(response.data, view, arguments, max_results)
+
+
+def _read_plain(response: Any) -> Any:
+    """Return the result for a response that is not one of Django REST framework."""
+    if response.status_code >= HTTPStatus.BAD_REQUEST or not isinstance(response, HttpResponse):
+        raise ToolError(describe_status(response.status_code))
+    mime_type = response.headers.get("Content-Type", "application/octet-stream")
+    file = File(response.content, mime_type=mime_type.partition(";")[0])
+    return ToolResult(content=[file], structured={"status": response.status_code})
+
+
+def _read_data(data: Any, view: Any, arguments: ActionArguments, max_results: int) -> JSONObject:
+    """Return the data of a response; links to pages become the arguments that select them."""
+    if not isinstance(data, dict):
+        found = to_object(data, max_results)
+        return {**found, "truncated": True} if getattr(view, "mcp_is_truncated", False) else found
+    if not arguments.pages or "results" not in data:
+        return data
+    links = {name: data[name] for name in ("next", "previous") if isinstance(data.get(name), str)}
+    return {**data, **{name: _page(url, arguments.pages) for name, url in links.items()}}
+
+
+def _page(url: str, names: frozenset[str]) -> dict[str, str | int]:
+    """Return the arguments that select the page of a link."""
+    query = parse_qs(urlsplit(url).query)
+    return {
+        name: int(values[-1]) if values[-1].isdecimal() else values[-1]
+        for name, values in query.items()
+        if name in names
+    }

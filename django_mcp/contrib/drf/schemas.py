@@ -1,0 +1,198 @@
+"""JSON Schemas of serializers: what a client may send to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.utils.functional import Promise
+from rest_framework import fields, relations, serializers
+
+from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.model_forms import key_schema
+from django_mcp.protocol.json import JSONObject
+
+
+class UnsupportedField(Exception):
+    """A field that JSON cannot carry, such as a file, is required. `args` are its path."""
+
+
+def schema_of(serializer: serializers.BaseSerializer, *, partial: bool = False) -> JSONObject:
+    """Return the JSON Schema of the data that a serializer accepts.
+
+    Read-only and hidden fields are left out, and so are optional files.
+
+    Args:
+        serializer: an instance; with `many=True` the schema is that of an array.
+        partial: no field is required, as for PATCH.
+
+    Raises:
+        UnsupportedField: a file is required.
+    """
+    if isinstance(serializer, serializers.ListSerializer):
+        return _list_schema(serializer, serializer.child, partial=partial)
+    if not isinstance(serializer, serializers.Serializer):
+        return {"type": "object"}  # a BaseSerializer reads what it wants
+    properties: dict[str, JSONObject] = {}
+    required = []
+    for name, field in serializer.fields.items():
+        if field.read_only or isinstance(field, fields.HiddenField):
+            continue
+        is_required = field.required and not partial
+        if isinstance(field, fields.FileField):
+            if is_required:
+                raise UnsupportedField(name)
+            continue
+        properties[name] = _field_schema(field)
+        if is_required:
+            required.append(name)
+    schema: JSONObject = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def find_files(serializer: Any) -> list[str]:
+    """Return the names of the files that a serializer takes and that its schema leaves out."""
+    while isinstance(serializer, serializers.ListSerializer):
+        serializer = serializer.child
+    return [
+        name
+        for name, field in getattr(serializer, "fields", {}).items()
+        if isinstance(field, fields.FileField) and not field.read_only
+    ]
+
+
+def _field_schema(field: fields.Field) -> JSONObject:
+    """Return the schema of one field, with its help text and default."""
+    schema = _plain_schema(field)
+    if field.allow_null:
+        schema = or_null(schema)
+    if field.help_text:
+        schema["description"] = _text(field.help_text)
+    default = field.default
+    if isinstance(default, str | int | float | bool) and not isinstance(
+        default, fields._UnvalidatedField
+    ):
+        schema["default"] = default
+    return schema
+
+
+def _plain_schema(field: fields.Field) -> JSONObject:
+    if isinstance(field, serializers.BaseSerializer):
+        return schema_of(field, partial=bool(getattr(field, "partial", False)))
+    for kind, build in _BUILDERS:
+        if isinstance(field, kind):
+            return build(field)
+    return {}
+
+
+def _text(value: Any) -> Any:
+    """Return a text; a lazy one is translated for each client."""
+    return value if isinstance(value, Promise) else str(value)
+
+
+def _kept(**values: Any) -> JSONObject:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _string(field: fields.CharField) -> JSONObject:
+    minimum = field.min_length
+    if minimum is None and not field.allow_blank and not field.allow_null:
+        minimum = 1
+    return {"type": "string", **_kept(minLength=minimum, maxLength=field.max_length)}
+
+
+def _formatted(name: str) -> Callable[[fields.Field], JSONObject]:
+    return lambda field: {
+        "type": "string",
+        "format": name,
+        **_kept(maxLength=getattr(field, "max_length", None)),
+    }
+
+
+def _integer(field: fields.IntegerField) -> JSONObject:
+    return {"type": "integer", **_kept(minimum=field.min_value, maximum=field.max_value)}
+
+
+def _number(field: fields.FloatField) -> JSONObject:
+    return {"type": "number", **_kept(minimum=field.min_value, maximum=field.max_value)}
+
+
+def _decimal(field: fields.DecimalField) -> JSONObject:
+    """Accept a text, which keeps every digit, and a number."""
+    least, most = field.min_value, field.max_value
+    return {
+        "type": ["string", "number"],
+        **_kept(
+            minimum=None if least is None else float(least),
+            maximum=None if most is None else float(most),
+        ),
+    }
+
+
+def _choice(field: fields.ChoiceField) -> JSONObject:
+    keys = list(field.choices)
+    if getattr(field, "allow_blank", False) and "" not in keys:
+        keys.append("")
+    return {"enum": keys}
+
+
+def _choices(field: fields.MultipleChoiceField) -> JSONObject:
+    items = {"enum": list(field.choices)}
+    return {"type": "array", "items": items, **_kept(minItems=None if field.allow_empty else 1)}
+
+
+def _list(field: fields.ListField) -> JSONObject:
+    return _list_schema(field, field.child)
+
+
+def _list_schema(field: Any, child: fields.Field, *, partial: bool = False) -> JSONObject:
+    is_serializer = isinstance(child, serializers.BaseSerializer)
+    items = schema_of(child, partial=partial) if is_serializer else _field_schema(child)
+    least = field.min_length
+    if least is None and not field.allow_empty:
+        least = 1
+    return {"type": "array", "items": items, **_kept(minItems=least, maxItems=field.max_length)}
+
+
+def _dict(field: fields.DictField) -> JSONObject:
+    return {"type": "object", "additionalProperties": _field_schema(field.child)}
+
+
+def _many_related(field: relations.ManyRelatedField) -> JSONObject:
+    items = _field_schema(field.child_relation)
+    return {"type": "array", "items": items, **_kept(minItems=None if field.allow_empty else 1)}
+
+
+def _primary_key(field: relations.PrimaryKeyRelatedField) -> JSONObject:
+    if field.pk_field is not None:
+        return _field_schema(field.pk_field)
+    queryset = field.queryset
+    return key_schema(None if queryset is None else queryset.model._meta.pk)
+
+
+# The first class that fits decides, so subclasses come before their bases.
+_BUILDERS: list[tuple[Any, Callable[[Any], JSONObject]]] = [
+    (fields.BooleanField, lambda _: {"type": "boolean"}),
+    (fields.UUIDField, _formatted("uuid")),
+    (fields.EmailField, _formatted("email")),
+    (fields.URLField, _formatted("uri")),
+    (fields.IPAddressField, lambda _: {"type": "string"}),
+    (fields.CharField, _string),
+    (fields.MultipleChoiceField, _choices),
+    (fields.ChoiceField, _choice),
+    (fields.IntegerField, _integer),
+    (fields.FloatField, _number),
+    (fields.DecimalField, _decimal),
+    (fields.DateTimeField, lambda _: {"type": "string"}),
+    (fields.DateField, _formatted("date")),
+    (fields.TimeField, lambda _: {"type": "string"}),
+    (fields.DurationField, lambda _: {"type": "string"}),
+    (fields.ListField, _list),
+    (fields.DictField, _dict),
+    (relations.ManyRelatedField, _many_related),
+    (relations.PrimaryKeyRelatedField, _primary_key),
+    (relations.HyperlinkedRelatedField, lambda _: {"type": "string"}),
+    (relations.SlugRelatedField, lambda _: {"type": ["string", "integer"]}),
+]

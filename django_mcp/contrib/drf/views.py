@@ -1,0 +1,126 @@
+"""`viewset_tools`: the actions of Django REST framework's views as tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.access import Permission
+
+if TYPE_CHECKING:
+    from django_mcp.registry.entries import ToolEntry
+    from django_mcp.servers import MCPServer
+
+
+def viewset_tools(
+    server: MCPServer,
+    view: Any,
+    *,
+    actions: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    prefix: str | None = None,
+    names: Mapping[str, str] | None = None,
+    descriptions: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, Mapping[str, Any]] | None = None,
+    serializers: Mapping[str, Any] | None = None,
+    query: Mapping[str, Mapping[str, JSONObject]] | None = None,
+    path: Mapping[str, JSONObject] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    rename: Mapping[str, str] | None = None,
+    permission: Permission = None,
+    scopes: str | Sequence[str] | None = None,
+    check: Callable[..., Any] | None = None,
+    listed_if: Callable[..., Any] | None = None,
+    max_results: int = 100,
+) -> list[ToolEntry]:
+    """Register the actions of a view as tools, one tool for each action.
+
+    Each call runs a fresh instance of the view in process, with the user of the MCP request. The
+    view's own permissions, throttles, filters, pagination, versioning and serializers apply.
+    Its authentication classes and its CSRF check do not run: the server has authenticated the user.
+
+    Args:
+        server: gets the tools.
+        view: a `ViewSet`, a generic view or an `APIView`: the class.
+        actions: those that become tools: names of a view set's actions, such as `"list"`, or
+            of an `APIView`'s methods, such as `"get"`. By default all.
+        exclude: actions that do not become tools.
+        prefix: what tools are named after: `{prefix}_{action}`. By default the name of the
+            model, or of the view.
+        names: names of tools by action, in place of `{prefix}_{action}`.
+        descriptions: of tools by action; may be lazy.
+        annotations: hints and titles of tools by action, such as
+            `{"ship": {"idempotent": True}}`.
+        serializers: the serializer class of the data that an action reads, by action; None: it
+            reads none. For actions whose view does not tell.
+        query: parameters of the query string of an action that the view does not tell, as JSON
+            Schemas: `{"recent": {"days": {"type": "integer"}}}`.
+        path: JSON Schemas of further variables of the URL, which become arguments.
+        kwargs: variables of the URL that are the same for each call, such as a version.
+        rename: other names for arguments that clash, by `"path.name"`, `"query.name"` or
+            `"body.name"`.
+        permission: needed in addition to what the view asks for.
+        scopes: OAuth scopes that a token needs for each tool.
+        check: a function of the user and the arguments that a call has to pass in addition.
+        listed_if: a function of the user that says whether the tools are listed, in place of the
+            view's permission classes. These still decide about each call.
+        max_results: rows of a page, and of a list without pages, at most.
+
+    Returns:
+        The tools. An action that cannot become one is left out, and `manage.py check` says why.
+
+    Raises:
+        ImproperlyConfigured: Django REST framework is not installed, or an action does not exist.
+        RegistrationError: an option does not fit.
+    """
+    try:
+        import rest_framework  # noqa: F401
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            "viewset_tools() needs Django REST framework: pip install 'django-mcp-endpoints[drf]'"
+        ) from error
+    from django_mcp.contrib.drf.actions import find_actions
+    from django_mcp.contrib.drf.calls import register_action
+    from django_mcp.contrib.generated import GeneratedOptions
+
+    found = find_actions(view, serializers=serializers or {}, kwargs=kwargs or {})
+    _check_names(view, found, [*(actions or ()), *exclude])
+    options = GeneratedOptions(
+        include=actions,
+        exclude=exclude,
+        names=names or {},
+        descriptions=descriptions or {},
+        annotations=annotations or {},
+        permission=permission,
+        scopes=scopes,
+        check=check,
+        max_results=max_results,
+    )
+    entries = [
+        register_action(
+            server,
+            action,
+            options,
+            prefix=action.default_prefix if prefix is None else prefix,
+            query=(query or {}).get(action.name, {}),
+            path=path or {},
+            rename=rename or {},
+            listed_if=listed_if,
+        )
+        for action in found
+        if options.has(action.name)
+    ]
+    return [entry for entry in entries if entry is not None]
+
+
+def _check_names(view: Any, found: Sequence[Any], names: Sequence[str]) -> None:
+    known = [action.name for action in found]
+    for name in names:
+        if name not in known:
+            raise ImproperlyConfigured(
+                f"viewset_tools(): {view.__qualname__} has no action {name!r}. "
+                f"It has {', '.join(known) or 'none'}."
+            )

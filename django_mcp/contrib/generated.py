@@ -1,0 +1,200 @@
+"""Tools generated from what a site already has: their common options, and how they are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter, Signature
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.core import checks
+
+from django_mcp.auth.permissions import find_granted
+from django_mcp.context import Context
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.access import Permission, read_access
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import MCPServer
+
+MAX_RESULTS = 100
+"""Rows on a page at most, unless the site sets another number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeneratedOptions:
+    """Options of the tools that are generated from one source.
+
+    An action is what a tool does with its source: `"search"`, `"update"`, the name of a viewset's
+    action or of an operation.
+
+    Attributes:
+        include: the actions that become tools; None: all.
+        exclude: actions that do not.
+        prefix: of the names of all tools.
+        names: the names of tools by action, without `prefix`.
+        descriptions: of tools by action, in place of the generated ones; may be lazy.
+        annotations: hints and titles of tools by action, in place of the generated ones:
+            `{"ship": {"idempotent": True, "title": "Ship"}}`.
+        permission: needed in addition to what the source asks for; by default the server's.
+        scopes: OAuth scopes that a token needs for each of the tools.
+        check: a function of the user and the arguments that a call has to pass in addition.
+        max_results: rows on a page at most.
+    """
+
+    include: Collection[str] | None = None
+    exclude: Collection[str] = ()
+    prefix: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    descriptions: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    permission: Permission = None
+    scopes: str | Sequence[str] | None = None
+    check: Callable[..., Any] | None = None
+    max_results: int = MAX_RESULTS
+
+    def has(self, action: str) -> bool:
+        """Return whether an action becomes a tool."""
+        is_included = self.include is None or action in self.include
+        return is_included and action not in self.exclude
+
+    def name_of(self, action: str, default: str) -> str:
+        """Return the name of the tool of an action."""
+        return self.prefix + self.names.get(action, default)
+
+    def is_open_to(self, server: MCPServer, user: Any) -> bool:
+        """Return whether a user has the permissions that the tools on a server need."""
+        default = read_access(server.name, permission=server.options.permission)
+        rules = read_access(server.name, permission=self.permission).rules(default)
+        return not rules or rules <= find_granted(user, rules)
+
+
+class GeneratedFunction:
+    """A function that is made from a source, under the name of that source.
+
+    Args:
+        run: takes the context and the arguments as a dict, and returns the result.
+        source: the class or object that it is made from.
+        action: what it does with it.
+        variables: the arguments of a template, which are strings; None: the arguments are those of
+            an input schema.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Context, dict[str, Any]], Any],
+        source: Any,
+        action: str,
+        variables: Sequence[str] | None = None,
+    ) -> None:
+        owner = source if hasattr(source, "__qualname__") else type(source)
+        self._run = run
+        self._is_of_template = variables is not None
+        self.__name__ = action
+        self.__module__ = owner.__module__
+        self.__qualname__ = f"{owner.__qualname__}.{action}"
+        kind = Parameter.KEYWORD_ONLY
+        self.__signature__ = Signature(
+            [
+                Parameter("ctx", kind, annotation=Context),
+                *(Parameter(name, kind) for name in variables or ("arguments",)),
+            ]
+        )
+
+    def __call__(self, ctx: Context, **arguments: Any) -> Any:
+        """Return the result of a call."""
+        return self._run(ctx, arguments if self._is_of_template else arguments["arguments"])
+
+
+def register_generated(
+    server: MCPServer,
+    options: GeneratedOptions,
+    function: GeneratedFunction,
+    *,
+    action: str,
+    name: str,
+    **tool: Any,
+) -> ToolEntry | None:
+    """Register the tool of an action, unless the options leave it out.
+
+    Args:
+        server: gets the tool.
+        options: of the source.
+        function: runs a call.
+        action: what the tool does.
+        name: the tool's name if the options have none for the action.
+        tool: options of `MCPServer.register_tool`; `input_schema` and `output_schema` are needed.
+            `listed_if` is what the source itself asks of a user.
+
+    Raises:
+        RegistrationError: the options do not fit, or there is a tool of that name.
+    """
+    if not options.has(action):
+        return None
+    tool = {**tool, **options.annotations.get(action, {})}
+    description = options.descriptions.get(action, tool.pop("description", None))
+    return server.register_tool(
+        function,
+        name=options.name_of(action, name),
+        description=description,
+        permission=options.permission,
+        scopes=options.scopes,
+        check=options.check,
+        **tool,
+    )
+
+
+def object_schema(
+    properties: Mapping[str, Any], *, required: Sequence[str] = (), description: Any = None
+) -> JSONObject:
+    """Return the JSON Schema of an object that has no other members."""
+    schema: JSONObject = {
+        "type": "object",
+        "properties": dict(properties),
+        "additionalProperties": False,
+    }
+    if required:
+        schema["required"] = list(required)
+    if description is not None:
+        schema["description"] = description
+    return schema
+
+
+def or_null(schema: JSONObject) -> JSONObject:
+    """Return a JSON Schema that also takes null."""
+    found = dict(schema)
+    if "anyOf" in schema:
+        found["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    if "enum" in schema:
+        found["enum"] = [*schema["enum"], None]
+    if "type" in schema:
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        found["type"] = [*kinds, "null"]
+    return found
+
+
+_reports: WeakKeyDictionary[MCPServer, list[tuple[str, str, str]]] = WeakKeyDictionary()
+
+_LEVELS = {"E": checks.Error, "W": checks.Warning, "I": checks.Info}
+
+
+def report(server: MCPServer, message: str, hint: str, id: str) -> None:
+    """Have `manage.py check` say what did not become a tool, or what a tool lacks.
+
+    Args:
+        server: without the tool.
+        message: what is missing, and why.
+        hint: what to do.
+        id: of the check; the letter of its number says how severe it is.
+    """
+    _reports.setdefault(server, []).append((message, hint, id))
+
+
+@checks.register("django_mcp")
+def check_generated(**_options: Any) -> list[checks.CheckMessage]:
+    """Report what did not become a tool, and what tools lack."""
+    return [
+        _LEVELS[id.rpartition(".")[2][0]](message, hint=hint, obj=server, id=id)
+        for server, reports in list(_reports.items())
+        for message, hint, id in reports
+    ]

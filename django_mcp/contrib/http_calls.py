@@ -1,0 +1,232 @@
+"""Arguments, requests and errors of tools that call a site's HTTP views in process."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.http import HttpRequest, QueryDict
+
+from django_mcp.context import Context
+from django_mcp.contrib.generated import object_schema, report
+from django_mcp.protocol.json import JSONObject
+from django_mcp.servers import MCPServer
+
+PATH, QUERY, BODY = "path", "query", "body"
+
+
+class ViewProblem(Exception):
+    """A view cannot become a tool. The text says why, `hint` what to do."""
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+class DatabaseProblem(ViewProblem):
+    """A view cannot become a tool yet: it reads the database, which does not answer."""
+
+
+@contextmanager
+def reading_at_startup() -> Iterator[None]:
+    """Let a view read the database while the apps are loaded, although Django warns of that.
+
+    Connections that are opened meanwhile are closed again: the server may fork after start-up.
+
+    Raises:
+        DatabaseProblem: the database does not answer, or its tables are missing.
+    """
+    was_open = {each.alias for each in _open_connections()}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Accessing the database during app initialization", RuntimeWarning
+            )
+            yield
+    except DatabaseError as error:
+        raise DatabaseProblem(
+            f"its view reads the database to say what it takes, which failed: {error}",
+            "Run manage.py migrate and restart the server.",
+        ) from error
+    finally:
+        for connection in _open_connections():
+            if connection.alias not in was_open:
+                connection.close()
+
+
+def _open_connections() -> list[BaseDatabaseWrapper]:
+    initialized = connections.all(initialized_only=True)
+    return [each for each in initialized if each.connection is not None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Where an argument goes: a variable of the path, a field of the query or of the body."""
+
+    place: str
+    name: str
+
+
+class Arguments:
+    """The arguments of a tool, and where in the request each goes.
+
+    Args:
+        rename: other names for arguments, by `"path.name"`, `"query.name"` or `"body.name"`.
+    """
+
+    def __init__(self, rename: Mapping[str, str]) -> None:
+        self.properties: dict[str, JSONObject] = {}
+        self.required: list[str] = []
+        self._parts: dict[str, Part] = {}
+        self._rename = rename
+
+    @property
+    def schema(self) -> JSONObject:
+        """The JSON Schema of all of them."""
+        return object_schema(self.properties, required=self.required)
+
+    def add(self, place: str, name: str, schema: JSONObject, *, is_required: bool) -> None:
+        """Add an argument.
+
+        Raises:
+            ViewProblem: there is one of that name.
+        """
+        argument = self._rename.get(f"{place}.{name}", name)
+        other = self._parts.get(argument)
+        if other is not None:
+            raise ViewProblem(
+                f"{other.place}.{other.name} and {place}.{name} would both be the argument "
+                f"{argument!r}",
+                f"Give one of them another name: rename={{'{place}.{name}': 'new_{name}'}}.",
+            )
+        self._parts[argument] = Part(place=place, name=name)
+        self.properties[argument] = schema
+        if is_required:
+            self.required.append(argument)
+
+    def split(self, given: Mapping[str, Any]) -> tuple[dict[str, str], QueryDict, dict[str, Any]]:
+        """Return the variables of the path, the query and the body of a call."""
+        path: dict[str, str] = {}
+        query = QueryDict(mutable=True)
+        body: dict[str, Any] = {}
+        for argument, value in given.items():
+            part = self._parts[argument]
+            if part.place == PATH:
+                path[part.name] = str(value)
+            elif part.place == BODY:
+                body[part.name] = value
+            elif value is not None:
+                query.setlist(part.name, to_texts(value))
+        return path, query, body
+
+
+def to_texts(value: Any) -> list[str]:
+    """Return the values of a form's field for a value."""
+    values = value if isinstance(value, list) else [value]
+    return [
+        ("true" if each else "false") if isinstance(each, bool) else str(each) for each in values
+    ]
+
+
+def build_request(ctx: Context, method: str, query: QueryDict) -> Any:
+    """Return a request of the caller, with a query and a method in place of the client's.
+
+    It has the user of the MCP request, and no credentials.
+    """
+    source = ctx.request
+    request: Any = HttpRequest()
+    if source is not None:
+        # As copy.copy() does, which takes several times as long.
+        request = source.__class__.__new__(source.__class__)
+        vars(request).update(vars(source))
+        # Cached properties of ASGI and WSGI requests, and what HttpRequest keeps of the body.
+        for name in ("GET", "_files", "_post", "_body", "_stream"):
+            vars(request).pop(name, None)
+    query._mutable = False
+    request.GET = query
+    request.method = method
+    request.user = ctx.user
+    request.content_type, request.content_params = "application/json", {}
+    request.META = {
+        **(_address() if source is None else source.META),
+        "REQUEST_METHOD": method,
+        "QUERY_STRING": query.urlencode(),
+        "CONTENT_LENGTH": "",
+        "CONTENT_TYPE": "application/json",
+        "HTTP_ACCEPT": "*/*",
+    }
+    request._read_started = False
+    return request
+
+
+def _address() -> dict[str, str]:
+    """Return what a request without HTTP, as on stdio, has for the host of the site."""
+    hosts = [host for host in settings.ALLOWED_HOSTS if not host.startswith((".", "*"))]
+    return {"SERVER_NAME": hosts[0] if hosts else "localhost", "SERVER_PORT": "80"}
+
+
+def hints_of(method: str) -> dict[str, bool]:
+    """Return what an HTTP method says about a tool, as options of its registration."""
+    if method == "get":
+        return {"read_only": True}
+    if method == "delete":
+        return {"destructive": True, "idempotent": True}
+    return {"idempotent": True} if method == "put" else {}
+
+
+def to_object(data: Any, max_results: int) -> JSONObject:
+    """Return the data of a response as an object: structured content is one in every revision."""
+    if isinstance(data, dict):
+        return data
+    if not isinstance(data, list):
+        return {"result": data}
+    if len(data) > max_results:
+        return {"results": data[:max_results], "truncated": True}
+    return {"results": data}
+
+
+def join_errors(lines: Iterable[str], status: int) -> str:
+    """Return errors as one text, or what the status means where there are none."""
+    return "\n".join(lines) or describe_status(status)
+
+
+def find_errors(data: Any, path: str = "") -> Iterator[str]:
+    """Yield the errors in the data of a response, each with the path of its field."""
+    if isinstance(data, Mapping):
+        for name, each in data.items():
+            is_general = name in ("detail", "non_field_errors") and not path
+            yield from find_errors(each, path if is_general else f"{path}.{name}".lstrip("."))
+    elif isinstance(data, list):
+        for index, each in enumerate(data):
+            is_nested = isinstance(each, Mapping | list)
+            yield from find_errors(each, f"{path}.{index}".lstrip(".") if is_nested else path)
+    elif data is not None:
+        yield f"{path}: {data}" if path else str(data)
+
+
+def describe_status(status: int) -> str:
+    """Return the phrase of an HTTP status."""
+    try:
+        return f"{HTTPStatus(status).phrase}."
+    except ValueError:
+        return f"The view answered with the status {status}."
+
+
+def note_problem(server: MCPServer, what: str, problem: ViewProblem, id: str) -> None:
+    """Have `manage.py check` say why something did not become a tool."""
+    report(server, f"{what} is no tool: {problem}.", problem.hint, id)
+
+
+def note_files(server: MCPServer, what: str, names: Sequence[str], id: str) -> None:
+    """Have `manage.py check` say which files of a tool are left out, if there are any."""
+    if names:
+        message = f"{what} takes files, which its tool leaves out: {', '.join(names)}."
+        hint = "Arguments cannot carry files. Silence this check if the tool needs none."
+        report(server, message, hint, id)

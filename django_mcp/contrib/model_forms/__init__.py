@@ -1,0 +1,24 @@
+"""Forms whose data are the arguments of a call."""
+
+from __future__ import annotations
+
+from django_mcp.contrib.model_forms.binding import (
+    Limit,
+    bind_form,
+    check_form,
+    check_moment,
+    check_new,
+)
+from django_mcp.contrib.model_forms.schema import FormMaker, FormProblem, form_schema, key_schema
+
+__all__ = [
+    "FormMaker",
+    "FormProblem",
+    "Limit",
+    "bind_form",
+    "check_form",
+    "check_moment",
+    "check_new",
+    "form_schema",
+    "key_schema",
+]

@@ -1,0 +1,300 @@
+"""Forms bound to the arguments of a call, in place of what a browser sends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, DecimalException
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import models
+from django.utils import timezone
+from django.utils.datastructures import MultiValueDict
+from django.utils.dateparse import parse_date, parse_datetime, parse_time
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors
+from django_mcp.contrib.model_forms.schema import FormMaker, find_model_field, offered_fields
+from django_mcp.protocol.json import encode, to_pointer
+from django_mcp.registry.problems import Problem
+
+MAX_NUMBER = 10**30
+"""Larger numbers have to be sent as text. Some are slow to convert, some cannot be."""
+
+MAX_KEY = 2**63
+"""Keys of objects are smaller, on every database."""
+
+Limit = Callable[[str, models.QuerySet[Any]], models.QuerySet[Any]]
+"""Takes the name of a field and some objects, and returns those that the user may choose and see.
+
+The objects are those that are chosen or were chosen before, among those that the field offers.
+"""
+
+
+def bind_form(
+    make: FormMaker,
+    arguments: Mapping[str, Any],
+    *,
+    instance: Any = None,
+    is_partial: bool = False,
+    exclude: Collection[str] = (),
+    allow_sensitive: Collection[str] = (),
+    limit: Limit | None = None,
+) -> Any:
+    """Return a form bound to arguments; `check_form` tells what is wrong with them.
+
+    A field that is not among the arguments starts as it does in the browser, with its initial value.
+    Fields that callers cannot fill in do so too, whatever the arguments say. A many-to-many field of
+    `instance` keeps the members that the user may not see.
+
+    Args:
+        make: a form class, or a `functools.partial` of one.
+        arguments: values of JSON by the names of fields; others are ignored.
+        instance: the object that the form changes, for a `ModelForm`.
+        is_partial: whether fields of the model keep the values of `instance` when they are not among the
+            arguments. They are not judged again by their form fields, but by the model, as its
+            constraints are.
+        exclude: fields that callers cannot fill in.
+        allow_sensitive: password fields that clients may fill in.
+        limit: narrows the objects that may be chosen in a field.
+    """
+    given = {} if instance is None else {"instance": instance}
+    data: MultiValueDict[str, Any] = MultiValueDict()
+    form: Any = make(data=data, files=MultiValueDict(), **given)
+    offered = set(offered_fields(form.fields, exclude, allow_sensitive))
+    for name, field in form.fields.items():
+        field.show_hidden_initial = False
+        if name in offered and name in arguments:
+            if limit is not None and isinstance(field, forms.ModelMultipleChoiceField):
+                _keep_hidden_members(field, form, name, limit)
+            _fill(field, arguments[name])
+            # For the form's own methods that look at its data.
+            listed = arguments[name] if isinstance(arguments[name], list) else [arguments[name]]
+            data.setlist(form.add_prefix(name), listed)
+        elif is_partial and find_model_field(form, name) is not None:
+            _keep(field, form.instance, name)
+            continue
+        elif not field.disabled:
+            initial = form.get_initial_for_field(field, name)
+            is_empty = initial in (None, "")
+            _give(field, None if is_empty else _to_data_of_initial(field, initial), is_empty)
+        if limit is not None and hasattr(field, "queryset"):
+            given = field.widget.value_from_datadict(data, form.files, form.add_prefix(name))
+            field.queryset = limit(name, _find_chosen(field, given))
+    return form
+
+
+def _find_chosen(field: Any, given: Any) -> models.QuerySet[Any]:
+    """Return the objects with the given keys among those that a field offers."""
+    keys = given if isinstance(given, list | tuple) else [given]
+    key = getattr(field, "to_field_name", None) or "pk"
+    rows: models.QuerySet[Any] = field.queryset
+    try:
+        return rows.filter((f"{key}__in", keys))
+    except (TypeError, ValidationError, ValueError):
+        return rows.none()
+
+
+def _keep_hidden_members(field: Any, form: Any, name: str, limit: Limit) -> None:
+    """Have a field add the members that the user may not see to those that are given."""
+    found = find_model_field(form, name)
+    if form.instance.pk is None or found is None or not found.many_to_many:
+        return
+    members = getattr(form.instance, name).all()
+    seen = set(limit(name, members).values_list("pk", flat=True))
+    hidden = [each.pk for each in members if each.pk not in seen]
+    if not hidden:
+        return
+    clean, has_changed = field.clean, field.has_changed
+
+    def clean_and_add(value: Any) -> Any:
+        keys = [*(each.pk for each in clean(value)), *hidden]
+        return members.model._base_manager.filter(pk__in=keys)
+
+    field.clean = clean_and_add
+    field.has_changed = lambda initial, value: has_changed(
+        [each for each in initial or () if each.pk in seen], value
+    )
+
+
+def check_form(form: forms.BaseForm) -> None:
+    """Check a bound form.
+
+    Raises:
+        ArgumentErrors: what is wrong, all at once and by field.
+    """
+    if not form.is_valid():
+        raise ArgumentErrors(list(_problems(form)))
+
+
+def check_new(instance: models.Model, using: str) -> None:
+    """Check that there is no object with the primary key of a new one, which saving would overwrite.
+
+    Forms look among the objects of the default manager, which may leave out deleted ones.
+
+    Raises:
+        ArgumentErrors: there is one.
+    """
+    key = instance._meta.pk
+    if instance.pk is None or key.has_default():
+        return
+    if type(instance)._base_manager.using(using).filter(pk=instance.pk).exists():
+        told = instance.unique_error_message(type(instance), (key.name,))
+        raise ArgumentErrors([Problem(to_pointer([key.name]), " ".join(told.messages))])
+
+
+def _problems(form: forms.BaseForm) -> Iterator[Problem]:
+    for name, messages in form.errors.items():
+        pointer = "" if name == NON_FIELD_ERRORS else to_pointer([name])
+        for message in messages:
+            yield Problem(pointer, str(message))
+
+
+class _Given(forms.Widget):
+    """Has the value of a field, in place of a widget that reads it from what a browser sends."""
+
+    def __init__(self, value: Any, widget: Any, is_omitted: bool) -> None:  # noqa: FBT001
+        super().__init__()
+        self._is_omitted = is_omitted
+        if hasattr(widget, "decompress"):
+            # Of a field with several parts, which also compares its initial value by them.
+            self.decompress = widget.decompress
+            value = value if isinstance(value, list | tuple) else widget.decompress(value)
+        self._value = value
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        return self._value
+
+    def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
+        return self._is_omitted
+
+
+def _give(field: Any, value: Any, is_omitted: bool = False) -> None:  # noqa: FBT001, FBT002
+    field.widget = _Given(value, field.widget, is_omitted)
+
+
+def _fill(field: Any, value: Any) -> None:
+    fault = _find_fault_for(field, value)
+    data = None
+    if fault is None:
+        try:
+            data = _to_data(field, value)
+        except OverflowError:
+            fault = _("Enter a valid value.")
+    if isinstance(field, forms.MultiValueField) and isinstance(data, str):
+        data, fault = None, str(field.error_messages["invalid"])
+    _give(field, data)
+    if fault is None:
+        return
+
+    def clean(*_values: Any) -> Any:
+        raise ValidationError(fault)
+
+    field.clean = clean
+
+
+def _find_fault_for(field: Any, value: Any) -> str | None:
+    is_json = isinstance(field, forms.JSONField)
+    if isinstance(value, list | dict) and not (is_json or _takes_several(field)):
+        return _("Enter a valid value.")
+    largest = MAX_KEY if hasattr(field, "queryset") else MAX_NUMBER
+    return _find_fault(value, largest, is_json=is_json)
+
+
+def _takes_several(field: Any) -> bool:
+    classes = (forms.MultipleChoiceField, forms.ModelMultipleChoiceField, forms.MultiValueField)
+    return isinstance(field, classes) or hasattr(field, "base_field")
+
+
+def _find_fault(value: Any, largest: int, *, is_json: bool) -> str | None:
+    """Return what is wrong with a value that would break a field or a database."""
+    if isinstance(value, str):
+        return _("Null characters are not allowed.") if "\0" in value else None
+    if isinstance(value, list | dict):
+        parts = value if isinstance(value, list) else [*value, *value.values()]
+        faults = (_find_fault(each, largest, is_json=is_json) for each in parts)
+        return next(filter(None, faults), None)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and not is_json and not -largest < value < largest:
+        return _("Enter a valid value.")
+    return None
+
+
+def _keep(field: Any, instance: Any, name: str) -> None:
+    """Have a field return the value of the object as it is."""
+    found = instance._meta.get_field(name)
+
+    def clean(*_values: Any) -> Any:
+        if found.many_to_many:
+            return getattr(instance, name).all()
+        if found.is_relation and getattr(instance, found.attname) is None:
+            return None
+        return getattr(instance, name)
+
+    field.clean = clean
+    field.has_changed = lambda *_values: False
+    _give(field, None)
+
+
+def _to_data_of_initial(field: Any, initial: Any) -> Any:
+    # A form would show the moment without its zone, and twice a year that does not say which it is.
+    return initial if isinstance(initial, datetime) else field.prepare_value(initial)
+
+
+def _to_data(field: Any, value: Any) -> Any:
+    """Return a value of JSON as a field takes it, whatever the formats of the active language."""
+    if isinstance(field, forms.JSONField):
+        return encode(value).decode() if isinstance(value, str) else value
+    if isinstance(value, list):
+        base = getattr(field, "base_field", None)
+        parts = getattr(field, "fields", None) or [base] * len(value)
+        return [_to_data(part, each) for part, each in zip(parts, value, strict=False)]
+    for classes, convert in _CONVERSIONS:
+        if isinstance(field, classes) and isinstance(value, str | int | float):
+            try:
+                found = convert(str(value))
+            except (DecimalException, ValueError):
+                found = None
+            return value if found is None else found
+    return value
+
+
+def check_moment(moment: datetime) -> datetime:
+    """Return a moment; raises `OverflowError` if it has no form in UTC, as databases store it."""
+    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    aware.astimezone(UTC)
+    return moment
+
+
+def _moment(text: str) -> datetime | None:
+    found = parse_datetime(text)
+    return None if found is None else check_moment(found)
+
+
+def _aware(text: str) -> datetime | None:
+    found = _moment(text)
+    if found is None or settings.USE_TZ or timezone.is_naive(found):
+        return found
+    return timezone.make_naive(found)
+
+
+def _split(text: str) -> list[Any] | None:
+    found = _moment(text)
+    if found is None:
+        return None
+    if timezone.is_aware(found):
+        found = timezone.make_naive(found)
+    return [found.date(), found.time()]
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[str], Any]], ...] = (
+    (forms.SplitDateTimeField, _split),
+    (forms.DateTimeField, _aware),
+    (forms.DateField, parse_date),
+    (forms.TimeField, parse_time),
+    (forms.DecimalField, Decimal),
+)
+"""Fields that read texts in the formats of the active language."""

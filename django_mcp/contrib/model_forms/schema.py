@@ -1,0 +1,292 @@
+"""The JSON Schema of the arguments that a form takes, and which of its fields callers fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.core.exceptions import FieldDoesNotExist
+from django.db import models
+from django.forms.utils import pretty_name
+from django.utils.choices import CallableChoiceIterator
+from django.utils.functional import lazy
+from django.utils.html import strip_tags
+from django.utils.text import capfirst
+
+from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.protocol.json import JSONObject
+
+MAX_CHOICES = 200
+"""A field with more choices is described by its type alone."""
+
+MAX_VALUES = 1000
+"""Values of a field that takes several."""
+
+MAX_DECIMAL_CHARS = 100
+"""Of a decimal number that is sent as text."""
+
+FormMaker = Callable[..., forms.BaseForm]
+"""A form class, or a `functools.partial` of one with further arguments."""
+
+
+class FormProblem(Exception):
+    """A form cannot be filled in by arguments. The text says why, `hint` what to do."""
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+def form_schema(
+    form: FormMaker | forms.BaseForm,
+    *,
+    is_partial: bool = False,
+    exclude: Collection[str] = (),
+    allow_sensitive: Collection[str] = (),
+) -> JSONObject:
+    """Return the JSON Schema of the arguments that a form takes.
+
+    No field of a class makes a query: objects to choose from are described by their keys, and choices
+    that a function returns by their type. Files, hidden and disabled fields are left out.
+
+    Args:
+        form: a form class or a `functools.partial` of one; an instance, if its `__init__` adds fields.
+        is_partial: whether fields of the model keep their values when they are not among the arguments.
+        exclude: fields to leave out.
+        allow_sensitive: password fields that clients may fill in.
+
+    Raises:
+        FormProblem: a field is required that arguments cannot fill in.
+    """
+    fields = _fields_of(form)
+    offered = set(offered_fields(fields, exclude, allow_sensitive))
+    required = []
+    for name, field in fields.items():
+        is_needed = field.required and field.initial is None
+        if not is_needed or (is_partial and find_model_field(form, name) is not None):
+            continue
+        if name in offered:
+            required.append(name)
+        elif not is_partial and name not in exclude and not field.disabled:
+            raise _unfillable(name, field)
+    properties = {
+        name: _describe(fields[name], name, has_default=not is_partial)
+        for name in fields
+        if name in offered
+    }
+    return object_schema(properties, required=required)
+
+
+def _fields_of(form: Any) -> Mapping[str, forms.Field]:
+    if isinstance(form, partial):
+        form = form.func
+    is_class = isinstance(form, type)
+    found: Mapping[str, forms.Field] = getattr(form, "base_fields" if is_class else "fields")
+    return found
+
+
+def find_model_field(form: Any, name: str) -> Any:
+    """Return the model's field that a field of a `ModelForm` stands for; None if it is one of its own."""
+    options = getattr(form.func if isinstance(form, partial) else form, "_meta", None)
+    model = getattr(options, "model", None)
+    if options is None or model is None:
+        return None
+    is_left_out = name in (options.exclude or ())
+    if is_left_out or (options.fields is not None and name not in options.fields):
+        return None
+    try:
+        found = model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return None
+    return found if getattr(found, "editable", False) else None
+
+
+def offered_fields(
+    fields: Mapping[str, forms.Field], exclude: Collection[str], allow_sensitive: Collection[str]
+) -> Iterator[str]:
+    """Yield the names of the fields that callers may fill in."""
+    for name, field in fields.items():
+        if name in exclude or field.disabled or field.widget.is_hidden:
+            continue
+        if isinstance(field, forms.FileField):
+            continue
+        if isinstance(field.widget, forms.PasswordInput) and name not in allow_sensitive:
+            continue
+        yield name
+
+
+def _unfillable(name: str, field: forms.Field) -> FormProblem:
+    if isinstance(field, forms.FileField):
+        return FormProblem(
+            f"the field {name!r} requires a file, which arguments cannot carry",
+            "Set required=False, or leave the field out of the form.",
+        )
+    if isinstance(field.widget, forms.PasswordInput):
+        return FormProblem(
+            f"the field {name!r} requires a password, which would pass through the client",
+            "Leave the field out of the form, or add it to allow_sensitive.",
+        )
+    return FormProblem(
+        f"the field {name!r} is required and hidden",
+        "Give it an initial value, or leave it out of the form.",
+    )
+
+
+def _describe(field: Any, name: str, *, has_default: bool) -> JSONObject:
+    schema = _describe_kind(field)
+    takes_empty = schema.get("type") in ("string", "array", "boolean") and "format" not in schema
+    if not field.required and not (takes_empty and "enum" not in schema):
+        schema = or_null(schema)
+    schema["title"] = capfirst(field.label) if field.label else pretty_name(name)
+    if field.help_text or _labels(field):
+        schema["description"] = _description(field)
+    initial = getattr(field.initial, "value", field.initial)  # of a member of an enumeration
+    if has_default and type(initial) in (str, int, float, bool):
+        schema["default"] = initial
+    return schema
+
+
+def _describe_kind(field: Any) -> JSONObject:
+    """Return the schema of the values of a field."""
+    if hasattr(field, "base_field"):  # the array fields of PostgreSQL
+        return {
+            "type": "array",
+            "items": _describe_kind(field.base_field),
+            "maxItems": getattr(field, "max_length", None) or MAX_VALUES,
+        }
+    for classes, describe in _KINDS:
+        if isinstance(field, classes):
+            return describe(field)
+    return _text(field)
+
+
+def _objects(field: Any) -> JSONObject:
+    key = {"type": ["string", "integer"]}
+    if field.queryset is not None:
+        meta = field.queryset.model._meta
+        name = getattr(field, "to_field_name", None)
+        key = key_schema(meta.get_field(name) if name else meta.pk)
+    if isinstance(field, forms.ModelMultipleChoiceField):
+        return _several(field, key)
+    return key
+
+
+def key_schema(field: Any) -> JSONObject:
+    """Return the schema of a value that tells objects apart by a field; None: it is not known which."""
+    while isinstance(field, models.ForeignKey):
+        field = field.target_field
+    if isinstance(field, models.IntegerField):
+        return {"type": "integer"}
+    if isinstance(field, models.UUIDField):
+        return {"type": "string", "format": "uuid"}
+    return {"type": "string"} if field is not None else {"type": ["string", "integer"]}
+
+
+def _several(field: Any, items: JSONObject) -> JSONObject:
+    least = {"minItems": 1} if field.required else {}
+    return {"type": "array", "items": items, **least, "maxItems": MAX_VALUES}
+
+
+def _choice(field: Any) -> JSONObject:
+    values = _values(field)
+    is_typed = isinstance(field, forms.TypedChoiceField | forms.TypedMultipleChoiceField)
+    if values is None:
+        one: JSONObject = {"type": ["string", "integer"]} if is_typed else {"type": "string"}
+    else:
+        one = {"enum": [value if is_typed else str(value) for value in values]}
+    return _several(field, one) if isinstance(field, forms.MultipleChoiceField) else one
+
+
+def _values(field: Any) -> list[Any] | None:
+    """Return the choices of a field; None if a function returns them, or if they are too many."""
+    choices = field.choices
+    if isinstance(choices, CallableChoiceIterator):
+        return None
+    values = [value for value, _label in _flat(choices)]
+    if not 0 < len(values) <= MAX_CHOICES:
+        return None
+    plain = [value for value in values if type(value) in (str, int)]
+    if len(plain) < len(values):
+        plain = [str(value) for value in values if value is not None]
+    return plain if not field.required else [value for value in plain if value != ""]
+
+
+def _flat(choices: Any) -> Iterator[tuple[Any, Any]]:
+    for value, label in choices:
+        if isinstance(label, list | tuple):
+            yield from _flat(label)
+        else:
+            yield value, label
+
+
+def _labels(field: Any) -> list[tuple[Any, Any]]:
+    is_choice = isinstance(field, forms.ChoiceField) and not isinstance(
+        field, forms.ModelChoiceField
+    )
+    if not is_choice or _values(field) is None:
+        return []
+    return [(value, label) for value, label in _flat(field.choices) if value not in ("", None)]
+
+
+def _describe_in_words(field: Any) -> str:
+    labels = [f"{value}: {label}." for value, label in _labels(field) if str(value) != str(label)]
+    return " ".join(filter(None, [strip_tags(str(field.help_text)).strip(), *labels]))
+
+
+_description = lazy(_describe_in_words, str)
+"""The help text and the labels of the choices, in the active language."""
+
+
+def _several_parts(field: Any) -> JSONObject:
+    return {"type": "array", "minItems": len(field.fields), "maxItems": len(field.fields)}
+
+
+def _number(kind: str) -> Callable[[Any], JSONObject]:
+    def describe(field: Any) -> JSONObject:
+        found: JSONObject = {"type": kind}
+        for keyword, limit in (("minimum", field.min_value), ("maximum", field.max_value)):
+            value = limit() if callable(limit) else limit
+            if value is not None:
+                found[keyword] = value if isinstance(value, int) else float(value)
+        return found
+
+    return describe
+
+
+def _decimal(field: Any) -> JSONObject:
+    number = _number("number")(field)
+    return {**number, "type": ["string", "number"], "maxLength": MAX_DECIMAL_CHARS}
+
+
+def _text(field: Any) -> JSONObject:
+    least, most = getattr(field, "min_length", None), getattr(field, "max_length", None)
+    if field.required and not least:
+        least = 1
+    limits = {"minLength": least, "maxLength": most}
+    return {"type": "string", **{key: value for key, value in limits.items() if value is not None}}
+
+
+def _format(name: str) -> Callable[[Any], JSONObject]:
+    return lambda _field: {"type": "string", "format": name}
+
+
+_KINDS: tuple[tuple[Any, Callable[[Any], JSONObject]], ...] = (
+    (forms.ModelChoiceField, _objects),
+    ((forms.NullBooleanField, forms.BooleanField), lambda _field: {"type": "boolean"}),
+    (forms.ChoiceField, _choice),
+    (forms.DecimalField, _decimal),
+    (forms.FloatField, _number("number")),
+    (forms.IntegerField, _number("integer")),
+    (forms.JSONField, lambda _field: {}),
+    ((forms.DateTimeField, forms.SplitDateTimeField), _format("date-time")),
+    (forms.DateField, _format("date")),
+    (forms.TimeField, _format("time")),
+    (forms.DurationField, _format("duration")),
+    (forms.UUIDField, _format("uuid")),
+    (forms.MultiValueField, _several_parts),
+    (forms.EmailField, lambda field: {**_text(field), "format": "email"}),
+    (forms.URLField, lambda field: {**_text(field), "format": "uri"}),
+)
+"""The first class that a field is of decides; all other fields take text."""

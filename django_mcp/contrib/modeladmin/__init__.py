@@ -1,0 +1,190 @@
+"""`admin_tools`: the admin of a site as tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.registry.access import Permission
+
+if TYPE_CHECKING:
+    from django.contrib.admin import AdminSite, ModelAdmin
+
+    from django_mcp.registry.entries import ToolEntry
+    from django_mcp.servers import MCPServer
+
+__all__ = ["admin_tools"]
+
+ALL = "__all__"
+
+_SECURITY_APPS = frozenset(
+    {"oauth2_provider", "rest_framework.authtoken", "django.contrib.sessions"}
+)
+"""Apps whose models decide who gets in, and so are named or left out."""
+
+
+def admin_tools(
+    server: MCPServer,
+    site: AdminSite | None = None,
+    *,
+    models: Sequence[Any] | str,
+    actions: bool | Collection[str] = True,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    prefix: str = "",
+    names: Mapping[str, str] | None = None,
+    descriptions: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, Mapping[str, Any]] | None = None,
+    permission: Permission = None,
+    scopes: str | Sequence[str] | None = None,
+    check: Callable[..., Any] | None = None,
+    listed_if: Callable[[Any], Any] | None = None,
+    max_results: int = 100,
+    allow_sensitive: Collection[str] = (),
+) -> list[ToolEntry]:
+    """Register what users do in the admin as tools, by the rules of each `ModelAdmin`.
+
+    What a tool does is known by a name: `search`, `get`, `create`, `update`, `delete`, or that of an
+    action of the admin. It stands for all models, or with a model in front for one: `shop.order.get`.
+
+    Args:
+        server: gets the tools.
+        site: the admin site; by default `django.contrib.admin.site`.
+        models: labels such as `"shop.order"`, or classes; `"__all__"`: all that the site
+            has, but those of django_mcp itself, OAuth, tokens and sessions, which you have to name.
+        actions: the actions of the admin that become tools, by name; True: all, False: none.
+        include: what becomes a tool; by default everything.
+        exclude: what does not.
+        prefix: of the names of all tools.
+        names: names of tools, by what they do.
+        descriptions: of tools, by what they do; may be lazy.
+        annotations: hints and titles of tools, by what they do.
+        permission: needed in addition to what the admin asks for.
+        scopes: OAuth scopes that a token needs for each tool.
+        check: a function of the user and the arguments that a call has to pass in addition.
+        listed_if: a function of the user that says whether the tools are listed, in place of the
+            admin's permissions. These still decide about each call.
+        max_results: rows on a page at most, and objects that an action is run with.
+        allow_sensitive: names of fields that look like secrets and are none.
+
+    Returns:
+        The tools. What cannot become one is left out, and `manage.py check` says why.
+
+    Raises:
+        ImproperlyConfigured: the admin is not installed, or there is no such model, or an option
+            names what is not there.
+        RegistrationError: an option does not fit, or there is a tool of the same name.
+    """
+    from django.apps import apps
+
+    if not apps.is_installed("django.contrib.admin"):
+        raise ImproperlyConfigured("admin_tools() needs django.contrib.admin in INSTALLED_APPS.")
+    from django.contrib import admin
+    from django.utils.module_loading import autodiscover_modules
+
+    from django_mcp.contrib.generated import GeneratedOptions
+    from django_mcp.contrib.modeladmin.tools import AdminOptions, make_tools
+
+    if site is None:
+        site = admin.site
+    # The app of the admin may be loaded after this one.
+    autodiscover_modules("admin", register_to=site)
+    own = AdminOptions(
+        actions=actions if isinstance(actions, bool) else frozenset(actions),
+        listed_if=listed_if,
+        allow_sensitive=frozenset(allow_sensitive),
+    )
+    entries: list[ToolEntry] = []
+    known: set[str] = set()
+    found = _find_admins(server, site, models)
+    # The names of what a model without tools would have are not known.
+    has_problems = models != ALL and len(found) < len(models)
+    for model_admin in found:
+        label = model_admin.opts.label_lower
+        options = GeneratedOptions(
+            include=None if include is None else {*_names_for(label, include)},
+            exclude={*_names_for(label, exclude)},
+            prefix=prefix,
+            names=_values_for(label, names or {}),
+            descriptions=_values_for(label, descriptions or {}),
+            annotations=_values_for(label, annotations or {}),
+            permission=permission,
+            scopes=scopes,
+            check=check,
+            max_results=max_results,
+        )
+        tools = make_tools(server, site, model_admin, options, own)
+        if tools is None:
+            has_problems = True
+            continue
+        known |= {*tools.actions, *(f"{label}.{action}" for action in tools.actions)}
+        entries += tools.register()
+    given = {
+        *(include or ()),
+        *exclude,
+        *(names or ()),
+        *(descriptions or ()),
+        *(annotations or ()),
+    }
+    given |= set() if isinstance(actions, bool) else set(actions)
+    if not has_problems:
+        _check_names(known, given)
+    return entries
+
+
+def _find_admins(
+    server: MCPServer, site: AdminSite, models: Sequence[Any] | str
+) -> list[ModelAdmin[Any]]:
+    from django.apps import apps
+
+    from django_mcp.contrib.modeladmin.checks import note_problem
+
+    if models == ALL:
+        return [
+            site.get_model_admin(model)
+            for model in site._registry
+            if not _is_of_security(model._meta.app_config)
+        ]
+    if isinstance(models, str):
+        raise ImproperlyConfigured(f'admin_tools(): write models=["{models}"].')
+    found = []
+    for each in models:
+        try:
+            model = apps.get_model(each) if isinstance(each, str) else each
+        except (LookupError, ValueError) as error:
+            raise ImproperlyConfigured(f"admin_tools(): there is no model {each!r}.") from error
+        if site.is_registered(model):
+            found.append(site.get_model_admin(model))
+            continue
+        note_problem(
+            server,
+            model._meta.label,
+            f"the admin site {site.name!r} has no ModelAdmin for it",
+            "Register one before admin_tools() is called, or take the model out of models=.",
+        )
+    return found
+
+
+def _is_of_security(app: Any) -> bool:
+    return app.name in _SECURITY_APPS or app.name.partition(".")[0] == "django_mcp"
+
+
+def _names_for(label: str, names: Iterable[str]) -> Iterable[str]:
+    return (name.removeprefix(f"{label}.") for name in names)
+
+
+def _values_for(label: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    start = f"{label}."
+    found = {name: value for name, value in values.items() if "." not in name}
+    of_model = {name: value for name, value in values.items() if name.startswith(start)}
+    return {**found, **{name.removeprefix(start): value for name, value in of_model.items()}}
+
+
+def _check_names(known: Collection[str], names: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ImproperlyConfigured(
+                f"admin_tools(): there is no {name!r}. There are {', '.join(sorted(known))}."
+            )

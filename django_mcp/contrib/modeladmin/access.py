@@ -1,0 +1,272 @@
+"""The one place that decides what a user may do with the objects of a `ModelAdmin`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.db import connections, router
+from django.db.models import Model, QuerySet
+
+from django_mcp.contrib.modeladmin.requests import lead_to_object
+from django_mcp.contrib.models.paths import Path
+from django_mcp.contrib.models.schema import value_field
+
+SEARCH, GET, CREATE, UPDATE, DELETE = "search", "get", "create", "update", "delete"
+
+RELATED = "related"
+"""To see an object as the value of a relation, to filter by it, and to choose it in a form."""
+
+OWN = (SEARCH, GET, CREATE, UPDATE, DELETE, RELATED)
+"""What tools do by themselves. All other names are those of the admin's actions."""
+
+_VIEW_HOOKS = ("has_view_permission", "has_change_permission", "has_view_or_change_permission")
+
+
+class Access:
+    """Decides by the rules of one `ModelAdmin`. Every tool asks `allows`, by itself or through the methods below.
+
+    Args:
+        site: the admin site.
+        model_admin: of one model.
+
+    Attributes:
+        judges_objects: whether the admin decides about each object, not about the user alone.
+    """
+
+    def __init__(self, site: AdminSite, model_admin: ModelAdmin[Any]) -> None:
+        self.site = site
+        self.model_admin = model_admin
+        self.model: type[Model] = model_admin.model
+        self.judges_objects = self.overrides(*_VIEW_HOOKS)
+        self._others: dict[type[Model], Access | None] = {}
+
+    def overrides(self, *names: str) -> bool:
+        """Return whether the class has methods of its own in place of those of Django."""
+        cls = type(self.model_admin)
+        return any(
+            getattr(cls, name) is not getattr(ModelAdmin, name) or name in vars(self.model_admin)
+            for name in names
+        )
+
+    def allows(self, request: Any, action: str, obj: Any = None) -> bool:
+        """Return whether the user of a request may do something.
+
+        Args:
+            request: of the admin.
+            action: one of `OWN`, or the name of an action of the admin.
+            obj: what it is done with; None: any object at all.
+        """
+        admin = self.model_admin
+        if not self.site.has_permission(request):
+            return False
+        if action == RELATED:
+            return bool(admin.has_view_or_change_permission(request, obj))
+        if not admin.has_module_permission(request):
+            return False
+        if action in (SEARCH, GET):
+            return bool(admin.has_view_or_change_permission(request, obj))
+        if action == CREATE:
+            # Who may add users could make a superuser, so Django asks for both.
+            is_of_users = isinstance(admin, UserAdmin)
+            return bool(
+                admin.has_add_permission(request)
+                and (not is_of_users or admin.has_change_permission(request))
+            )
+        if action == UPDATE:
+            return bool(admin.has_change_permission(request, obj))
+        if action == DELETE:
+            return bool(admin.has_delete_permission(request, obj))
+        return self._allows_action(request, action, obj)
+
+    def _allows_action(self, request: Any, name: str, obj: Any) -> bool:
+        admin = self.model_admin
+        # The page of the admin that has the actions is for those who may view.
+        if not admin.has_view_or_change_permission(request, obj):
+            return False
+        found = get_actions(admin, request).get(name)
+        if found is None:
+            return False
+        kinds: Sequence[str] = getattr(found[0], "allowed_permissions", ())
+        if obj is None or not kinds:
+            return True
+        return any(self._has(request, kind, obj) for kind in kinds)
+
+    def _has(self, request: Any, kind: str, obj: Any) -> bool:
+        judge = getattr(self.model_admin, f"has_{kind}_permission")
+        # Permissions of the site's own may be about the request alone, as that to add is.
+        takes_object = "obj" in inspect.signature(judge).parameters
+        return bool(judge(request, obj) if takes_object else judge(request))
+
+    # -- objects
+
+    def find_rows(self, request: Any, action: str) -> QuerySet[Any]:
+        """Return the objects among which the user may do something."""
+        rows: QuerySet[Any] = self.model_admin.get_queryset(request)
+        return rows if self.allows(request, action) else rows.none()
+
+    def keep_allowed(self, request: Any, action: str, objects: Iterable[Any]) -> list[Any]:
+        """Return the objects with each of which the user may do something."""
+        if action in (SEARCH, GET, RELATED) and not self.judges_objects:
+            return list(objects)  # the rules are about the user alone
+        return [each for each in objects if self.allows(request, action, each)]
+
+    def find_one(
+        self, request: Any, action: str, key: Any, rows: QuerySet[Any] | None = None
+    ) -> Any:
+        """Return an object.
+
+        Args:
+            request: of the admin.
+            action: what is to be done with it.
+            key: its primary key.
+            rows: where to look, among those of `find_rows`.
+
+        Raises:
+            DoesNotExist: there is none, or the user may not.
+        """
+        if rows is None:
+            rows = self.find_rows(request, action)
+        lead_to_object(request, self.model_admin, key)
+        if not self.overrides("get_object"):
+            found = self._load(rows, key)
+        elif self.allows(request, action):
+            found = self.model_admin.get_object(request, str(key))
+        else:
+            found = None
+        if found is None or not self.keep_allowed(request, action, [found]):
+            raise self.missing()
+        return found
+
+    def _load(self, rows: QuerySet[Any], key: Any) -> Any:
+        try:
+            return rows.get(pk=self.to_key(key))
+        except ObjectDoesNotExist:
+            return None
+
+    def lock_one(self, request: Any, action: str, key: Any) -> Any:
+        """Return an object, locked until the end of the transaction; raises `DoesNotExist`."""
+        alias = router.db_for_write(self.model)
+        rows = self.find_rows(request, action).using(alias)
+        # Locked by a query of its own: rows of a joined or grouped one cannot be.
+        seen = rows.order_by().filter(pk=self.to_key(key)).values("pk")
+        locked = self.model._base_manager.using(alias).select_for_update().filter(pk__in=seen)
+        if connections[alias].features.has_select_for_update:
+            list(locked.values_list("pk"))
+        return self.find_one(request, action, key, rows)
+
+    def to_key(self, key: Any) -> Any:
+        """Return a primary key as the model has it; raises `DoesNotExist` if none can be that."""
+        try:
+            if isinstance(key, str) and "\0" in key:
+                raise self.missing()
+            found = self.model._meta.pk.to_python(key)
+            if isinstance(found, int):
+                # A number that is too large for the column breaks some queries.
+                value_field(self.model._meta.pk).run_validators(found)
+            return found
+        except (OverflowError, TypeError, ValidationError, ValueError):
+            raise self.missing() from None
+
+    def missing(self) -> ObjectDoesNotExist:
+        """Return the error for an object that is not there, or not for the user."""
+        model: Any = self.model
+        error: ObjectDoesNotExist = model.DoesNotExist()
+        return error
+
+    # -- related objects
+
+    def of(self, model: type[Model]) -> Access | None:
+        """Return what decides about another model; None, if the admin has no rules for it."""
+        if model not in self._others:
+            is_known = self.site.is_registered(model)
+            found = Access(self.site, self.site.get_model_admin(model)) if is_known else None
+            self._others[model] = found
+        return self._others[model]
+
+    def find_passed(self, path: Path) -> list[tuple[str, Access]]:
+        """Return the relations that lead to the last field of a path, with what decides about each."""
+        found = []
+        for length, field in enumerate(path.fields[:-1], 1):
+            other = self.of(field.related_model)
+            if other is not None:
+                found.append(("__".join(each.name for each in path.fields[:length]), other))
+        return found
+
+    def find_judging(self, path: Path) -> Access | None:
+        """Return what decides about each related object on a path, which no query can ask."""
+        return next((each for _name, each in self.find_passed(path) if each.judges_objects), None)
+
+    def hides_related(self, request: Any, path: Path) -> bool:
+        """Return whether there may be related objects on a path that the user may not see."""
+        return any(
+            each.judges_objects or each.find_hidden(request) is not None
+            for _name, each in self.find_passed(path)
+        )
+
+    def leave_out_hidden(self, request: Any, rows: QuerySet[Any], path: Path) -> QuerySet[Any]:
+        """Return the rows without those for which a path leads to objects that the user may not see."""
+        for name, other in self.find_passed(path):
+            hidden = other.find_hidden(request)
+            if hidden is not None:
+                rows = rows.exclude((f"{name}__in", hidden))
+        return rows
+
+    def find_hidden(self, request: Any) -> QuerySet[Any] | None:
+        """Return the objects that the user may not see as values of relations; None: there are none.
+
+        Rules about single objects are not asked.
+        """
+        rows = self.model._base_manager.all()
+        if not self.allows(request, RELATED):
+            return rows
+        if not self.overrides("get_queryset"):
+            return None
+        return rows.exclude(pk__in=self.model_admin.get_queryset(request).order_by().values("pk"))
+
+    def find_related(self, request: Any, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return those of some rows of another model that the user may choose and filter by.
+
+        All rows are loaded if the admin decides about each object.
+        """
+        other = self.of(rows.model)
+        if other is None:
+            return rows
+        if not other.allows(request, RELATED):
+            return rows.none()
+        if other.overrides("get_queryset"):
+            seen = other.model_admin.get_queryset(request).order_by().values("pk")
+            rows = rows.filter(pk__in=seen)
+        if other.judges_objects:
+            allowed = other.keep_allowed(request, RELATED, rows)
+            rows = rows.filter(pk__in=[each.pk for each in allowed])
+        return rows
+
+    def see_related(self, request: Any, model: type[Model], objects: Iterable[Any]) -> set[Any]:
+        """Return the primary keys of those objects of another model that the user may see."""
+        found = {each.pk: each for each in objects}
+        other = self.of(model)
+        if other is None:
+            return set(found)
+        if not found or not other.allows(request, RELATED):
+            return set()
+        if other.overrides("get_queryset"):
+            rows = other.model_admin.get_queryset(request).order_by()
+            seen = set(rows.filter(pk__in=list(found)).values_list("pk", flat=True))
+            found = {key: each for key, each in found.items() if key in seen}
+        return {each.pk for each in other.keep_allowed(request, RELATED, found.values())}
+
+
+def get_actions(admin: Any, request: Any) -> dict[str, tuple[Callable[..., Any], Any]]:
+    """Return the functions and descriptions of the actions that a user has, by name.
+
+    Django 6.1 has records where releases before it have tuples.
+    """
+    return {
+        name: (each[0], each[2]) if isinstance(each, tuple) else (each.func, each.description)
+        for name, each in admin.get_actions(request).items()
+    }

@@ -1,0 +1,189 @@
+"""The actions of the admin's list as tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin.actions import delete_selected
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import model_format_dict
+from django.core.exceptions import ObjectDoesNotExist
+from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
+from django.utils.functional import lazy
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors, ToolError
+from django_mcp.context import Context
+from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
+from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.modeladmin.access import DELETE, Access, get_actions
+from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, Deleting
+from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
+from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.problems import Problem
+
+IDS = "ids"
+
+MAX_TEXT_CHARS = 100_000
+"""Of a document that an action answers with."""
+
+_DONE = object_schema(
+    {
+        "done": {"type": "boolean"},
+        "messages": MESSAGES_SCHEMA,
+        "redirect_url": {
+            "type": "string",
+            "description": "Where the admin would go on. The action may not be finished without it.",
+        },
+        "content_type": {"type": "string"},
+        "content": {"type": "string", "description": "The document that the action made."},
+    },
+    required=["done", "messages"],
+)
+
+
+class Action:
+    """Runs one action.
+
+    Args:
+        access: decides what a user may do.
+        reading: has the keys of objects.
+        deleting: asks before objects are deleted.
+        name: of the action.
+        function: of the action.
+        description: of the action, as the admin has it.
+        max_results: objects of a call at most.
+
+    Attributes:
+        is_deletion: whether it is Django's own that deletes what is selected.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        reading: Reading,
+        deleting: Deleting,
+        *,
+        name: str,
+        function: Any,
+        description: Any,
+        max_results: int,
+    ) -> None:
+        self._access = access
+        self._admin: Any = access.model_admin
+        self._reading = reading
+        self._deleting = deleting
+        self._name = name
+        self._description = description
+        self._max_results = max_results
+        self.is_deletion = function is delete_selected
+
+    @property
+    def description(self) -> Any:
+        """The description of the tool, in the active language."""
+        return _describe(self._description, self._admin)
+
+    @property
+    def input(self) -> JSONObject:
+        """The input schema of the tool."""
+        ids = {
+            "type": "array",
+            "items": self._reading.key_schema,
+            "minItems": 1,
+            "maxItems": self._max_results,
+            "uniqueItems": True,
+            "description": f"{self._reading.key} of each object.",
+        }
+        further = {CONFIRMATION: CONFIRMATION_SCHEMA} if self.is_deletion else {}
+        return object_schema({IDS: ids, **further}, required=[IDS])
+
+    @property
+    def output(self) -> JSONObject:
+        """The output schema of the tool."""
+        return DELETED_SCHEMA if self.is_deletion else _DONE
+
+    def run(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Run the action with some objects.
+
+        Raises:
+            ArgumentErrors: there are not all of the objects, or the user may not.
+            ToolError: the action answers with a page.
+        """
+        keys = arguments[IDS]
+        sent = {"action": self._name, ACTION_CHECKBOX_NAME: keys}
+        if self.is_deletion:
+            # The answer to the page that asks. Other actions that ask get none: no user has agreed.
+            sent["post"] = "yes"
+        request = make_request(ctx, self._access.site, "POST", sent)
+        rows, objects = self._select(request, keys)
+        entry = get_actions(self._admin, request).get(self._name)
+        if entry is None:
+            raise self._access.missing()
+        if not self.is_deletion:
+            return _read(entry[0](self._admin, request, rows), request)
+        deletion = self._deleting.describe(request, objects)
+        refusal = deletion.ask(ctx, arguments)
+        if refusal is not None:
+            return refusal
+        entry[0](self._admin, request, rows)
+        return {**deletion.done(), "messages": list(request._messages)}
+
+    def _select(self, request: Any, keys: list[Any]) -> tuple[QuerySet[Any], list[Any]]:
+        """Return the rows with some keys; raises `ArgumentErrors` if the user may not use all."""
+        wanted = [self._to_key(key) for key in keys]
+        rows = self._access.find_rows(request, self._name)
+        rows = rows.filter(pk__in=[key for key in wanted if key is not None])
+        objects = {each.pk: each for each in rows}
+        kinds = (self._name, DELETE) if self.is_deletion else (self._name,)
+        for kind in kinds:
+            allowed = self._access.keep_allowed(request, kind, objects.values())
+            objects = {each.pk: each for each in allowed}
+        missing = [index for index, key in enumerate(wanted) if key not in objects]
+        if missing:
+            told = _("Not found.")
+            raise ArgumentErrors([Problem(to_pointer([IDS, index]), told) for index in missing])
+        return rows, list(objects.values())
+
+    def _to_key(self, key: Any) -> Any:
+        try:
+            return self._access.to_key(key)
+        except ObjectDoesNotExist:
+            return None
+
+
+def _describe_now(description: Any, model_admin: Any) -> str:
+    text: str = str(description) % model_format_dict(model_admin.opts)
+    return text
+
+
+_describe = lazy(_describe_now, str)
+
+
+def _read(response: Any, request: Any) -> JSONObject:
+    """Return what an action has answered.
+
+    Raises:
+        ToolError: it is a page.
+    """
+    result: JSONObject = {"done": True, "messages": list(request._messages)}
+    if not isinstance(response, HttpResponseBase):
+        return result
+    if 300 <= response.status_code < 400:
+        return {**result, "redirect_url": response.get("Location", "")}
+    kind = response.get("Content-Type", "").partition(";")[0].strip().lower()
+    is_document = kind == "application/json" or (kind.startswith("text/") and kind != "text/html")
+    if response.streaming or not is_document or response.status_code != 200:
+        raise ToolError(
+            _(
+                "The action answers with a page or a file, which cannot be shown here. Nothing was done."
+            )
+        )
+    found: Any = response
+    if hasattr(found, "render"):
+        found.render()
+    content = found.content.decode(found.charset or "utf-8", "replace")
+    if len(content) > MAX_TEXT_CHARS:
+        raise ToolError(_("The action answers with a document that is too long. Nothing was done."))
+    return {**result, "content_type": kind, "content": content}

@@ -1,0 +1,29 @@
+"""System checks of what `admin_tools` left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django_mcp.contrib.generated import report
+from django_mcp.servers import MCPServer
+
+
+def note_problem(server: MCPServer, what: str, problem: str, hint: str) -> None:
+    """Have `manage.py check` say why something did not become a tool."""
+    report(server, f"{what} is no tool: {problem}.", hint, "django_mcp.modeladmin.W001")
+
+
+def note_unasked(server: MCPServer, what: str, names: Sequence[str]) -> None:
+    """Have `manage.py check` warn of methods that no tool runs and that may have rules."""
+    message = f"{what} has methods of its own that no tool runs: {', '.join(names)}."
+    hint = (
+        "Move rules in them to get_queryset(), get_form() or the has_..._permission() methods. "
+        "If they have none, silence this check."
+    )
+    report(server, message, hint, "django_mcp.modeladmin.W002")
+
+
+def note_left_out(server: MCPServer, what: str, problem: str) -> None:
+    """Have `manage.py check` say what a tool lacks."""
+    hint = "Silence this check if the tools need none."
+    report(server, f"{what}: {problem}.", hint, "django_mcp.modeladmin.I001")

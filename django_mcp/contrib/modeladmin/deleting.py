@@ -1,0 +1,102 @@
+"""The tools that delete objects, after they have told what falls with them and the user has agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.admin.utils import model_ngettext
+from django.utils.translation import gettext as _
+
+from django_mcp import ToolError
+from django_mcp.context import Context
+from django_mcp.contrib.confirming import (
+    CONFIRMATION,
+    CONFIRMATION_SCHEMA,
+    RESULT_SCHEMA,
+    Count,
+    Deletion,
+)
+from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.modeladmin.access import DELETE, Access
+from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
+from django_mcp.protocol.json import JSONObject
+
+DELETED_SCHEMA: JSONObject = {
+    **RESULT_SCHEMA,
+    "properties": {**RESULT_SCHEMA["properties"], "messages": MESSAGES_SCHEMA},
+}
+
+
+class Deleting:
+    """Deletes objects.
+
+    Args:
+        access: decides what a user may do.
+        reading: has the argument that says which object is meant.
+    """
+
+    def __init__(self, access: Access, reading: Reading) -> None:
+        self._access = access
+        self._admin: Any = access.model_admin
+        self._reading = reading
+
+    @property
+    def input(self) -> JSONObject:
+        """The input schema of the tool that deletes one object."""
+        key = self._reading.key
+        return object_schema(
+            {key: self._reading.key_schema, CONFIRMATION: CONFIRMATION_SCHEMA}, required=[key]
+        )
+
+    def delete(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Delete an object, or say what has to be confirmed before.
+
+        Raises:
+            DoesNotExist: there is none, or the user may not.
+            ToolError: other objects need it, or the user may not delete what falls with it.
+        """
+        request = make_request(ctx, self._access.site, "POST", {"post": "yes"})
+        found = self._access.lock_one(request, DELETE, arguments[self._reading.key])
+        deletion = self.describe(request, [found])
+        refusal = deletion.ask(ctx, arguments)
+        if refusal is not None:
+            return refusal
+        self._admin.log_deletions(request, [found])
+        self._admin.delete_model(request, found)
+        return {**deletion.done(), "messages": list(request._messages)}
+
+    def describe(self, request: Any, objects: Sequence[Any]) -> Deletion:
+        """Return what the deletion of some objects comes to.
+
+        Raises:
+            ToolError: it cannot be done.
+        """
+        what = f"{self._admin.opts.verbose_name} {objects[0]}"
+        if len(objects) > 1:
+            what = f"{len(objects)} {model_ngettext(self._admin.opts, len(objects))}"
+        _tree, counts, needed, protected = self._admin.get_deleted_objects(objects, request)
+        if needed:
+            raise ToolError(
+                _("%(what)s cannot be deleted, since you must not delete: %(names)s.")
+                % {"what": what, "names": ", ".join(sorted(map(str, needed)))}
+            )
+        if protected:
+            raise ToolError(
+                _("%(what)s cannot be deleted, because other objects refer to it: %(by)s.")
+                % {"what": what, "by": len(protected)}
+            )
+        meta = self._access.model._meta
+        state = [
+            [str(field.value_to_string(each)) for field in meta.concrete_fields] for each in objects
+        ]
+        told = [self._access.site.name, str(request.user.pk), meta.label, state]
+        return Deletion(what, self._falls(counts, len(objects)), told)
+
+    def _falls(self, counts: Mapping[Any, int], own: int) -> list[Count]:
+        """Return what is deleted besides the objects themselves."""
+        plural = str(self._admin.opts.verbose_name_plural)
+        found = {str(name): count for name, count in counts.items()}
+        found[plural] = found.get(plural, 0) - own
+        return sorted((name, count) for name, count in found.items() if count > 0)

@@ -1,0 +1,340 @@
+"""The filters of the admin's list as arguments of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.admin import filters as kinds
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.utils import (
+    get_fields_from_path,
+    get_model_from_relation,
+    lookup_spawns_duplicates,
+)
+from django.core.exceptions import ValidationError
+from django.db import connections
+from django.db.models import Field, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors
+from django_mcp.contrib.generated import or_null
+from django_mcp.contrib.http_calls import DatabaseProblem, reading_at_startup
+from django_mcp.contrib.model_forms import key_schema
+from django_mcp.contrib.modeladmin.access import Access
+from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
+from django_mcp.contrib.models.filters import to_python
+from django_mcp.contrib.models.paths import Path, is_to_many, read_path
+from django_mcp.contrib.models.schema import MAX_CHOICES, MAX_TEXT_CHARS, describe_value
+from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.problems import Problem
+
+Narrow = Callable[[Any, QuerySet[Any], Any], QuerySet[Any]]
+"""Takes a request of the admin, rows and the value of an argument, and returns the rows that fit."""
+
+
+class LeftOut(Exception):
+    """A filter does not become an argument; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """An argument that narrows a search.
+
+    Attributes:
+        source: the item of `list_filter` that it comes from.
+        name: of the argument.
+        schema: of its values.
+        narrow: applies a value; raises `ValidationError` if it is not valid.
+    """
+
+    source: Any
+    name: str
+    schema: JSONObject
+    narrow: Narrow
+
+    def apply(self, request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        """Return the rows that fit.
+
+        Raises:
+            ArgumentErrors: the value is not valid.
+        """
+        try:
+            return self.narrow(request, rows, value)
+        except ValidationError as error:
+            text = " ".join(error.messages)
+        except (IncorrectLookupParameters, OverflowError, TypeError, ValueError):
+            text = _("Enter a valid value.")
+        raise ArgumentErrors([Problem(to_pointer([self.name]), text)])
+
+
+def read_filters(
+    access: Access, request: Any, taken: Collection[str], allow_sensitive: Collection[str]
+) -> tuple[dict[str, Filter], list[str]]:
+    """Return the filters of a `ModelAdmin` by argument, and why others are left out.
+
+    Args:
+        access: of the `ModelAdmin`.
+        request: one that may do everything.
+        taken: names of other arguments.
+        allow_sensitive: fields that look like secrets and are none.
+    """
+    found: dict[str, Filter] = {}
+    left_out = []
+    admin: Any = access.model_admin
+    items = list(admin.get_list_filter(request))
+    if admin.date_hierarchy:
+        items.append((admin.date_hierarchy, kinds.DateFieldListFilter))
+    for item in items:
+        try:
+            for each in _read(access, request, item, allow_sensitive):
+                if each.name in taken:
+                    raise LeftOut("another argument has that name")
+                found.setdefault(each.name, each)
+        except LeftOut as problem:
+            left_out.append(f"the filter {_name_of(item)} is left out: {problem}")
+    return found, left_out
+
+
+def allowed_sources(access: Access, request: Any) -> list[Any]:
+    """Return the filters that a user has."""
+    admin: Any = access.model_admin
+    found = list(admin.get_list_filter(request))
+    if admin.date_hierarchy:
+        found.append((admin.date_hierarchy, kinds.DateFieldListFilter))
+    return found
+
+
+def _name_of(item: Any) -> str:
+    if isinstance(item, list | tuple):
+        return f"{item[0]} ({getattr(item[1], '__name__', item[1])})"
+    return str(getattr(item, "__name__", item))
+
+
+def _read(
+    access: Access, request: Any, item: Any, allow_sensitive: Collection[str]
+) -> list[Filter]:
+    if isinstance(item, type) and issubclass(item, kinds.SimpleListFilter):
+        return [_read_simple(access, request, item)]
+    if callable(item):
+        raise LeftOut("what it takes is not known")
+    path, cls = item if isinstance(item, list | tuple) else (item, None)
+    name = path.name if isinstance(path, Field) else str(path)
+    if is_secret(access.model_admin, name, allow_sensitive):
+        raise LeftOut("its name looks like a secret")
+    field: Any = get_fields_from_path(access.model, name)[-1]
+    if field.is_relation and is_secret_key(get_model_from_relation(field), allow_sensitive):
+        raise LeftOut("its values look like secrets")
+    if cls is None:
+        known: Any = kinds.FieldListFilter
+        cls = next(made for test, made in known._field_list_filters if test(field))
+    whole = read_path(access.model, name)
+    judging = access.find_judging(whole)
+    if judging is not None:
+        raise LeftOut(f"{describe_judging(judging)} decides about each object that it looks at")
+    for base, make in _KINDS:
+        if _works_like(cls, base):
+            return [
+                Filter(
+                    source=item, name=argument, schema=schema, narrow=_guard(access, whole, narrow)
+                )
+                for argument, schema, narrow in make(access, name, field)
+            ]
+    raise LeftOut("what it takes is not known")
+
+
+def describe_judging(access: Access) -> str:
+    """Return the name of the class that decides about objects."""
+    return type(access.model_admin).__qualname__
+
+
+def _works_like(cls: Any, base: Any) -> bool:
+    """Return whether a class filters as one of Django's own does."""
+    is_kind = isinstance(cls, type) and issubclass(cls, base)
+    return is_kind and all(
+        getattr(cls, name) is getattr(base, name) for name in ("queryset", "expected_parameters")
+    )
+
+
+def _guard(access: Access, path: Path, narrow: Narrow) -> Narrow:
+    """Have a filter look at no related object that the user may not see, and return each row once."""
+    spawns_duplicates = lookup_spawns_duplicates(access.model._meta, path.text)
+
+    def narrow_guarded(request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        found = narrow(request, access.leave_out_hidden(request, rows, path), value)
+        return rows.filter(pk__in=found.order_by().values("pk")) if spawns_duplicates else found
+
+    return narrow_guarded
+
+
+# -- Django's own kinds
+
+Made = Iterator[tuple[str, JSONObject, Narrow]]
+
+
+def _titled(field: Any, schema: JSONObject, is_nullable: bool) -> JSONObject:  # noqa: FBT001
+    found = or_null(schema) if is_nullable else schema
+    title = getattr(field, "verbose_name", None)
+    return {**found, "title": title} if title else found
+
+
+def _make_value(access: Access, path: str, field: Any) -> Made:
+    if field.is_relation:
+        yield from _make_related(access, path, field)
+        return
+
+    def narrow(_request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        if value is None:
+            return rows.filter((f"{path}__isnull", True))
+        return rows.filter((path, to_python(field, value)))
+
+    yield path, _titled(field, describe_value(field, is_input=True), field.null), narrow
+
+
+def _make_related(access: Access, path: str, field: Any) -> Made:
+    model = get_model_from_relation(field)
+    target = field.target_field
+    key = target.name
+
+    def narrow(request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        others = model._default_manager.all()
+        if value is None and is_to_many(field):
+            # Members that the user may not see are none.
+            return rows.exclude((f"{path}__in", access.find_related(request, others)))
+        if value is None:
+            return rows.filter((f"{path}__isnull", True))
+        found = others.filter((key, to_python(target, value)))
+        # Users who may not see an object cannot find out what belongs to it.
+        return rows.filter((f"{path}__in", access.find_related(request, found)))
+
+    other = access.of(model)
+    is_judged = other is not None and other.judges_objects
+    is_nullable = not is_judged if is_to_many(field) else field.null
+    yield path, _titled(field, key_schema(target), is_nullable), narrow
+
+
+def _make_date(_access: Access, path: str, field: Any) -> Made:
+    schema = describe_value(field, is_input=True)
+    for lookup, words in (("gte", "not before"), ("lt", "before")):
+        yield (
+            f"{path}__{lookup}",
+            {**_titled(field, schema, False), "description": words},
+            _compare(f"{path}__{lookup}", field),
+        )
+    if field.null:
+
+        def narrow(_request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+            return rows.filter((f"{path}__isnull", value))
+
+        yield f"{path}__isnull", {"type": "boolean"}, narrow
+
+
+def _compare(lookup: str, field: Any) -> Narrow:
+    def narrow(_request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        return rows.filter((lookup, to_python(field, value)))
+
+    return narrow
+
+
+def _make_empty(_access: Access, path: str, field: Any) -> Made:
+    condition = Q()
+    if field.empty_strings_allowed:
+        condition |= Q((path, ""))
+    if field.null:
+        condition |= Q((f"{path}__isnull", True))
+
+    def narrow(_request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        return rows.filter(condition) if value else rows.exclude(condition)
+
+    yield f"{path}__isempty", _titled(field, {"type": "boolean"}, False), narrow
+
+
+_KINDS: tuple[tuple[Any, Callable[[Access, str, Any], Made]], ...] = (
+    (kinds.BooleanFieldListFilter, _make_value),
+    (kinds.ChoicesFieldListFilter, _make_value),
+    (kinds.RelatedFieldListFilter, _make_related),
+    (kinds.DateFieldListFilter, _make_date),
+    (kinds.AllValuesFieldListFilter, _make_value),
+    (kinds.EmptyFieldListFilter, _make_empty),
+)
+
+
+# -- filters of the site's own, by the values that they offer
+
+
+def _read_simple(access: Access, request: Any, cls: Any) -> Filter:
+    admin = access.model_admin
+    if not (cls.parameter_name and cls.title):
+        raise LeftOut("it has no title or no parameter_name")
+    schema: JSONObject = {"type": "string", "maxLength": MAX_TEXT_CHARS}
+    try:
+        with reading_at_startup(), _no_queries():
+            offered = cls(request, {}, access.model, admin).lookup_choices
+        if 0 < len(offered) <= MAX_CHOICES:
+            schema = {
+                "enum": [str(value) for value, _label in offered],
+                "description": " ".join(f"{value}: {label}." for value, label in offered),
+            }
+    except DatabaseProblem:
+        pass  # what it offers changes with the data
+    except Exception as error:
+        raise LeftOut(f"lookups() failed: {error}") from error
+
+    def narrow(request: Any, rows: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        spec = cls(request, {cls.parameter_name: [value]}, access.model, admin)
+        if value not in {str(each) for each, _label in spec.lookup_choices}:
+            raise ValidationError(_("Enter a valid value."))
+        found = spec.queryset(request, rows)
+        return rows if found is None else found
+
+    return Filter(
+        source=cls,
+        name=cls.parameter_name,
+        schema={**schema, "title": str(cls.title)},
+        narrow=narrow,
+    )
+
+
+@contextmanager
+def _no_queries() -> Iterator[None]:
+    """Have each query fail, as it would where there is no database."""
+
+    def fail(*_args: Any) -> Any:
+        raise DatabaseProblem("it reads the database", "")
+
+    with ExitStack() as stack:
+        for connection in connections.all():
+            stack.enter_context(connection.execute_wrapper(fail))
+        yield
+
+
+def narrow_all(
+    access: Access,
+    request: Any,
+    rows: QuerySet[Any],
+    filters: Mapping[str, Filter],
+    arguments: Mapping[str, Any],
+) -> QuerySet[Any]:
+    """Return the rows that fit all filters among the arguments.
+
+    Raises:
+        ArgumentErrors: values are not valid, or the user does not have the filter.
+    """
+    given = [each for name, each in filters.items() if name in arguments]
+    if not given:
+        return rows
+    allowed = allowed_sources(access, request)
+    problems: list[Problem] = []
+    for each in given:
+        if each.source not in allowed:
+            problems.append(Problem(to_pointer([each.name]), _("Enter a valid value.")))
+            continue
+        try:
+            rows = each.apply(request, rows, arguments[each.name])
+        except ArgumentErrors as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ArgumentErrors(problems)
+    return rows

@@ -1,0 +1,299 @@
+"""The tools that search the admin's list of a model, and get what its page shows of an object."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils.text import smart_split
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors
+from django_mcp.context import Context
+from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.model_forms import key_schema
+from django_mcp.contrib.modeladmin.access import GET, SEARCH, Access
+from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
+from django_mcp.contrib.modeladmin.requests import make_request
+from django_mcp.contrib.modeladmin.sensitive import is_secret
+from django_mcp.contrib.modeladmin.shown import Shown
+from django_mcp.contrib.models.filters import MAX_TERMS
+from django_mcp.contrib.models.pages import Key, Pages, complete, read_key
+from django_mcp.contrib.models.paths import Path, PathError, read_path
+from django_mcp.contrib.models.schema import MAX_TEXT_CHARS
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.problems import Problem
+
+MAX_COUNT = 1000
+"""Rows are counted up to this number."""
+
+OWN_ARGUMENTS = ("search", "ordering", "limit", "cursor", "count")
+"""Arguments of every search, whose names no filter can have."""
+
+
+class Reading:
+    """Searches for objects and gets one of them.
+
+    Args:
+        access: decides what a user may see.
+        shown: says what is shown.
+        request: one that may do everything.
+        max_results: rows on a page at most.
+        allow_sensitive: fields that look like secrets and are none.
+
+    Attributes:
+        problems: what the admin has and the tools have not.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        shown: Shown,
+        request: Any,
+        *,
+        max_results: int,
+        allow_sensitive: Collection[str],
+    ) -> None:
+        self._access = access
+        self._admin: Any = access.model_admin
+        self._shown = shown
+        self._pages = Pages(
+            f"{access.site.name}:{access.model._meta.label}",
+            max_results=max_results,
+            # The database would count what the admin hides.
+            max_count=None if access.judges_objects else MAX_COUNT,
+        )
+        self._filters, self.problems = read_filters(access, request, OWN_ARGUMENTS, allow_sensitive)
+        self._searched = self._read_search_fields(request, allow_sensitive)
+        self._sortable = self._read_sortable(request)
+        self._schema_request = request
+        self._sample = access.model()
+
+    def _read_search_fields(self, request: Any, allow_sensitive: Collection[str]) -> str | None:
+        """Return the words for what the search looks at; None, if there is no search."""
+        names = [str(name) for name in self._admin.get_search_fields(request)]
+        if any(is_secret(self._admin, name.lstrip("^=@"), allow_sensitive) for name in names):
+            self.problems.append(
+                "the search is left out: search_fields names what looks like a secret"
+            )
+            return None
+        for name, path in self._read_passing(names).items():
+            judging = self._access.find_judging(path)
+            if judging is not None:
+                self.problems.append(
+                    f"the search does not look at {name}, since {describe_judging(judging)} "
+                    "decides about each object there"
+                )
+                names.remove(name)
+        if not names and not self._access.overrides("get_search_results"):
+            return None
+        return str(self._admin.search_help_text or ", ".join(name.lstrip("^=@") for name in names))
+
+    def _read_sortable(self, request: Any) -> dict[str, Key]:
+        """Return what each column is ordered by, by the name of the order."""
+        names = self._admin.get_sortable_by(request)
+        if names is None:
+            names = self._admin.get_list_display(request)
+        found = {}
+        shown = self._shown.names_of_list(request)
+        for name in shown:
+            path = self._find_path(name) if isinstance(name, str) and name in names else None
+            if path is None:
+                continue
+            opposite = path.removeprefix("-") if path.startswith("-") else f"-{path}"
+            for order, ordered_by in ((name, path), (f"-{name}", opposite)):
+                key = self._to_key(ordered_by)
+                if key is None or self._access.hides_related(request, key.path):
+                    continue
+                if self._is_shown(key, shown):
+                    found[order] = key
+        return found
+
+    def _is_shown(self, key: Key, names: Collection[Any]) -> bool:
+        """Return whether rows show what they are ordered by: their order tells of it."""
+        return key.path.text in (*names, "pk", self.key)
+
+    def _find_path(self, name: str) -> str | None:
+        """Return the path that a column is ordered by; None, if there is none."""
+        if self._to_key(name) is not None:
+            return name
+        computes = getattr(self._admin, name, None) or getattr(self._access.model, name, None)
+        found = getattr(getattr(computes, "fget", None) or computes, "admin_order_field", None)
+        return found if isinstance(found, str) else None
+
+    def _to_key(self, order: str) -> Key | None:
+        try:
+            key = read_key(self._access.model, order)
+        except PathError:
+            return None
+        return None if key.path.field.is_relation else key
+
+    # -- one object
+
+    @property
+    def key(self) -> str:
+        """The name of the argument that says which object is meant."""
+        return str(self._shown.key.name)
+
+    @property
+    def key_schema(self) -> JSONObject:
+        """The schema of that argument."""
+        return key_schema(self._shown.key)
+
+    @property
+    def get_input(self) -> JSONObject:
+        """The input schema of the tool that gets an object."""
+        return object_schema({self.key: self.key_schema}, required=[self.key])
+
+    @property
+    def get_output(self) -> JSONObject:
+        """The output schema of the tool that gets an object."""
+        return self._shown.describe(self._shown.names_of_page(self._schema_request, self._sample))
+
+    def get(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Return one object; raises `DoesNotExist` if there is none for the user."""
+        request = make_request(ctx, self._access.site, "GET")
+        return self.read_one(request, GET, arguments[self.key])
+
+    def read_one(self, request: Any, action: str, key: Any) -> JSONObject:
+        """Return what the page of an object shows; raises `DoesNotExist` if the user may not."""
+        usual = self._shown.names_of_page(self._schema_request, self._sample)
+        rows = self._shown.load(self._access.find_rows(request, action), usual)
+        found = self._access.find_one(request, action, key, rows)
+        return self.read_page(request, found)
+
+    def read_page(self, request: Any, found: Any) -> JSONObject:
+        """Return what the page of an object shows."""
+        names = self._shown.names_of_page(request, found)
+        self._shown.complete(found, names)
+        return self._shown.read(request, [found], names)[0]
+
+    # -- several
+
+    @property
+    def search_input(self) -> JSONObject:
+        """The input schema of the search."""
+        properties: JSONObject = {name: each.schema for name, each in self._filters.items()}
+        if self._searched is not None:
+            properties["search"] = {
+                "type": "string",
+                "maxLength": MAX_TEXT_CHARS,
+                "description": f"Words to search for in: {self._searched}.",
+            }
+        if self._sortable:
+            properties["ordering"] = {
+                "enum": list(self._sortable),
+                "description": "The order of the results; - in front: descending.",
+            }
+        return object_schema({**properties, **self._pages.arguments})
+
+    @property
+    def search_output(self) -> JSONObject:
+        """The output schema of the search."""
+        names = self._shown.names_of_list(self._schema_request)
+        return self._pages.schema(self._shown.describe(names))
+
+    def search(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Return a page of objects.
+
+        Raises:
+            ArgumentErrors: a value or the cursor is not valid.
+        """
+        request = make_request(ctx, self._access.site, "GET")
+        names = self._shown.names_of_list(request)
+        keys = self._order(request, arguments.get("ordering"), names)
+        rows = self._access.find_rows(request, SEARCH)
+        rows = narrow_all(self._access, request, rows, self._filters, arguments)
+        rows = self._find_terms(request, rows, arguments.get("search", ""))
+
+        return self._pages.read(
+            rows,
+            keys,
+            user=ctx.user,
+            arguments=arguments,
+            load=lambda page: self._load(request, page, names),
+            show=lambda found: self._shown.read(request, found, names),
+            keep=lambda found: self._access.keep_allowed(request, SEARCH, found),
+        )
+
+    def _load(self, request: Any, rows: QuerySet[Any], names: Collection[Any]) -> QuerySet[Any]:
+        joined = self._admin.get_list_select_related(request)
+        if joined is True:
+            rows = rows.select_related()
+        elif joined:
+            rows = rows.select_related(*joined)
+        return self._shown.load(rows, names)
+
+    def _find_terms(self, request: Any, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        if not (text.strip() or self._access.overrides("get_search_results")):
+            return rows
+        if "\0" in text:
+            raise ArgumentErrors([Problem("/search", _("Null characters are not allowed."))])
+        if len(list(smart_split(text))) > MAX_TERMS:
+            raise ArgumentErrors([Problem("/search", f"has more than {MAX_TERMS} words")])
+        names = list(self._admin.get_search_fields(request))
+        paths = self._read_passing(names)
+        hidden = {
+            name: path for name, path in paths.items() if self._access.hides_related(request, path)
+        }
+        found = self._search(request, rows, text, names, [n for n in names if n not in hidden])
+        half = [n for n in hidden if self._access.find_judging(hidden[n]) is None]
+        if not half:
+            return found
+        # Rows without hidden related objects are also searched in what these have.
+        seen = rows
+        for name in half:
+            seen = self._access.leave_out_hidden(request, seen, hidden[name])
+        kept = [name for name in names if name not in hidden or name in half]
+        more = self._search(request, seen, text, names, kept)
+        return rows.filter(
+            Q(pk__in=found.order_by().values("pk")) | Q(pk__in=more.order_by().values("pk"))
+        )
+
+    def _read_passing(self, names: Iterable[Any]) -> dict[Any, Path]:
+        """Return the paths of those search fields that lead through relations."""
+        found = {}
+        for name in names:
+            with contextlib.suppress(PathError):  # of annotations
+                path = read_path(self._access.model, str(name).lstrip("^=@"))
+                if len(path.fields) > 1:
+                    found[name] = path
+        return found
+
+    def _search(
+        self, request: Any, rows: QuerySet[Any], text: str, names: list[Any], kept: list[Any]
+    ) -> QuerySet[Any]:
+        """Return the rows that the admin finds for a text in some of its search fields."""
+        admin, is_own = self._admin, self._access.overrides("get_search_results")
+        if len(kept) < len(names):
+            if not (kept or is_own):
+                return rows.none()
+            admin = copy.copy(admin)
+            admin.get_search_fields = lambda _request: kept
+        found, has_duplicates = admin.get_search_results(request, rows, text)
+        # A search of the site's own may find more than the user has.
+        if has_duplicates or is_own:
+            return rows.filter(pk__in=found.order_by().values("pk"))
+        return found  # type: ignore[no-any-return]
+
+    def _order(self, request: Any, name: str | None, names: Collection[Any]) -> tuple[Key, ...]:
+        if name is not None:
+            chosen = self._sortable[name]
+            is_there = name.removeprefix("-") in names and self._is_shown(chosen, names)
+            if not is_there or self._access.hides_related(request, chosen.path):
+                raise ArgumentErrors([Problem("/ordering", _("Enter a valid value."))])
+            return complete(self._access.model, [chosen])
+        keys: list[Key] = []
+        meta = self._access.model._meta
+        for each in self._admin.get_ordering(request) or meta.ordering or ():
+            # The order tells of the values, so it is made of what is shown.
+            if not isinstance(each, str) or each.removeprefix("-") not in (*names, "pk", self.key):
+                break
+            key = self._to_key(each)
+            if key is None or self._access.hides_related(request, key.path):
+                break
+            keys.append(key)
+        return complete(self._access.model, keys or [read_key(self._access.model, "-pk")])

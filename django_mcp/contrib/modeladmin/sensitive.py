@@ -1,0 +1,126 @@
+"""Which fields of a `ModelAdmin` hold secrets, so that no tool shows, filters or sets them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django import forms
+from django.contrib.auth.forms import ReadOnlyPasswordHashField
+from django.core.exceptions import FieldDoesNotExist
+
+from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
+from django_mcp.contrib.models.paths import find_sensitive
+
+logger = logging.getLogger("django_mcp")
+
+_secrets: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
+
+
+def is_secret(model_admin: Any, name: str, allowed: Collection[str] = ()) -> bool:
+    """Return whether a field of a `ModelAdmin`, or a path of fields, leads to a secret.
+
+    Args:
+        model_admin: has the form.
+        name: such as `password` or `customer__password`.
+        allowed: names that look like secrets and are none.
+    """
+    if name in allowed:
+        return False
+    if find_sensitive(name, tuple(allowed)) is not None:
+        return True
+    admin, first, below = model_admin, *_split(name)
+    while admin is not None:
+        if first in find_secret_fields(admin):
+            return True
+        if not below:
+            return False
+        admin = _find_related_admin(admin, first)
+        first, below = _split(below)
+    return False
+
+
+def is_secret_key(model: Any, allowed: Collection[str] = ()) -> bool:
+    """Return whether the primary key of a model is a secret, as that of a session or a token is."""
+    key = model._meta.pk
+    if key.name in allowed:
+        return False
+    if find_sensitive(key.name, ()) is not None:
+        return True
+    # A text that identifies a token is the token.
+    is_text = key.get_internal_type() in ("CharField", "TextField")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", model._meta.object_name)
+    return is_text and find_sensitive(words, ()) is not None
+
+
+def find_secret_fields(model_admin: Any) -> frozenset[str]:
+    """Return the fields that the forms of a `ModelAdmin` have for passwords."""
+    found = _secrets.get(model_admin)
+    if found is None:
+        found = _secrets[model_admin] = frozenset(_read_secret_fields(model_admin))
+    return found
+
+
+def find_secrets_of_form(
+    model_admin: Any, request: Any, obj: Any, *, is_change: bool
+) -> frozenset[str]:
+    """Return the fields for passwords of the form that a user gets; none, if it cannot be made."""
+    try:
+        fields = model_admin.get_form(request, obj, change=is_change).base_fields
+    except Exception:
+        # A form may need an object of the site.
+        logger.debug("No form of %s", model_admin, exc_info=True)
+        return frozenset()
+    return frozenset(name for name, field in fields.items() if is_secret_field(field))
+
+
+def _read_secret_fields(model_admin: Any) -> set[str]:
+    declared = getattr(model_admin.form, "declared_fields", {})
+    found = {name for name, field in declared.items() if is_secret_field(field)}
+    # Fields that a page shows without an input are not in the made form.
+    widgets = getattr(getattr(model_admin.form, "_meta", None), "widgets", None) or {}
+    found |= {name for name, widget in widgets.items() if is_secret_widget(widget)}
+    request = make_request_of_anybody(model_admin.admin_site)
+    for obj in (None, model_admin.model()):
+        found |= find_secrets_of_form(model_admin, request, obj, is_change=False)
+    for field in model_admin.model._meta.concrete_fields:
+        if field.name in found or field.is_relation or not field.editable:
+            continue
+        try:
+            made = model_admin.formfield_for_dbfield(field, request)
+        except Exception:
+            logger.debug("No form field of %s", field, exc_info=True)
+            continue
+        if made is not None and is_secret_field(made):
+            found.add(field.name)
+    return found
+
+
+def _find_related_admin(model_admin: Any, name: str) -> Any:
+    try:
+        model = model_admin.model._meta.get_field(name).related_model
+    except FieldDoesNotExist:
+        return None
+    site = model_admin.admin_site
+    if not isinstance(model, type) or not site.is_registered(model):
+        return None
+    return site.get_model_admin(model)
+
+
+def _split(path: str) -> tuple[str, str]:
+    first, _separator, below = path.partition("__")
+    return first, below
+
+
+def is_secret_field(field: Any) -> bool:
+    """Return whether a field of a form is for passwords."""
+    return isinstance(field, ReadOnlyPasswordHashField) or is_secret_widget(field.widget)
+
+
+def is_secret_widget(widget: Any) -> bool:
+    """Return whether a widget, or its class, is for passwords."""
+    cls = widget if isinstance(widget, type) else type(widget)
+    return issubclass(cls, forms.PasswordInput)

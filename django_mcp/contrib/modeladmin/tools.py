@@ -1,0 +1,279 @@
+"""The tools of one `ModelAdmin`."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.auth.admin import UserAdmin
+
+from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
+from django_mcp.contrib.http_calls import reading_at_startup
+from django_mcp.contrib.model_forms import FormProblem
+from django_mcp.contrib.modeladmin.access import (
+    CREATE,
+    DELETE,
+    GET,
+    OWN,
+    SEARCH,
+    UPDATE,
+    Access,
+    get_actions,
+)
+from django_mcp.contrib.modeladmin.actions import Action
+from django_mcp.contrib.modeladmin.checks import note_left_out, note_problem, note_unasked
+from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, Deleting
+from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
+from django_mcp.contrib.modeladmin.sensitive import is_secret_key
+from django_mcp.contrib.modeladmin.shown import Shown
+from django_mcp.contrib.modeladmin.writing import Writing
+from django_mcp.contrib.models.definition import find_words
+from django_mcp.contrib.models.reading import describe_tool
+from django_mcp.contrib.models.written import HINTS
+from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import MCPServer
+
+logger = logging.getLogger("django_mcp")
+
+_VIEWS = (
+    "add_view", "change_view", "changeform_view", "changelist_view", "delete_view", "get_changelist",
+    "get_changelist_instance",
+)  # fmt: skip
+"""Methods of the admin's pages, which tools take the place of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdminOptions:
+    """Options of `admin_tools` that are no options of other generated tools.
+
+    Attributes:
+        actions: the actions of the admin that become tools; True: all, False: none.
+        listed_if: says in place of the admin whether tools are listed for a user.
+        allow_sensitive: names of fields that look like secrets and are none.
+    """
+
+    actions: bool | frozenset[str]
+    listed_if: Callable[[Any], Any] | None
+    allow_sensitive: frozenset[str]
+
+
+class AdminTools:
+    """Registers the tools of one `ModelAdmin`.
+
+    Args:
+        server: gets the tools.
+        site: the admin site.
+        model_admin: of the model.
+        options: of the tools of this model.
+        own: of `admin_tools`.
+    """
+
+    def __init__(
+        self,
+        server: MCPServer,
+        site: AdminSite,
+        model_admin: ModelAdmin[Any],
+        options: GeneratedOptions,
+        own: AdminOptions,
+    ) -> None:
+        self._server = server
+        self._site = site
+        self._admin: Any = model_admin
+        self._options = options
+        self._own = own
+        self._label = describe_admin(model_admin)
+        if not getattr(model_admin.model._meta.pk, "concrete", False):
+            raise TypeError("its primary key has several columns")
+        self._access = Access(site, model_admin)
+        self._request = make_request_of_anybody(site)
+        self._shown = Shown(self._access, self._request, own.allow_sensitive)
+        self._reading = Reading(
+            self._access,
+            self._shown,
+            self._request,
+            max_results=options.max_results,
+            allow_sensitive=own.allow_sensitive,
+        )
+        self._writing = Writing(
+            self._access, self._shown, self._reading, self._request, own.allow_sensitive
+        )
+        self._deleting = Deleting(self._access, self._reading)
+        self._actions = self._find_actions()
+        self._singular, self._plural = find_words(model_admin.model)
+        self._entries: list[ToolEntry] = []
+
+    def register(self) -> list[ToolEntry]:
+        """Register them, and return those that the options include."""
+        unasked = [name for name in _VIEWS if self._access.overrides(name)]
+        if type(self._admin).add_view is UserAdmin.add_view:
+            unasked.remove("add_view")  # its rule is one of Access
+        if unasked:
+            note_unasked(self._server, self._label, unasked)
+        for problem in self._reading.problems:
+            note_left_out(self._server, self._label, problem)
+        self._add_reading()
+        self._add_writing()
+        for name, action in self._actions.items():
+            self._add_action(name, action)
+        return self._entries
+
+    @property
+    def actions(self) -> list[str]:
+        """The names of all that can become a tool."""
+        return [SEARCH, GET, CREATE, UPDATE, DELETE, *self._actions]
+
+    def _find_actions(self) -> dict[str, Action]:
+        chosen, found = self._own.actions, {}
+        for name, (function, description) in get_actions(self._admin, self._request).items():
+            if chosen is False or (chosen is not True and name not in chosen):
+                continue
+            if name in OWN:
+                hint = "Rename the function."
+                note_problem(
+                    self._server,
+                    f"The action {name!r} of {self._label}",
+                    "another tool has that name",
+                    hint,
+                )
+                continue
+            found[name] = Action(
+                self._access,
+                self._reading,
+                self._deleting,
+                name=name,
+                function=function,
+                description=description,
+                max_results=self._options.max_results,
+            )
+        return found
+
+    def _add_reading(self) -> None:
+        meta, reading = self._admin.model._meta, self._reading
+        self._add(
+            SEARCH,
+            reading.search,
+            name=f"search_{self._plural}",
+            description=describe_tool("Search", meta.verbose_name_plural, None),
+            input_schema=reading.search_input,
+            output_schema=reading.search_output,
+            read_only=True,
+        )
+        self._add(
+            GET,
+            reading.get,
+            name=f"get_{self._singular}",
+            description=describe_tool("Get one of the", meta.verbose_name_plural, None),
+            input_schema=reading.get_input,
+            output_schema=reading.get_output,
+            read_only=True,
+        )
+
+    def _add_writing(self) -> None:
+        writing, deleting = self._writing, self._deleting
+        tools: dict[str, tuple[Any, str, Callable[[], JSONObject], JSONObject]] = {
+            CREATE: (writing.create, "Add a new", writing.create_input, writing.output),
+            UPDATE: (
+                writing.update,
+                "Change the named fields of one",
+                writing.update_input,
+                writing.output,
+            ),
+            DELETE: (deleting.delete, "Delete one", lambda: deleting.input, DELETED_SCHEMA),
+        }
+        for action, (run, text, make_schema, output) in tools.items():
+            schema = self._make_schema(action, make_schema)
+            if schema is not None:
+                self._add(
+                    action,
+                    run,
+                    name=f"{action}_{self._singular}",
+                    description=describe_tool(text, self._admin.model._meta.verbose_name, None),
+                    input_schema=schema,
+                    output_schema=output,
+                    atomic=writing.alias,
+                    **HINTS[action],
+                )
+
+    def _add_action(self, name: str, action: Action) -> None:
+        self._add(
+            name,
+            action.run,
+            name=f"{re.sub(r'[^A-Za-z0-9_]+', '_', name)}_{self._plural}",
+            description=action.description,
+            input_schema=action.input,
+            output_schema=action.output,
+            destructive=True if action.is_deletion else None,
+            atomic=self._writing.alias,
+        )
+
+    def _make_schema(self, action: str, make: Callable[[], JSONObject]) -> JSONObject | None:
+        """Return an input schema; None, if there is none, which `manage.py check` then says."""
+        if not self._options.has(action):
+            return None
+        try:
+            return make()
+        except FormProblem as problem:
+            told, hint = str(problem), problem.hint
+        except Exception as error:
+            logger.debug("No form of %s", self._label, exc_info=True)
+            told = f"its form cannot be made without an object of the site: {error!r}"
+            hint = "Leave it out with exclude=, or let get_form() take a request of any user."
+        note_problem(self._server, f"{action!r} of {self._label}", told, hint)
+        return None
+
+    def _add(self, action: str, run: Callable[..., Any], *, name: str, **tool: Any) -> None:
+        entry = register_generated(
+            self._server,
+            self._options,
+            GeneratedFunction(run, type(self._admin), action),
+            action=action,
+            name=name,
+            listed_if=self._own.listed_if or self._make_rule(action),
+            **tool,
+        )
+        if entry is not None:
+            self._entries.append(entry)
+
+    def _make_rule(self, action: str) -> Callable[[Any], bool]:
+        def may_use(user: Any) -> bool:
+            return self._access.allows(make_request_of(user, self._site), action)
+
+        may_use.__qualname__ = f"{type(self._admin).__qualname__}.may_{action}"
+        return may_use
+
+
+def describe_admin(model_admin: ModelAdmin[Any]) -> str:
+    """Return the name of a `ModelAdmin` for messages."""
+    cls = type(model_admin)
+    return f"{cls.__module__}.{cls.__qualname__} of {model_admin.model._meta.label}"
+
+
+def make_tools(
+    server: MCPServer,
+    site: AdminSite,
+    model_admin: ModelAdmin[Any],
+    options: GeneratedOptions,
+    own: AdminOptions,
+) -> AdminTools | None:
+    """Return the tools of a `ModelAdmin`; None if they cannot be made, which `manage.py check` then says."""
+    what = describe_admin(model_admin)
+    if is_secret_key(model_admin.model, own.allow_sensitive):
+        name = model_admin.model._meta.pk.name
+        hint = f"Add {name!r} to allow_sensitive if it is none, or leave the model out of models=."
+        note_problem(server, what, f"its primary key {name!r} looks like a secret", hint)
+        return None
+    try:
+        with reading_at_startup():
+            return AdminTools(server, site, model_admin, options, own)
+    except Exception as error:
+        # Its methods may need what only a request of a browser has.
+        logger.debug("No tools of %s", what, exc_info=True)
+        hint = "Let its methods take a request of any user, or leave the model out of models=."
+        note_problem(server, what, f"it cannot be described: {error!r}", hint)
+        return None

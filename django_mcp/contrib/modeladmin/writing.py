@@ -1,0 +1,232 @@
+"""The tools that add and change objects through the form of the admin."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+from django.contrib.admin.utils import flatten_fieldsets
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import IntegrityError, router, transaction
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors
+from django_mcp.context import Context
+from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.model_forms import (
+    FormProblem,
+    bind_form,
+    check_form,
+    check_new,
+    form_schema,
+)
+from django_mcp.contrib.model_forms.schema import offered_fields
+from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, Access
+from django_mcp.contrib.modeladmin.reading import Reading
+from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
+from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_field
+from django_mcp.contrib.modeladmin.shown import Shown
+from django_mcp.contrib.models.schema import read_value
+from django_mcp.contrib.models.written import (
+    IF_UNMODIFIED,
+    check_unmodified,
+    describe_version,
+    is_version,
+)
+from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.problems import Problem
+
+logger = logging.getLogger("django_mcp")
+
+
+class Writing:
+    """Adds and changes objects.
+
+    Args:
+        access: decides what a user may do.
+        shown: says what is shown.
+        reading: reads the object afterwards.
+        request: one that may do everything.
+        allow_sensitive: fields that look like secrets and are none.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        shown: Shown,
+        reading: Reading,
+        request: Any,
+        allow_sensitive: Collection[str],
+    ) -> None:
+        self._access = access
+        self._admin: Any = access.model_admin
+        self._reading = reading
+        self._request = request
+        self._allowed = allow_sensitive
+        self._version = _find_version(access, shown.names_of_page(request, access.model()))
+
+    @property
+    def alias(self) -> str:
+        """The database that is written to."""
+        return router.db_for_write(self._access.model)
+
+    # -- describing
+
+    def create_input(self) -> JSONObject:
+        """Return the input schema of the tool that adds an object; raises `FormProblem`."""
+        form = self._make_form(self._request, None, is_change=False)
+        secrets = self._secrets(form.base_fields)
+        for name in secrets:
+            field = form.base_fields[name]
+            if field.required and field.initial is None:
+                raise FormProblem(
+                    f"the field {name!r} is required and looks like a secret",
+                    "Add it to allow_sensitive if it is none.",
+                )
+        return form_schema(form, exclude=secrets, allow_sensitive=self._allowed)
+
+    def update_input(self) -> JSONObject:
+        """Return the input schema of the tool that changes an object; raises `FormProblem`."""
+        # As if not to change it: rules about objects have no say about one that is made up.
+        form = self._make_form(self._request, self._access.model(), is_change=False)
+        found = form_schema(
+            form,
+            is_partial=True,
+            exclude=self._kept(form.base_fields),
+            allow_sensitive=self._allowed,
+        )
+        key = self._reading.key
+        properties = {key: self._reading.key_schema, **found["properties"]}
+        required = [key, *found.get("required", ())]
+        if self._version is not None:
+            required.append(IF_UNMODIFIED)
+            properties[IF_UNMODIFIED] = describe_version(self._version)
+        return object_schema(properties, required=required)
+
+    @property
+    def output(self) -> JSONObject:
+        """The output schema of both tools: the object, and what the admin told its user."""
+        shown = self._reading.get_output
+        name = _name_of_messages(shown["properties"])
+        return {**shown, "properties": {**shown["properties"], name: MESSAGES_SCHEMA}}
+
+    def _make_form(self, request: Any, obj: Any, *, is_change: bool) -> Any:
+        fields = flatten_fieldsets(self._admin.get_fieldsets(request, obj))
+        return self._admin.get_form(request, obj, change=is_change, fields=fields)
+
+    def _secrets(self, fields: Mapping[str, Any]) -> set[str]:
+        return {
+            name
+            for name, field in fields.items()
+            if name not in self._allowed
+            and (is_secret_field(field) or is_secret(self._admin, name, self._allowed))
+        }
+
+    def _kept(self, fields: Mapping[str, Any]) -> set[str]:
+        """Return the fields that an update does not change."""
+        return {*self._secrets(fields), self._reading.key}
+
+    # -- calls
+
+    def create(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Add an object, and return it.
+
+        Raises:
+            ArgumentErrors: values are not valid.
+            DoesNotExist: the user may not.
+        """
+        request = make_request(ctx, self._access.site, "POST", arguments)
+        if not self._access.allows(request, CREATE):
+            raise self._access.missing()
+        initial = self._admin.get_changeform_initial_data(request)
+        form = self._make_form(request, None, is_change=False)
+        excluded = self._secrets(form.base_fields)
+        make = partial(form, initial=initial) if initial else form
+        bound = self._bind(request, make, arguments, None, excluded)
+        return self._save(request, bound, is_change=False)
+
+    def update(self, ctx: Context, arguments: dict[str, Any]) -> JSONObject:
+        """Change an object, and return it.
+
+        Raises:
+            ArgumentErrors: values are not valid.
+            DoesNotExist: there is none, or the user may not.
+            ToolError: the object was changed since the caller read it.
+        """
+        key = self._reading.key
+        given = {
+            name: value for name, value in arguments.items() if name not in (key, IF_UNMODIFIED)
+        }
+        request = make_request(ctx, self._access.site, "POST", given)
+        instance = self._access.lock_one(request, UPDATE, arguments[key])
+        check_unmodified(self._version, instance, arguments)
+        form = self._make_form(request, instance, is_change=True)
+        bound = self._bind(request, form, given, instance, self._kept(form.base_fields))
+        return self._save(request, bound, is_change=True)
+
+    def _bind(
+        self, request: Any, make: Any, given: Mapping[str, Any], instance: Any, excluded: set[str]
+    ) -> Any:
+        def limit(_name: str, rows: QuerySet[Any]) -> QuerySet[Any]:
+            return self._access.find_related(request, rows)
+
+        form = bind_form(
+            make,
+            given,
+            instance=instance,
+            is_partial=instance is not None,
+            exclude=excluded,
+            allow_sensitive=self._allowed,
+            limit=limit,
+        )
+        offered = set(offered_fields(form.fields, excluded, self._allowed))
+        closed = [name for name in given if name not in offered]
+        if closed:
+            told = _("You cannot set this field.")
+            raise ArgumentErrors([Problem(to_pointer([name]), told) for name in closed])
+        check_form(form)
+        return form
+
+    def _save(self, request: Any, form: Any, *, is_change: bool) -> JSONObject:
+        admin = self._admin
+        try:
+            with transaction.atomic(using=self.alias):
+                instance = admin.save_form(request, form, is_change)
+                if not is_change:
+                    check_new(instance, self.alias)
+                admin.save_model(request, instance, form, is_change)
+                admin.save_related(request, form, [], is_change)
+        except IntegrityError:
+            logger.warning(
+                "The database refused to write a %s", admin.opts.verbose_name, exc_info=True
+            )
+            told = _(
+                "This conflicts with other data: a value is already in use, or no longer exists."
+            )
+            raise ArgumentErrors([Problem("", told)]) from None
+        message = admin.construct_change_message(request, form, [], not is_change)
+        if is_change:
+            admin.log_change(request, instance, message)
+        else:
+            admin.log_addition(request, instance, message)
+        try:
+            found = self._reading.read_one(request, GET, instance.pk)
+        except ObjectDoesNotExist:
+            # As in the admin, which leads such users back to its first page.
+            pk = self._access.model._meta.pk
+            found = {pk.name: read_value(pk)(instance)}
+        messages = list(request._messages)
+        return {**found, _name_of_messages(found): messages} if messages else found
+
+
+def _name_of_messages(shown: Collection[str]) -> str:
+    return "messages" if "messages" not in shown else "admin_messages"
+
+
+def _find_version(access: Access, names: Collection[Any]) -> Any:
+    """Return the field that changes with each change of an object, if it is shown."""
+    shown = (field for field in access.model._meta.concrete_fields if field.name in names)
+    return next(filter(is_version, shown), None)

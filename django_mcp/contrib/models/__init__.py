@@ -1,0 +1,8 @@
+"""Tools, resources and completion from the models of a site."""
+
+from __future__ import annotations
+
+from django_mcp.contrib.models import checks  # noqa: F401  (registers them)
+from django_mcp.contrib.models.tools import ModelTools, notify_changed
+
+__all__ = ["ModelTools", "notify_changed"]

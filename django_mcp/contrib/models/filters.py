@@ -1,0 +1,240 @@
+"""Filters and the search of a model: their schemas, and the conditions that arguments stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db.models import Field, IntegerField, Model, Q, QuerySet
+from django.utils import timezone
+from django.utils.text import format_lazy, smart_split, unescape_string_literal
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors
+from django_mcp.contrib.model_forms import check_moment
+from django_mcp.contrib.models.paths import Path, PathError, read_path, read_whole_path
+from django_mcp.contrib.models.schema import (
+    MAX_TEXT_CHARS,
+    describe_field,
+    describe_value,
+    value_field,
+)
+from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.problems import Problem
+
+MAX_VALUES = 100
+"""Values of a filter with `__in`."""
+
+MAX_TERMS = 10
+"""Words of a search."""
+
+_REFUSED = {"regex", "iregex"}
+
+_YEARS = {"year", "iso_year"}
+
+_YEAR: Any = IntegerField(validators=[MinValueValidator(1), MaxValueValidator(9999)])
+"""A year that a date can have in Python."""
+
+_TEXT_LOOKUPS = {
+    "contains", "endswith", "icontains", "iendswith", "iexact", "istartswith", "search", "startswith",
+    "trigram_similar",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """A filter that callers may use.
+
+    Attributes:
+        name: of the argument, and the lookup it stands for: `placed_at__gte`.
+        path: its fields.
+        schema: of its values.
+        convert: turns a value into that of the lookup, or raises `ValidationError`.
+    """
+
+    name: str
+    path: Path
+    schema: JSONObject
+    convert: Callable[[Any], Any]
+
+
+def read_filter(model: type[Model], name: str) -> Filter:
+    """Return the filter of a name.
+
+    Raises:
+        PathError: it is no lookup of the model, or one that callers must not use.
+    """
+    path = read_path(model, name)
+    compared, lookup = _read_lookup(path)
+    if lookup in _REFUSED:
+        raise PathError(f"{name!r} would take regular expressions, which can keep a database busy")
+    schema = _describe_lookup(path, compared, lookup)
+    return Filter(name=name, path=path, schema=schema, convert=_converter(compared, lookup))
+
+
+def _read_lookup(path: Path) -> tuple[Any, str]:
+    """Return the field that is compared in the end, and the lookup."""
+    compared, rest = value_field(path.field), list(path.rest)
+    if rest and path.field.is_relation and rest[0] not in ("exact", "in", "isnull"):
+        raise PathError(f"{path.lookup!r} has no field or lookup {rest[0]!r}")
+    while rest:
+        name = rest.pop(0)
+        if name in _YEARS and compared.get_transform(name) is not None:
+            compared = _YEAR
+            continue
+        if not rest and compared.get_lookup(name) is not None:
+            return compared, name
+        transform = compared.get_transform(name)
+        if transform is None:
+            raise PathError(f"{path.lookup!r} has no lookup {name!r}")
+        output = getattr(transform, "output_field", None)
+        compared = output if isinstance(output, Field) else compared
+    return compared, "exact"
+
+
+def _describe_lookup(path: Path, compared: Any, lookup: str) -> JSONObject:
+    head = describe_field(path.field, is_input=False, nullable=False)
+    texts: JSONObject = {key: head[key] for key in ("title", "description") if key in head}
+    if path.rest and "title" in texts:
+        texts["title"] = format_lazy("{} ({})", texts["title"], "__".join(path.rest))
+    return {**_describe_values(compared, lookup), **texts}
+
+
+def _describe_values(compared: Any, lookup: str) -> JSONObject:
+    if lookup == "isnull":
+        return {"type": "boolean"}
+    if lookup in _TEXT_LOOKUPS:
+        return {"type": "string", "maxLength": MAX_TEXT_CHARS}
+    single = describe_value(compared, is_input=True)
+    if lookup == "in":
+        return {"type": "array", "items": single, "minItems": 1, "maxItems": MAX_VALUES}
+    if lookup == "range":
+        return {"type": "array", "items": single, "minItems": 2, "maxItems": 2}
+    return single
+
+
+def _converter(compared: Any, lookup: str) -> Callable[[Any], Any]:
+    def convert(value: Any) -> Any:
+        if lookup == "isnull":
+            return value
+        if isinstance(value, str) and "\0" in value:
+            raise ValidationError(_("Null characters are not allowed."))
+        if lookup in _TEXT_LOOKUPS:
+            return value
+        return to_python(compared, value)
+
+    if lookup in ("in", "range"):
+        return lambda values: [convert(each) for each in values]
+    return convert
+
+
+def to_python(field: Any, value: Any) -> Any:
+    """Return a value of JSON as a field has it.
+
+    Raises:
+        ValidationError, ValueError, OverflowError: it is not valid.
+    """
+    if isinstance(value, str) and "\0" in value:
+        raise ValidationError(_("Null characters are not allowed."))
+    found = value_field(field).to_python(value)
+    if not isinstance(found, datetime):
+        return found
+    is_without_zone = settings.USE_TZ and timezone.is_naive(found)
+    return check_moment(timezone.make_aware(found) if is_without_zone else found)
+
+
+class Filters:
+    """The filters and the search of a model.
+
+    Args:
+        filters: by name.
+        search: the paths that a search looks at, with prefixes as in `ModelAdmin.search_fields`.
+    """
+
+    def __init__(self, filters: Mapping[str, Filter], search: Sequence[tuple[Path, str]]) -> None:
+        self._filters = filters
+        self._search = search
+
+    @property
+    def schemas(self) -> JSONObject:
+        """The properties of the input schema."""
+        found: JSONObject = {name: each.schema for name, each in self._filters.items()}
+        if self._search:
+            found["search"] = {
+                "type": "string",
+                "maxLength": MAX_TEXT_CHARS,
+                "description": f"Words, of which each has to be in one of: "
+                f"{', '.join(path.text for path, _lookup in self._search)}.",
+            }
+        return found
+
+    def apply(self, queryset: QuerySet[Any], arguments: Mapping[str, Any]) -> QuerySet[Any]:
+        """Return the rows that the arguments ask for.
+
+        Raises:
+            ArgumentErrors: values are not valid.
+        """
+        condition, is_to_many = Q(), False
+        problems: list[Problem] = []
+        for name, each in self._filters.items():
+            if name not in arguments:
+                continue
+            is_to_many = is_to_many or each.path.is_to_many
+            try:
+                condition &= Q((name, each.convert(arguments[name])))
+            except ValidationError as error:
+                problems.append(Problem(to_pointer([name]), " ".join(error.messages)))
+            except (OverflowError, ValueError):
+                problems.append(Problem(to_pointer([name]), _("Enter a valid value.")))
+        if problems:
+            raise ArgumentErrors(problems)
+        if arguments.get("search"):
+            condition &= self._find_terms(arguments["search"])
+            is_to_many = is_to_many or any(path.is_to_many for path, _lookup in self._search)
+        if not condition:
+            return queryset
+        if not is_to_many:
+            return queryset.filter(condition)
+        # A join would return a row once for each of its related rows.
+        matching = queryset.model._base_manager.using(queryset.db).filter(condition)
+        return queryset.filter(pk__in=matching.values("pk"))
+
+    def _find_terms(self, text: str) -> Q:
+        terms = [_unquote(term) for term in smart_split(text)]
+        if "\0" in text:
+            raise ArgumentErrors([Problem("/search", _("Null characters are not allowed."))])
+        if len(terms) > MAX_TERMS:
+            raise ArgumentErrors([Problem("/search", f"has more than {MAX_TERMS} words")])
+        condition = Q()
+        for term in terms:
+            found = Q()
+            for _path, lookup in self._search:
+                found |= Q((lookup, term))
+            condition &= found
+        return condition
+
+
+def _unquote(term: str) -> str:
+    is_quoted = len(term) > 1 and term[0] in "\"'" and term[0] == term[-1]
+    return unescape_string_literal(term) if is_quoted else term
+
+
+_PREFIXES = {"^": "istartswith", "=": "iexact", "@": "search"}
+
+
+def read_search(model: type[Model], text: str) -> tuple[Path, str]:
+    """Return the path of a field that is searched, and the lookup.
+
+    Raises:
+        PathError: there is no such field, or it holds no text.
+    """
+    lookup = _PREFIXES.get(text[:1], "icontains")
+    path = read_whole_path(model, text[1:] if text[:1] in _PREFIXES else text)
+    if path.field.is_relation:
+        raise PathError(f"{path.text!r} is a relation: name one of its fields")
+    return path, f"{path.lookup}__{lookup}"

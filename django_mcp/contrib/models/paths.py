@@ -1,0 +1,106 @@
+"""Paths of model fields, such as `customer__username`, as the options of `ModelTools` have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import ForeignObjectRel, Model
+
+_SENSITIVE = re.compile(
+    r"(^|_)(password|passwd|passphrase|passcode|pwd|pin|t?otp|secret|token|salt|hash|credential|ssn"
+    r"|iban|cvv|cvc|card_number|(api|private|access|session|encryption|signing)_?key"
+    r"|(recovery|backup)_?code)s?[0-9]*(_|$)|(^|_)pass[0-9]*$",
+    re.IGNORECASE,
+)
+
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Between the words of a name such as `apiToken`."""
+
+
+class PathError(Exception):
+    """A path leads nowhere; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Path:
+    """A path of fields.
+
+    Attributes:
+        text: as written.
+        fields: from the model on; the last one may be a relation.
+        rest: what follows the fields: transforms and a lookup.
+    """
+
+    text: str
+    fields: tuple[Any, ...]
+    rest: tuple[str, ...] = ()
+
+    @property
+    def field(self) -> Any:
+        """The last field."""
+        return self.fields[-1]
+
+    @property
+    def is_to_many(self) -> bool:
+        """Whether one row has several values."""
+        return any(is_to_many(field) for field in self.fields)
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether a row may have no value."""
+        return any(field.null or isinstance(field, ForeignObjectRel) for field in self.fields)
+
+    @property
+    def lookup(self) -> str:
+        """The path of the fields alone."""
+        return "__".join(field.name for field in self.fields)
+
+
+def read_path(model: type[Model], text: str) -> Path:
+    """Return the path of fields that begins at a model.
+
+    Raises:
+        PathError: it begins with no field of the model.
+    """
+    fields: list[Any] = []
+    parts = text.split("__")
+    current: Any = model
+    while parts and current is not None:
+        try:
+            field = current._meta.pk if parts[0] == "pk" else current._meta.get_field(parts[0])
+        except FieldDoesNotExist:
+            break
+        if field.is_relation and field.related_model is None:
+            raise PathError(f"{text!r} goes through {parts[0]!r}, which may be of any model")
+        fields.append(field)
+        parts.pop(0)
+        current = field.related_model if field.is_relation else None
+    if not fields:
+        raise PathError(f"{model._meta.label} has no field {text.split('__')[0]!r}")
+    return Path(text=text, fields=tuple(fields), rest=tuple(parts))
+
+
+def read_whole_path(model: type[Model], text: str) -> Path:
+    """Return a path that has to end with a field; raises `PathError` if it does not."""
+    path = read_path(model, text)
+    if path.rest:
+        raise PathError(f"{path.lookup!r} has no field {path.rest[0]!r}")
+    return path
+
+
+def is_to_many(field: Any) -> bool:
+    """Return whether a relation leads to several rows."""
+    return bool(field.many_to_many or field.one_to_many)
+
+
+def find_sensitive(text: str, allowed: Sequence[str]) -> str | None:
+    """Return the part of a path whose name says that it is secret, unless the path is allowed."""
+    if text in allowed:
+        return None
+    parts = text.split("__")
+    return next((part for part in parts if _SENSITIVE.search(_WORDS.sub("_", part))), None)

@@ -1,0 +1,137 @@
+"""JSON Schemas of model fields, and values of fields as JSON has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from django.core import validators
+from django.db import models
+from django.utils.functional import lazy
+from django.utils.html import strip_tags
+
+from django_mcp.contrib.generated import or_null
+from django_mcp.protocol.json import JSONObject
+
+MAX_CHOICES = 200
+"""A field with more choices is described by its type alone."""
+
+MAX_TEXT_CHARS = 200
+"""Of a text that is searched for."""
+
+_FORMATS: tuple[tuple[type[models.Field[Any, Any]], JSONObject], ...] = (
+    (models.BooleanField, {"type": "boolean"}),
+    (models.IntegerField, {"type": "integer"}),
+    (models.FloatField, {"type": "number"}),
+    (models.DecimalField, {"type": "string", "format": "decimal"}),
+    (models.DateTimeField, {"type": "string", "format": "date-time"}),
+    (models.DateField, {"type": "string", "format": "date"}),
+    (models.TimeField, {"type": "string", "format": "time"}),
+    (models.DurationField, {"type": "string", "format": "duration"}),
+    (models.UUIDField, {"type": "string", "format": "uuid"}),
+    (models.EmailField, {"type": "string", "format": "email"}),
+    (models.URLField, {"type": "string", "format": "uri"}),
+    (models.JSONField, {}),
+)
+"""The first class that a field is of decides; all other fields are strings."""
+
+
+def value_field(field: Any) -> Any:
+    """Return the field whose values a field has: that of the other model, if it is a relation."""
+    while True:
+        if isinstance(field, models.ForeignKey):
+            field = field.target_field
+        elif field.is_relation:
+            return field.related_model._meta.pk
+        elif isinstance(field, models.GeneratedField):
+            field = field.output_field
+        else:
+            return field
+
+
+def describe_value(field: Any, *, is_input: bool) -> JSONObject:
+    """Return the schema of the values of a field, without null and without texts.
+
+    Args:
+        field: of a model.
+        is_input: whether clients send the values: then it has choices and limits, which stored values
+            may break, and decimals may be numbers.
+    """
+    found = value_field(field)
+    if hasattr(found, "base_field"):  # an ArrayField of PostgreSQL
+        return {"type": "array", "items": describe_value(found.base_field, is_input=is_input)}
+    schema = dict(next((kind for cls, kind in _FORMATS if isinstance(found, cls)), _TEXT))
+    if is_input:
+        schema.update(_choices(found, schema) or _limits(found, schema))
+    return schema
+
+
+_TEXT: JSONObject = {"type": "string"}
+
+
+def _choices(field: Any, schema: JSONObject) -> JSONObject:
+    choices = [value for value, _label in field.flatchoices or ()]
+    if not 0 < len(choices) <= MAX_CHOICES or any(type(each) not in (str, int) for each in choices):
+        return {}
+    if field.blank and "" not in choices and schema.get("type") == "string":
+        choices.append("")
+    return {"enum": choices}
+
+
+_LIMITS: tuple[tuple[type[Any], str, str], ...] = (
+    (validators.MinValueValidator, "number", "minimum"),
+    (validators.MaxValueValidator, "number", "maximum"),
+    (validators.MinLengthValidator, "string", "minLength"),
+    (validators.MaxLengthValidator, "string", "maxLength"),
+)
+
+
+def _limits(field: Any, schema: JSONObject) -> JSONObject:
+    if isinstance(field, models.DecimalField):
+        return {"type": ["string", "number"]}
+    kind = "number" if schema.get("type") == "integer" else schema.get("type")
+    found: JSONObject = {}
+    for validator in field.validators:
+        for cls, of_kind, keyword in _LIMITS:
+            if of_kind == kind and type(validator) is cls:
+                limit = validator.limit_value
+                found[keyword] = limit() if callable(limit) else limit
+    return found
+
+
+def describe_field(field: Any, *, is_input: bool, nullable: bool | None = None) -> JSONObject:
+    """Return the schema of a field with its title, its description and null if it may be that."""
+    schema = describe_value(field, is_input=is_input)
+    if field.null if nullable is None else nullable:
+        schema = or_null(schema)
+    if getattr(field, "verbose_name", None):
+        schema["title"] = field.verbose_name
+    if getattr(field, "help_text", "") or getattr(field, "flatchoices", None):
+        schema["description"] = _describe(field)
+    return schema
+
+
+def _description(field: Any) -> str:
+    parts = [strip_tags(str(field.help_text)).strip()]
+    labels = [(value, str(label)) for value, label in field.flatchoices or () if value != ""]
+    if len(labels) <= MAX_CHOICES:
+        parts += [f"{value}: {label}." for value, label in labels if str(value) != label]
+    return " ".join(filter(None, parts))
+
+
+_describe = lazy(_description, str)
+"""The help text and the labels of the choices, in the active language."""
+
+
+def read_value(field: Any) -> Callable[[Any], Any]:
+    """Return a function that reads the value of a field from an instance, in a form for JSON."""
+    if isinstance(field, models.FileField):
+        name: Callable[[Any], Any] = attrgetter(field.attname)
+        return lambda instance: str(name(instance)) or None
+    if isinstance(value_field(field), _PLAIN) or hasattr(field, "base_field"):
+        return attrgetter(field.attname)
+    return field.value_to_string  # type: ignore[no-any-return]
+
+
+_PLAIN = (*(cls for cls, _ in _FORMATS), models.CharField, models.TextField)

@@ -1,0 +1,264 @@
+"""The fields that tools show: how they are loaded, read from an instance and described."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+from django.db.models import Field, ForeignObjectRel, Model, Prefetch, QuerySet
+
+from django_mcp.contrib.generated import object_schema, or_null
+from django_mcp.contrib.models.paths import PathError, is_to_many, read_path
+from django_mcp.contrib.models.schema import describe_field, read_value
+from django_mcp.protocol.json import JSONObject
+
+Read = Callable[[Any], Any]
+"""Reads a value for JSON from an instance."""
+
+
+_NO_FUNCTIONS: Mapping[str, Read] = MappingProxyType({})
+
+
+@dataclass(kw_only=True)
+class Shown:
+    """The fields of one model that are shown, and those of related models below them.
+
+    Attributes:
+        columns: the fields with a column, relations with a foreign key among them.
+        computed: what is computed from an instance, with its schema.
+        related: the shown fields of related models, by the relation's name.
+        relations: the relations, by name.
+        is_bare: whether rows are shown as their primary keys.
+    """
+
+    model: type[Model]
+    columns: dict[str, Any] = field(default_factory=dict)
+    computed: dict[str, tuple[Read, JSONObject]] = field(default_factory=dict)
+    related: dict[str, Shown] = field(default_factory=dict)
+    relations: dict[str, Any] = field(default_factory=dict)
+    is_bare: bool = False
+    names: list[str] = field(default_factory=list)
+
+    def add(self, text: str, functions: Mapping[str, Read] = _NO_FUNCTIONS) -> None:
+        """Add the field of a path.
+
+        Args:
+            text: such as `number`, `customer__username` or `lines__product__sku`.
+            functions: of an instance, by name; they come before the model's fields.
+
+        Raises:
+            PathError: there is no such field, or it cannot be shown.
+        """
+        name, _, below = text.partition("__")
+        if text in functions:
+            function = functions[text]
+            self._put(text, self.computed, (function, _describe_return(function, text)))
+            return
+        try:
+            found = read_path(self.model, name).field
+        except PathError:
+            if below or not hasattr(self.model, name):
+                raise
+            self._put(name, self.computed, _attribute(self.model, name))
+            return
+        self._add_field(found, name, below, text)
+
+    def _add_field(self, found: Any, name: str, below: str, text: str) -> None:
+        if not found.is_relation and below:
+            raise PathError(f"{name!r} of {text!r} is no relation")
+        if not found.is_relation and found.get_internal_type() == "BinaryField":
+            raise PathError(f"{text!r} holds bytes, which have no form in JSON")
+        if isinstance(found, Field) and not found.many_to_many and not below:
+            self._put(name, self.columns, found)
+            return
+        if name in self.columns:
+            raise PathError(f"{name!r} is named itself and with a field below it")
+        if name not in self.related:
+            self._put(name, self.related, Shown(model=found.related_model, is_bare=not below))
+            self.relations[name] = found
+        if self.related[name].is_bare == bool(below):
+            raise PathError(f"{name!r} is named itself and with a field below it")
+        if below:
+            self.related[name].add(below)
+
+    def _put(self, name: str, place: dict[str, Any], value: Any) -> None:
+        if name in self.names:
+            raise PathError(f"{name!r} is named twice, or itself and with a field below it")
+        self.names.append(name)
+        place[name] = value
+
+    # -- loading
+
+    def load(
+        self,
+        queryset: QuerySet[Any],
+        extra: Sequence[str] = (),
+        select: Sequence[str] = (),
+        prefetch: Sequence[Any] = (),
+        *,
+        is_whole: bool = False,
+    ) -> QuerySet[Any]:
+        """Return a queryset that loads all that is shown: one query, and one for each to-many relation.
+
+        Args:
+            queryset: of the model.
+            extra: further columns to load.
+            select: further relations to join.
+            prefetch: further relations to prefetch.
+            is_whole: load all columns, since a computed field may read any of them.
+        """
+        only, joined, fetched = self._plan
+        if joined or select:
+            queryset = queryset.select_related(*joined, *select)
+        if not (is_whole or select or prefetch):
+            queryset = queryset.only(*only, *extra)
+        fetched_now = [each.to_prefetch() for each in fetched]
+        return queryset.prefetch_related(*fetched_now, *prefetch)
+
+    @cached_property
+    def _plan(self) -> tuple[list[str], list[str], list[_Fetched]]:
+        only, joined, fetched = [self.model._meta.pk.name], [], []
+        is_whole = bool(self.computed)
+        if is_whole:
+            # A property may read any column, and those of the relations that are loaded.
+            only += _columns_of(self.model)
+        only += self.columns
+        for name, shown in self.related.items():
+            relation = self.relations[name]
+            accessor = _accessor(relation)
+            if is_to_many(relation):
+                fetched.append(_Fetched(accessor, shown, _back_columns(relation), is_whole))
+                continue
+            below, joined_below, fetched_below = shown._plan
+            if is_whole:
+                below = [*below, *_columns_of(shown.model)]
+            # Without the column of the key, a row cannot be matched with the other one.
+            only += [name] if isinstance(relation, Field) else []
+            only += [f"{name}__{each}" for each in below]
+            only += (
+                []
+                if isinstance(relation, Field)
+                else [f"{name}__{each}" for each in _back_columns(relation)]
+            )
+            joined += [name, *(f"{name}__{each}" for each in joined_below)]
+            fetched += [replace(each, path=f"{accessor}__{each.path}") for each in fetched_below]
+        return list(dict.fromkeys(only)), joined, fetched
+
+    # -- reading
+
+    @cached_property
+    def read(self) -> Read:
+        """Reads the shown fields from an instance, as a dict in the order they are named."""
+        if self.is_bare:
+            return attrgetter("pk")
+        readers: list[tuple[str, Read]] = [(name, self._reader(name)) for name in self.names]
+        return lambda instance: {name: read(instance) for name, read in readers}
+
+    def _reader(self, name: str) -> Read:
+        if name in self.columns:
+            return read_value(self.columns[name])
+        if name in self.computed:
+            return self.computed[name][0]
+        read, accessor = self.related[name].read, _accessor(self.relations[name])
+        if is_to_many(self.relations[name]):
+            return lambda instance: [read(each) for each in getattr(instance, accessor).all()]
+
+        def read_one(instance: Any) -> Any:
+            other = getattr(instance, accessor, None)
+            return None if other is None else read(other)
+
+        return read_one
+
+    # -- describing
+
+    @cached_property
+    def schema(self) -> JSONObject:
+        """The schema of what `read` returns."""
+        if self.is_bare:
+            return describe_field(self.model._meta.pk, is_input=False)
+        return object_schema(
+            {name: self._describe(name) for name in self.names}, required=self.names
+        )
+
+    def _describe(self, name: str) -> JSONObject:
+        if name in self.columns:
+            return describe_field(self.columns[name], is_input=False)
+        if name in self.computed:
+            return self.computed[name][1]
+        relation, schema = self.relations[name], self.related[name].schema
+        if is_to_many(relation):
+            return {"type": "array", "items": schema}
+        return or_null(schema) if relation.null or not isinstance(relation, Field) else schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A to-many relation that is prefetched, by its path of attributes."""
+
+    path: str
+    shown: Shown
+    back: Sequence[str]
+    is_whole: bool
+
+    def to_prefetch(self) -> Prefetch[Any]:
+        # The default manager, as related managers have it: it may leave out deleted rows.
+        rows = self.shown.model._default_manager.all()
+        queryset = self.shown.load(rows, self.back, is_whole=self.is_whole)
+        return Prefetch(self.path, queryset if queryset.ordered else queryset.order_by("pk"))
+
+
+def _columns_of(model: type[Model]) -> list[str]:
+    return [each.name for each in model._meta.concrete_fields]
+
+
+def _accessor(relation: Any) -> str:
+    """Return the name of the attribute of a relation, which is not its name in lookups if it is reverse."""
+    is_reverse = isinstance(relation, ForeignObjectRel)
+    return str(relation.get_accessor_name() if is_reverse else relation.name)
+
+
+def _back_columns(relation: Any) -> list[str]:
+    """Return the columns of the related model that lead back, without which nothing is matched."""
+    if hasattr(relation, "object_id_field_name"):  # a GenericRelation
+        return [relation.object_id_field_name, relation.content_type_field_name]
+    if relation.many_to_many:
+        return []
+    return [relation.remote_field.name]
+
+
+def _attribute(model: type[Model], name: str) -> tuple[Read, JSONObject]:
+    """Return what reads a property or a method without arguments from an instance.
+
+    Raises:
+        PathError: it is something else.
+    """
+    found = inspect.getattr_static(model, name)
+    function = getattr(found, "fget", None) or getattr(found, "func", None)
+    if function is not None:
+        return attrgetter(name), _describe_return(function, name)
+    if inspect.isfunction(found) and len(inspect.signature(found).parameters) == 1:
+        return lambda instance: getattr(instance, name)(), _describe_return(found, name)
+    raise PathError(f"{name!r} of {model._meta.label} is neither a field nor a property")
+
+
+def _describe_return(function: Callable[..., Any], name: str) -> JSONObject:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+    try:
+        annotation = typing.get_type_hints(function).get("return", Any)
+        schema = TypeAdapter(annotation).json_schema(mode="serialization")
+    except (NameError, TypeError, PydanticSchemaGenerationError, PydanticUserError):
+        # Only the type is not known: a value that has no form in JSON is told when it is read.
+        schema = {}
+    if "$defs" in schema:  # references, which lead nowhere inside of another schema
+        schema = {}
+    # Some releases of pydantic describe decimals by a pattern that looks around, which no schema here may.
+    schema.pop("pattern", None)
+    return {**schema, "title": name.replace("_", " ")}

@@ -1,0 +1,393 @@
+"""`ModelTools`: the class that a site writes for each model."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from django.db.models import Manager, Model, Q, QuerySet
+
+from django_mcp.contrib.confirming import RESULT_SCHEMA
+from django_mcp.contrib.generated import (
+    MAX_RESULTS,
+    GeneratedFunction,
+    GeneratedOptions,
+    register_generated,
+)
+from django_mcp.contrib.models.definition import Definition, Fault, read_definition
+from django_mcp.contrib.models.deleting import Deleting
+from django_mcp.contrib.models.live import ACTION, Live, to_uri
+from django_mcp.contrib.models.reading import Reading, describe_tool
+from django_mcp.contrib.models.writing import Writing
+from django_mcp.contrib.models.written import HINTS, Written
+from django_mcp.registry.access import Permission
+from django_mcp.registry.problems import check_names
+from django_mcp.servers import MCPServer
+
+logger = logging.getLogger("django_mcp")
+
+_GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
+
+
+class ModelTools:
+    """Tools for the objects of a model, in the manner of `ModelAdmin`.
+
+    Use:
+        class Orders(ModelTools):
+            model = Order
+            fields = ["number", "status", "lines__product__name"]
+            filters = ["status", "placed_at__gte"]
+
+            def get_queryset(self, user):
+                return Order.objects.visible_to(user)
+
+
+        Orders.register(default_server)
+
+    That makes the tools `search_orders` and `get_order`. A class whose options are wrong makes none, and
+    `manage.py check` says why.
+
+    Attributes:
+        model: the model.
+        fields: what is shown: fields, fields of related models (`customer__username`), properties of the
+            model, and functions of this class that take an instance. A relation by itself is
+            shown as primary keys.
+        filters: lookups that a search takes as arguments, such as `status` or `placed_at__gte`.
+        search: fields that the argument `search` looks at, as `ModelAdmin.search_fields`.
+        ordering: the order of a search; by default the model's, as far as its fields are shown.
+        sortable_by: fields that callers may order by.
+        lookup_field: the unique field that says which object is meant; by default the primary key if it
+            is shown, else the first unique field that is.
+        everyone: whether all users may see all objects; else define `get_queryset`.
+        allow_sensitive: names of fields to be shown although they look like secrets.
+        select_related, prefetch_related: relations that properties and functions need.
+        max_count: results of a search are counted up to this number.
+        writes: which of `create`, `update` and `delete` become tools.
+        writable: fields that the tools write; by default those of `fields` that can be edited.
+        form: the `ModelForm` that writes; by default one is made from `writable`.
+        version_field: the field that changes with each change of the object. An update has to say it
+            and is refused if it is another by now. By default a field such as `updated_at` or
+            `version` among `fields`; "": none.
+        uri: the template of the URIs of the objects, which are resources; by default `order://{number}`
+            for the model `Order` with the lookup field `number`; "": none.
+        include, exclude, prefix, names, descriptions, annotations, permission, scopes, check, max_results:
+            see `GeneratedOptions`; the actions are `search`, `get`, `resource` and those of `writes`. `register` takes them as well.
+    """
+
+    model: type[Model]
+    fields: Sequence[str] = ()
+    filters: Sequence[str] = ()
+    search: Sequence[str] = ()
+    ordering: Sequence[str] | None = None
+    sortable_by: Sequence[str] = ()
+    lookup_field: str | None = None
+    everyone: bool = False
+    allow_sensitive: Sequence[str] = ()
+    select_related: Sequence[str] = ()
+    prefetch_related: Sequence[Any] = ()
+    max_count: int = 1000
+    writes: Sequence[str] = ()
+    writable: Sequence[str] | None = None
+    form: Any = None
+    version_field: str | None = None
+    uri: str | None = None
+
+    include: Collection[str] | None = None
+    exclude: Collection[str] = ()
+    prefix: str = ""
+    names: Mapping[str, str] = MappingProxyType({})
+    descriptions: Mapping[str, Any] = MappingProxyType({})
+    annotations: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    permission: Permission = None
+    scopes: str | Sequence[str] | None = None
+    check: Callable[..., Any] | None = None
+    max_results: int = MAX_RESULTS
+
+    def __init__(self, server: MCPServer, options: GeneratedOptions) -> None:
+        # The server holds its tools, and these hold no server that is not used any more.
+        self._server = ref(server)
+        self.options = options
+        self.definition: Definition = read_definition(self, self._functions())
+        self.reading = Reading(
+            self.definition,
+            self.find_rows,
+            max_results=options.max_results,
+            max_count=self.max_count,
+            select_related=self.select_related,
+            prefetch_related=self.prefetch_related,
+        )
+        self.live: Live | None = None
+
+    def _functions(self) -> dict[str, Callable[[Any], Any]]:
+        """Return the functions of this class that compute fields."""
+        own = [name for name in self.fields if not hasattr(ModelTools, name)]
+        found = {name: getattr(self, name, None) for name in own}
+        return {name: function for name, function in found.items() if callable(function)}
+
+    # -- what a site overrides
+
+    def get_queryset(self, user: Any) -> QuerySet[Any]:
+        """Return the objects that a user may see; the user may be anonymous."""
+        objects = self.model._default_manager
+        return objects.all() if self.everyone else objects.none()
+
+    def has_permission(self, user: Any, action: str) -> bool:
+        """Return whether a user may use an action at all: by default, only those who are signed in write.
+
+        Args:
+            user: may be anonymous.
+            action: `search`, `get`, `create`, `update` or `delete`.
+        """
+        return action in ("search", "get") or bool(user.is_authenticated)
+
+    def get_form_kwargs(self, user: Any) -> Mapping[str, Any]:
+        """Return further arguments for the form."""
+        return {}
+
+    def get_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the objects that a user may choose in a field of the form.
+
+        By default those that the `ModelTools` classes of their model let the user see; `scopes` and `check`
+        of those classes are not asked. If there is none on the same server, it is all that the
+        field offers.
+
+        Args:
+            user: the user.
+            name: of the field.
+            objects: those among what the field offers that are chosen in this call, or the members that
+                a many-to-many field has.
+        """
+        server, model = self._server(), objects.model._meta.concrete_model
+        others = [
+            each
+            for each in ([] if server is None else _registered.get(server, []))
+            if each.model._meta.concrete_model is model and not each.find_faults()
+        ]
+        if server is None or not others:
+            return objects
+        seen = Q(pk__in=[])
+        for each in {
+            type(each): each for each in others if each.options.is_open_to(server, user)
+        }.values():
+            seen |= Q(pk__in=each.find_rows(user, "get").order_by().values("pk"))
+        return objects.filter(seen)
+
+    def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:  # noqa: FBT001
+        """Save an object; set here what no field of the form sets, such as its owner.
+
+        Args:
+            user: the user.
+            instance: as the form has it.
+            form: the valid form.
+            change: whether it was there before.
+        """
+        instance.save()
+
+    def delete_model(self, user: Any, instance: Any) -> None:
+        """Delete an object."""
+        instance.delete()
+
+    # -- registration
+
+    @classmethod
+    def register(cls, server: MCPServer, **options: Any) -> ModelTools:
+        """Register the tools of this class on a server, and return the instance that runs them.
+
+        Args:
+            server: gets the tools.
+            options: override those of the class; see `GeneratedOptions`.
+
+        Raises:
+            RegistrationError: there is a tool of the same name; `prefix=` or `names=` makes another.
+            TypeError: there is no such option.
+        """
+        check_names(options, _GENERATED, f"{cls.__qualname__}.register()")
+        # A function of the class is taken as it is, not as a method.
+        given = {name: getattr(cls, name) for name in _GENERATED}
+        tools = cls(server, GeneratedOptions(**{**given, **options}))
+        _registered.setdefault(server, []).append(tools)
+        faults = tools.find_faults()
+        for fault in faults:
+            logger.error("%s makes no tools: %s. %s", cls.__qualname__, fault.text, fault.hint)
+        if not faults:
+            tools.add_tools(server)
+        return tools
+
+    def find_faults(self) -> list[Fault]:
+        """Return what is wrong with the options."""
+        found = list(self.definition.faults)
+        if not (self.everyone or self._has_rows_of_its_own):
+            found.append(
+                Fault(
+                    id="django_mcp.M001",
+                    text="nothing says which objects a user may see",
+                    hint="Define get_queryset(self, user), or set everyone = True.",
+                )
+            )
+        return found
+
+    @property
+    def _has_rows_of_its_own(self) -> bool:
+        return type(self).get_queryset is not ModelTools.get_queryset
+
+    def add_tools(self, server: MCPServer) -> None:
+        """Register the tools on a server."""
+        definition, reading = self.definition, self.reading
+        one, plural = definition.singular, definition.model._meta.verbose_name_plural
+        self._add(
+            server,
+            "search",
+            reading.search,
+            name=f"search_{definition.plural}",
+            description=self._describe("Search", plural),
+            input_schema=reading.search_schema,
+            output_schema=reading.page_schema,
+            read_only=True,
+        )
+        self._add(
+            server,
+            "get",
+            reading.get,
+            name=f"get_{one}",
+            description=self._describe("Get one of the", plural),
+            input_schema=reading.get_schema,
+            output_schema=definition.shown.schema,
+            read_only=True,
+        )
+        if definition.written is not None:
+            self._add_writes(server, definition.written)
+        if self.uri != "" and self.options.has(ACTION):
+            self._add_resource(server)
+
+    def _add_resource(self, server: MCPServer) -> None:
+        definition, options = self.definition, self.options
+        word = f"{options.prefix}{definition.singular}"
+        uri = self.uri or to_uri(word, definition.key.name)
+        about = self._describe("One of the", definition.model._meta.verbose_name_plural)
+        self.live = Live(
+            definition,
+            self.reading,
+            self.find_rows,
+            self._server,
+            uri,
+            is_for_all=not self._has_rows_of_its_own
+            and type(self.model._default_manager) is Manager,
+        )
+        self.live.register(
+            server,
+            options,
+            type(self),
+            name=options.name_of(ACTION, definition.singular),
+            description=options.descriptions.get(ACTION, about),
+            listed_if=self._permission_of("get"),
+            **options.annotations.get(ACTION, {}),
+        )
+
+    def _add_writes(self, server: MCPServer, written: Written) -> None:
+        definition = self.definition
+        one, word = definition.singular, definition.model._meta.verbose_name
+        writing = Writing(definition, written, self.reading, self)
+        deleting = Deleting(definition, writing, self)
+        shown = definition.shown.schema
+        tools = {
+            "create": (writing.create, "Create a new", shown),
+            "update": (writing.update, "Change the named fields of one", shown),
+            "delete": (deleting.delete, "Delete one", RESULT_SCHEMA),
+        }
+        for action, (run, text, output) in tools.items():
+            if action in self.writes:
+                self._add(
+                    server,
+                    action,
+                    run,
+                    name=f"{action}_{one}",
+                    description=self._describe(text, word),
+                    input_schema=written.describe(action, self.reading.key_schema),
+                    output_schema=output,
+                    atomic=writing.alias,
+                    **HINTS[action],
+                )
+
+    def _add(
+        self, server: MCPServer, action: str, run: Callable[..., Any], *, name: str, **tool: Any
+    ) -> None:
+        register_generated(
+            server,
+            self.options,
+            GeneratedFunction(run, type(self), action),
+            action=action,
+            name=name,
+            listed_if=self._permission_of(action),
+            **tool,
+        )
+
+    def _permission_of(self, action: str) -> Callable[..., bool] | None:
+        """Return what `has_permission` says of an action; None, if it is always the same."""
+        is_own = type(self).has_permission is not ModelTools.has_permission
+        if action in ("search", "get") and not is_own:
+            return None
+
+        def may_use(user: Any) -> bool:
+            return self.has_permission(user, action)
+
+        may_use.__qualname__ = f"{type(self).__qualname__}.has_permission"
+        return may_use
+
+    def _describe(self, text: str, words: Any) -> Any:
+        own = type(self).__dict__.get("__doc__")
+        return describe_tool(text, words, inspect.cleandoc(own) if own else None)
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class with its module, for messages."""
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    # -- the one place that decides which objects a user may use
+
+    def find_rows(self, user: Any, action: str) -> QuerySet[Any]:
+        """Return the objects that a user may use for an action."""
+        if not self.has_permission(user, action):
+            return self.model._default_manager.none()
+        return self.get_queryset(user)
+
+    def find_choices(self, user: Any, name: str, objects: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the objects that a user may choose in a field."""
+        return self.get_choices(user, name, objects)
+
+
+_registered: WeakKeyDictionary[MCPServer, list[ModelTools]] = WeakKeyDictionary()
+
+
+def notify_changed(objects: QuerySet[Any] | Iterable[Any], *, using: str | None = None) -> None:
+    """Tell clients that the resources of objects have changed, after the commit.
+
+    Call it after what sends no signals, such as `QuerySet.update()` and `bulk_create()`. Everything else
+    is told without it.
+
+    Args:
+        objects: a queryset, or objects of one model.
+        using: the database whose transaction is waited for; by default that of the objects.
+    """
+    rows = objects if isinstance(objects, QuerySet) else list(objects)
+    if not isinstance(rows, QuerySet) and not rows:
+        return
+    model: Any = rows.model if isinstance(rows, QuerySet) else type(rows[0])
+    for tools in registered_tools():
+        if tools.live is None or tools.model._meta.concrete_model is not model._meta.concrete_model:
+            continue
+        key = tools.definition.key.attname
+        if isinstance(rows, QuerySet):
+            found = rows.order_by().values_list(key, flat=True)
+            tools.live.notify(found.iterator(), using or rows.db)
+        else:
+            tools.live.notify([getattr(each, key) for each in rows], using or rows[0]._state.db)
+
+
+def registered_tools() -> list[ModelTools]:
+    """Return what was registered in this process, by the name of the class."""
+    found = [tools for of_server in _registered.values() for tools in of_server]
+    return sorted(found, key=lambda tools: tools.class_name)

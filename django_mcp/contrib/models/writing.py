@@ -1,0 +1,175 @@
+"""The tools that make and change objects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.core.exceptions import NON_FIELD_ERRORS, ObjectDoesNotExist, ValidationError
+from django.db import IntegrityError, models, router, transaction
+from django.utils.translation import gettext as _
+
+from django_mcp import ArgumentErrors
+from django_mcp.context import Context
+from django_mcp.contrib.model_forms import bind_form, check_form, check_new
+from django_mcp.contrib.models.definition import Definition
+from django_mcp.contrib.models.reading import Reading
+from django_mcp.contrib.models.written import Written, check_unmodified
+from django_mcp.protocol.json import to_pointer
+from django_mcp.registry.problems import Problem
+
+logger = logging.getLogger("django_mcp")
+
+
+class WriteHooks(Protocol):
+    """What the writing tools leave to a `ModelTools` class."""
+
+    def find_rows(self, user: Any, action: str) -> models.QuerySet[Any]:
+        """Return the objects that a user may use for an action."""
+
+    def find_choices(
+        self, user: Any, name: str, objects: models.QuerySet[Any]
+    ) -> models.QuerySet[Any]:
+        """Return the objects that a user may choose in a field."""
+
+    def get_form_kwargs(self, user: Any) -> Mapping[str, Any]:
+        """Return further arguments for the form."""
+
+    def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:  # noqa: FBT001
+        """Save an object."""
+
+    def delete_model(self, user: Any, instance: Any) -> None:
+        """Delete an object."""
+
+
+class Writing:
+    """Makes and changes objects through a form.
+
+    Args:
+        definition: what is shown, and how it is found.
+        written: what is written.
+        reading: reads the object afterwards.
+        hooks: what the site decides.
+    """
+
+    def __init__(
+        self, definition: Definition, written: Written, reading: Reading, hooks: WriteHooks
+    ) -> None:
+        self._definition = definition
+        self._written = written
+        self._reading = reading
+        self._hooks = hooks
+
+    @property
+    def alias(self) -> str:
+        """The database that is written to."""
+        return router.db_for_write(self._definition.model)
+
+    def create(self, ctx: Context, arguments: dict[str, Any]) -> Any:
+        """Make an object, and return it.
+
+        Raises:
+            ArgumentErrors: values are not valid.
+        """
+        return self._write(ctx, "create", self._bind(ctx, arguments))
+
+    def update(self, ctx: Context, arguments: dict[str, Any]) -> Any:
+        """Change an object, and return it; raises `DoesNotExist` if there is none for the user.
+
+        Raises:
+            ArgumentErrors: values are not valid.
+            ToolError: the object was changed since the caller read it.
+        """
+        instance = self.lock(ctx.user, "update", arguments)
+        check_unmodified(self._written.version, instance, arguments)
+        return self._write(ctx, "update", self._bind(ctx, arguments, instance))
+
+    def lock(self, user: Any, action: str, arguments: dict[str, Any]) -> Any:
+        """Return the object of a call, locked until the end of the transaction.
+
+        Raises:
+            DoesNotExist: there is none for the user.
+        """
+        name, key = self._definition.key.name, self._reading.key_of(arguments)
+        seen = self._hooks.find_rows(user, action).using(self.alias).filter(**{name: key})
+        # Locked by a query of its own: rows of a joined or grouped one cannot be.
+        rows = self._definition.model._base_manager.using(self.alias).select_for_update()
+        for each in rows.filter(pk__in=seen.order_by().values("pk"))[:1]:
+            return each
+        raise self._definition.missing()
+
+    def _bind(self, ctx: Context, arguments: Mapping[str, Any], instance: Any = None) -> Any:
+        given = dict(self._hooks.get_form_kwargs(ctx.user))
+        form = bind_form(
+            partial(self._written.form, **given) if given else self._written.form,
+            arguments,
+            instance=instance,
+            is_partial=instance is not None,
+            exclude=() if instance is None else self._written.kept,
+            allow_sensitive=self._written.allow_sensitive,
+            limit=partial(self._hooks.find_choices, ctx.user),
+        )
+        check_form(form)
+        return form
+
+    def _write(self, ctx: Context, action: str, form: Any) -> Any:
+        is_change = action == "update"
+        instance = form.save(commit=False)
+        try:
+            with transaction.atomic(using=self.alias):
+                if not is_change:
+                    check_new(instance, self.alias)
+                self._hooks.save_model(ctx.user, instance, form, is_change)
+                form.save_m2m()
+        except IntegrityError:
+            logger.warning(
+                "The database refused to write a %s", instance._meta.verbose_name, exc_info=True
+            )
+            raise ArgumentErrors(list(_find_conflicts(instance))) from None
+        log_write(ctx.user, instance, form=form, is_change=is_change)
+        rows = self._hooks.find_rows(ctx.user, action).using(self.alias)
+        key = getattr(instance, self._definition.key.attname)
+        try:
+            found = self._reading.load_one(rows, key)
+        except ObjectDoesNotExist:
+            hidden = _("You could not see the result, so nothing was written.")
+            raise ArgumentErrors([Problem("", hidden)]) from None
+        return self._definition.shown.read(found)
+
+
+def _find_conflicts(instance: Any) -> Iterator[Problem]:
+    """Yield which rules of the model an object breaks that its database has refused.
+
+    The form leaves out constraints that have to do with fields that it has not.
+    """
+    try:
+        instance.validate_unique()
+        instance.validate_constraints()
+    except ValidationError as error:
+        for name, messages in error.message_dict.items():
+            pointer = "" if name == NON_FIELD_ERRORS else to_pointer([name])
+            yield from (Problem(pointer, message) for message in messages)
+        return
+    # A constraint that only the database knows, or another call that was faster.
+    yield Problem(
+        "", _("This conflicts with other data: a value is already in use, or no longer exists.")
+    )
+
+
+def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = False) -> None:
+    """Add a line to the history of an object that the admin shows; without a form, it is deleted."""
+    is_user = isinstance(user, get_user_model()) and user.pk is not None
+    if not is_user or not apps.is_installed("django.contrib.admin"):
+        return
+    from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
+    from django.contrib.admin.utils import construct_change_message
+
+    flag = DELETION if form is None else CHANGE if is_change else ADDITION
+    message = "" if form is None else construct_change_message(form, [], not is_change)
+    LogEntry.objects.log_actions(
+        user.pk, [instance], action_flag=flag, change_message=message, single_object=True
+    )

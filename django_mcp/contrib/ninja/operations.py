@@ -1,0 +1,394 @@
+"""The operations of a Django Ninja API: their arguments, their authentication and their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, QueryDict
+from ninja.conf import settings as ninja_settings
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+from ninja.security import SessionAuth
+from ninja.security.session import SessionAuthSuperUser
+from ninja.utils import is_async_callable
+
+from django_mcp.context import Context
+from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
+from django_mcp.contrib.http_calls import (
+    BODY,
+    PATH,
+    QUERY,
+    Arguments,
+    ViewProblem,
+    build_request,
+    describe_status,
+    find_errors,
+    hints_of,
+    join_errors,
+    note_files,
+    note_problem,
+    to_object,
+    to_texts,
+)
+from django_mcp.protocol.content import File
+from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
+from django_mcp.protocol.results import ToolResult
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.servers import MCPServer
+
+_REFERENCE = "#/components/schemas/"
+
+_WHOLE = "body"
+"""The argument that holds a body which is no object."""
+
+_JSON = "application/json"
+
+_SIZES = ("limit", "page_size")
+"""The parameters of Django Ninja's pagination that say how many rows a page has."""
+
+_STARTS = ("offset", "page")
+"""Those that say where a page begins."""
+
+_LARGEST_START = 2**31 - 1
+"""Databases cannot skip more rows than 64 bits count."""
+
+
+class Operations:
+    """The operations of an API that have one of some tags.
+
+    Attributes:
+        names: of all.
+        shown: the names of those that the API's schema shows.
+    """
+
+    def __init__(
+        self, api: Any, *, tags: Collection[str] | None, auth: Callable[[Any], Any] | None
+    ) -> None:
+        self._found = [
+            operation
+            for operation in _find_operations(api)
+            if tags is None or set(operation.tags or ()) & set(tags)
+        ]
+        self._openapi: OpenAPISchema = api.get_openapi_schema(path_prefix="")
+        self._auth = auth
+        self.names = {operation.view_func.__name__ for operation in self._found}
+        self.shown = {each.view_func.__name__ for each in self._found if each.include_in_schema}
+
+    def register(
+        self,
+        server: MCPServer,
+        options: GeneratedOptions,
+        *,
+        prefix: str,
+        rename: Mapping[str, str],
+        listed_if: Callable[..., Any] | None,
+    ) -> list[ToolEntry]:
+        """Register those that the options include, and return the tools."""
+        taken: set[str] = set()
+        entries = []
+        for operation in self._found:
+            name = operation.view_func.__name__
+            if not options.has(name):
+                continue
+            what = f"The operation {operation.view_func.__module__}.{name}"
+            try:
+                if name in taken:
+                    raise ViewProblem(
+                        "another operation has a function of that name",
+                        "Rename one of the functions.",
+                    )
+                taken.add(name)
+                tool = _Tool(operation, self._openapi, self._auth, rename, options.max_results)
+            except ViewProblem as problem:
+                note_problem(server, what, problem, "django_mcp.ninja.E001")
+                continue
+            note_files(server, what, tool.files, "django_mcp.ninja.I001")
+            entry = tool.register(server, options, prefix, listed_if)
+            if entry is not None:
+                entries.append(entry)
+        return entries
+
+
+def _find_operations(api: Any) -> Iterator[Operation]:
+    for router in api._get_bound_routers():
+        for view in router.path_operations.values():
+            yield from view.operations
+
+
+class _Tool:
+    """One operation as a tool.
+
+    Attributes:
+        files: the names of the files that it leaves out.
+    """
+
+    def __init__(
+        self,
+        operation: Operation,
+        openapi: OpenAPISchema,
+        auth: Callable[[Any], Any] | None,
+        rename: Mapping[str, str],
+        max_results: int,
+    ) -> None:
+        self.files: list[str] = []
+        self._arguments = Arguments(rename)
+        self._sizes: dict[str, int] = {}
+        self._max_results = max_results
+        self._definitions = openapi.schemas
+        self._add_parameters(openapi.operation_parameters(operation))
+        self._is_form, self._is_whole = self._add_body(openapi.request_body(operation))
+        self._method = operation.methods[0].lower()
+        self._operation = operation.clone()
+        self._operation.api = operation.api
+        self._operation.auth_callbacks = self._callbacks = [
+            _replace_authentication(callback, auth) for callback in operation.auth_callbacks
+        ]
+
+    def register(
+        self,
+        server: MCPServer,
+        options: GeneratedOptions,
+        prefix: str,
+        listed_if: Callable[..., Any] | None,
+    ) -> ToolEntry | None:
+        """Register it; None if the options leave it out."""
+        operation = self._operation
+        name = operation.view_func.__name__
+        if listed_if is None and self._callbacks:
+            listed_if = self._make_rule()
+        return register_generated(
+            server,
+            options,
+            GeneratedFunction(self._run, operation.view_func, name),
+            action=name,
+            name=f"{prefix}_{name}" if prefix else name,
+            title=operation.summary,
+            description=operation.description or operation.summary,
+            input_schema=self._schema(),
+            output_schema={"type": "object"},
+            listed_if=listed_if,
+            atomic=self._method != "get",
+            **hints_of(self._method),
+        )
+
+    # -- arguments
+
+    def _add_parameters(self, parameters: list[JSONObject]) -> None:
+        for each in parameters:
+            place, is_required = each["in"], each["required"]
+            if place in (PATH, QUERY):
+                schema = each["schema"]
+                if place == QUERY and each["name"] in _SIZES + _STARTS:
+                    schema = self._limit_page(each["name"], schema)
+                self._arguments.add(place, each["name"], schema, is_required=is_required)
+            elif is_required:
+                raise ViewProblem(
+                    f"it requires the {place} {each['name']!r}, which a tool has not",
+                    "Give the parameter a default, or leave the operation out with exclude=.",
+                )
+
+    def _limit_page(self, name: str, schema: JSONObject) -> JSONObject:
+        """Return the schema of a parameter of the pagination with the limits that it has here."""
+        largest = self._max_results if name in _SIZES else _LARGEST_START
+        found = _limit_integer(schema, largest)
+        usual = schema.get("default")
+        if name in _SIZES and found != schema:
+            most = largest if usual is None else min(usual, largest)
+            # Without the argument, the operation would use its own.
+            if usual != most and (
+                usual is not None or largest < ninja_settings.PAGINATION_PER_PAGE
+            ):
+                self._sizes[name] = found["default"] = most
+        return found
+
+    def _add_body(self, body: JSONObject) -> tuple[bool, bool]:
+        """Add the fields of the body; return whether it is a form, and one value that is no object."""
+        if not body:
+            return False, False
+        ((media_type, content),) = body["content"].items()
+        schema = self._resolve(content["schema"])
+        if "properties" not in schema:
+            whole = content["schema"]
+            self._arguments.add(BODY, _WHOLE, whole, is_required=body["required"])
+            return False, True
+        for name, each in schema["properties"].items():
+            is_required = body["required"] and name in schema.get("required", ())
+            if _is_file(self._resolve(each)):
+                if is_required:
+                    raise ViewProblem(
+                        f"it requires the file {name!r}",
+                        "Files cannot be uploaded. Leave the operation out with exclude=.",
+                    )
+                self.files.append(name)
+                continue
+            self._arguments.add(BODY, name, each, is_required=is_required)
+        return media_type != _JSON, False
+
+    def _resolve(self, schema: JSONObject) -> JSONObject:
+        """Return what a schema refers to."""
+        reference = schema.get("$ref")
+        if reference is None and len(schema.get("allOf", ())) == 1:
+            reference = schema["allOf"][0].get("$ref")
+        if reference is None:
+            return schema
+        found: JSONObject = self._definitions[reference.removeprefix(_REFERENCE)]
+        return found
+
+    def _schema(self) -> JSONObject:
+        """Return the schema of all arguments, with the definitions that it refers to."""
+        schema = _with_local_references(self._arguments.schema)
+        needed: dict[str, JSONObject] = {}
+        left = [schema]
+        while left:
+            for name in _referenced(left.pop()):
+                if name not in needed:
+                    needed[name] = _with_local_references(self._definitions[name])
+                    left.append(needed[name])
+        return {**schema, "$defs": needed} if needed else schema
+
+    # -- calls
+
+    def _run(self, ctx: Context, given: dict[str, Any]) -> Any:
+        path, query, body = self._arguments.split(given)
+        for name, size in self._sizes.items():
+            query.setdefault(name, str(size))
+        request = build_request(ctx, self._method.upper(), query)
+        self._fill(request, body)
+        run: Any = self._operation.run
+        if self._operation.is_async:
+            run = async_to_sync(run)
+        return _read(run(request, **path), self._max_results)
+
+    def _fill(self, request: Any, body: dict[str, Any]) -> None:
+        request._files = {}
+        request.POST = form = QueryDict(mutable=True)
+        if self._is_form:
+            for name, value in body.items():
+                form.setlist(name, to_texts(value))
+            request._body = b""
+        elif self._is_whole:
+            request._body = encode(body[_WHOLE]) if _WHOLE in body else b""
+        else:
+            request._body = encode(body) if body else b""
+
+    # -- authentication
+
+    def _make_rule(self) -> Callable[[Any], bool]:
+        def may_be_listed(user: Any) -> bool:
+            request = HttpRequest()
+            request.method, request.user = self._method.upper(), user
+            try:
+                return any(callback(request) for callback in self._callbacks)
+            except PermissionDenied:
+                return False
+
+        function = self._operation.view_func
+        may_be_listed.__qualname__ = f"{function.__qualname__}.auth"
+        return may_be_listed
+
+
+def _replace_authentication(
+    callback: Any, auth: Callable[[Any], Any] | None
+) -> Callable[[Any], Any]:
+    """Return what says, in place of a callback, who makes a request.
+
+    Raises:
+        ViewProblem: the callback reads credentials, and the site did not say what to do.
+    """
+    if isinstance(callback, SessionAuth | SessionAuthSuperUser):
+        # Without the CSRF check, which is for cookies.
+        return partial(_ask_session, callback)
+    if auth is not None:
+        return auth
+    name = getattr(callback, "__name__", type(callback).__name__)
+    raise ViewProblem(
+        f"its authentication {name} reads credentials, which the server has read already",
+        "Say whom it lets in: auth=lambda request: request.user.is_authenticated and request.user.",
+    )
+
+
+def _ask_session(callback: Any, request: Any) -> Any:
+    if is_async_callable(callback.authenticate):
+        return async_to_sync(callback.authenticate)(request, None)
+    return callback.authenticate(request, None)
+
+
+def _read(response: Any, max_results: int) -> Any:
+    """Return the result for a response.
+
+    Raises:
+        ToolError: it is an error.
+    """
+    status = response.status_code
+    if not isinstance(response, HttpResponse):
+        raise ToolError("The operation answers with a stream, which a tool cannot return.")
+    media_type = response.headers.get("Content-Type", "").partition(";")[0]
+    if media_type != _JSON and response.content and status < HTTPStatus.BAD_REQUEST:
+        file = File(response.content, mime_type=media_type or "application/octet-stream")
+        return ToolResult(content=[file], structured={"status": status})
+    try:
+        data = decode(response.content) if response.content else None
+    except JSONDecodeError:
+        raise ToolError(describe_status(status)) from None
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise ToolError(join_errors(_errors(data), status))
+    return to_object(data, max_results)
+
+
+def _errors(data: Any) -> Iterator[str]:
+    """Yield the errors of a response, each with the path of its field."""
+    details = data.get("detail") if isinstance(data, Mapping) else None
+    if not (isinstance(details, list) and all(isinstance(each, dict) for each in details)):
+        yield from find_errors(data)
+        return
+    for each in details:
+        # It begins with the place, such as "body", and the name of the function's parameter.
+        place, *path = map(str, each.get("loc", ("",)))
+        field = ".".join(path[1:] if place in ("body", "form") and len(path) > 1 else path)
+        text = each.get("msg", "")
+        yield f"{field}: {text}" if field else text
+
+
+def _limit_integer(schema: JSONObject, largest: int) -> JSONObject:
+    """Return a schema in which integers are not larger; it may take null as well."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_limit_integer(each, largest) for each in schema["anyOf"]]}
+    if schema.get("type") != "integer":
+        return schema
+    return {**schema, "maximum": min(schema.get("maximum", largest), largest)}
+
+
+def _is_file(schema: JSONObject) -> bool:
+    parts = [*schema.get("anyOf", ()), schema.get("items")]
+    is_of_files = any(isinstance(part, dict) and _is_file(part) for part in parts)
+    return schema.get("format") == "binary" or is_of_files
+
+
+def _with_local_references(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {
+            key: f"#/$defs/{value.removeprefix(_REFERENCE)}"
+            if key == "$ref" and isinstance(value, str)
+            else _with_local_references(value)
+            for key, value in schema.items()
+        }
+    return [_with_local_references(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _referenced(schema: Any) -> Iterator[str]:
+    """Yield the names of the definitions that a schema refers to."""
+    if isinstance(schema, dict):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield reference.removeprefix("#/$defs/")
+        for value in schema.values():
+            yield from _referenced(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _referenced(value)

@@ -1,0 +1,361 @@
+"""What the doctor tests of OAuth: as an MCP client, from the first 401 to the end of a token."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from django_mcp.auth.addresses import METADATA_PATH, canonical_uri
+from django_mcp.management.doctor.finding import Examination, Finding, Person, bad, good, judge
+from django_mcp.management.doctor.http import Answer, Unreachable, ask
+from django_mcp.protocol.json import encode
+
+REDIRECT = "http://127.0.0.1:33418/callback"
+NOBODY = "https://stranger.invalid/callback"
+SERVER_PATH = "/.well-known/oauth-authorization-server"
+PING = encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+PING_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
+
+
+class _Stop(Exception):
+    """A client cannot continue."""
+
+
+def run(
+    url: str, person: Person | None = None, examine: Examination | None = None
+) -> list[Finding]:
+    """Return what a client that knows only the endpoint's URL finds, in its order.
+
+    Args:
+        url: of the endpoint, such as `https://shop.example.com/mcp`.
+        person: gives the consent; None: no token is requested.
+        examine: further tests for which the client needs a token.
+    """
+    findings: list[Finding] = []
+    try:
+        findings.extend(_Client(url).go(person, examine))
+    except _Stop:
+        pass
+    except Unreachable as error:
+        findings.append(bad(str(error), "Start the site, or correct the URL."))
+    return findings
+
+
+class _Client:
+    """One client at one endpoint, whose steps yield their findings.
+
+    Attributes:
+        resource, server: the two metadata documents, once they are read.
+        client_id, management: of its registration; the second is where and how to delete it.
+        state, verifier: of its one authorization.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.metadata_url = ""
+        self.resource: dict[str, Any] = {}
+        self.server: dict[str, Any] = {}
+        self.client_id = ""
+        self.management: tuple[str | None, str | None] = (None, None)
+        self.verifier = secrets.token_urlsafe(48)
+        self.state = secrets.token_urlsafe(16)
+
+    def go(self, person: Person | None, examine: Examination | None) -> Iterator[Finding]:
+        yield from self.check_challenge()
+        yield from self.read_resource()
+        yield from self.read_server()
+        yield from self.register()
+        try:
+            yield from self.try_to_cheat()
+            if person is not None:
+                yield from self.get_and_lose_a_token(person, examine)
+        finally:
+            self.drop()
+
+    # -- metadata and registration
+
+    def check_challenge(self) -> Iterator[Finding]:
+        answer = ask("POST", self.url, PING, PING_HEADERS)
+        challenge = answer.headers.get("www-authenticate", "")
+        if answer.status not in (401, 403) and answer.status < 500:
+            yield bad(
+                "The endpoint answers without a token, so clients never start OAuth.",
+                "Take PUBLIC out, and name an authenticator in AUTHENTICATORS.",
+            )
+            raise _Stop
+        if answer.status != 401 or not challenge.lower().startswith("bearer"):
+            yield bad(
+                f"Without a token the endpoint answers {answer.status}, not 401 with a challenge.",
+                "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
+            )
+            raise _Stop
+        yield good("Without a token the endpoint answers 401 and a Bearer challenge.")
+        found = re.search(r'resource_metadata="([^"]+)"', challenge)
+        self.metadata_url = found[1] if found else ""
+        if not found:
+            yield bad(
+                "The challenge names no resource_metadata, which some clients rely on.",
+                "Include django_mcp.urls at the root of the URLconf.",
+            )
+
+    def read_resource(self) -> Iterator[Finding]:
+        parts = urlsplit(self.url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        places = [self.metadata_url, f"{origin}{METADATA_PATH}{parts.path.rstrip('/')}"]
+        for place in dict.fromkeys(filter(None, places)):
+            document = self.read(place)
+            if document is None:
+                yield bad(
+                    f"There is no resource metadata at {place}.",
+                    "Include django_mcp.urls at the root of the URLconf, and let the proxy pass "
+                    "/.well-known/ on.",
+                )
+                continue
+            self.resource = self.resource or document
+        if not self.resource:
+            raise _Stop
+        named = self.resource.get("resource")
+        if not isinstance(named, str) or canonical_uri(named) != canonical_uri(self.url):
+            yield bad(
+                f"The metadata is about {named}, and the client asked for {self.url}.",
+                "Set DJANGO_MCP['PUBLIC_URL'] to the address that clients use, or make the proxy "
+                "pass Host and the scheme on (SECURE_PROXY_SSL_HEADER).",
+            )
+            raise _Stop
+        if not self.resource.get("authorization_servers"):
+            yield bad(
+                "The metadata names no authorization server.", "Name one, or use this site's."
+            )
+            raise _Stop
+        yield good(f"The resource metadata is about {named}.")
+
+    def read_server(self) -> Iterator[Finding]:
+        issuer = str(self.resource["authorization_servers"][0])
+        parts = urlsplit(issuer)
+        place = f"{parts.scheme}://{parts.netloc}{SERVER_PATH}{parts.path.rstrip('/')}"
+        document = self.read(place)
+        if document is None:
+            yield bad(
+                f"There is no authorization server metadata at {place}.",
+                "Include django_mcp.urls at the root of the URLconf.",
+            )
+            raise _Stop
+        self.server = document
+        if document.get("issuer") != issuer:
+            yield bad(
+                f"The metadata's issuer is {document.get('issuer')}, and {issuer} was expected.",
+                "Leave OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'] out, or make it the PUBLIC_URL.",
+            )
+            raise _Stop
+        yield good(f"The authorization server is {issuer}.")
+        for key, wanted, setting in _WANTED:
+            if wanted not in (document.get(key) or ()):
+                yield bad(
+                    f"The metadata's {key} has no {wanted!r}.",
+                    f"Set OAUTH2_PROVIDER[{setting!r}] as oauth2_provider_settings() does.",
+                )
+        if document.get("code_challenge_methods_supported") != ["S256"]:
+            yield bad("PKCE by other methods than S256 is offered.", "Refuse them.")
+        insecure = [
+            f"{key} ({url})"
+            for key, url in document.items()
+            if key.endswith("_endpoint")
+            if not _is_safe(str(url), self.url)
+        ]
+        if insecure:
+            yield bad(
+                f"Not https, or of another host: {', '.join(insecure)}.",
+                "Set DJANGO_MCP['PUBLIC_URL'] to the https address that clients use.",
+            )
+
+    def register(self) -> Iterator[Finding]:
+        yield judge(
+            self.server.get("client_id_metadata_document_supported") is True,
+            "Clients may use a metadata document as their id.",
+            "Client-id metadata documents are off, and newer clients have nothing else.",
+            "Set OAUTH2_PROVIDER['CIMD_ENABLED'] to True.",
+        )
+        endpoint = self.server.get("registration_endpoint")
+        if endpoint is None:
+            yield good("Dynamic registration is off.")
+            raise _Stop
+        body = encode(
+            {
+                "client_name": "mcp_doctor",
+                "redirect_uris": [REDIRECT],
+                "grant_types": ["authorization_code", "refresh_token"],
+                "response_types": ["code"],
+                "token_endpoint_auth_method": "none",
+            }
+        )
+        answer = ask("POST", endpoint, body, {"Content-Type": "application/json"})
+        if answer.status == 429:
+            yield bad(
+                "Too many clients were registered from here in this hour.",
+                "Wait, or raise DJANGO_MCP['OAUTH_REGISTRATIONS_PER_HOUR'].",
+            )
+            raise _Stop
+        data = answer.json()
+        if answer.status != 201 or not isinstance(data.get("client_id"), str):
+            yield bad(
+                f"Registration answers {answer.status}: {data.get('error_description', '')}",
+                "Let anybody register: DCR_REGISTRATION_PERMISSION_CLASSES as "
+                "oauth2_provider_settings() has it.",
+            )
+            raise _Stop
+        self.client_id = data["client_id"]
+        self.management = (
+            data.get("registration_client_uri"),
+            data.get("registration_access_token"),
+        )
+        yield good("A client can register itself.")
+
+    # -- attacks
+
+    def try_to_cheat(self) -> Iterator[Finding]:
+        attempts: dict[str, dict[str, str | None]] = {
+            "without PKCE": {"code_challenge": None, "code_challenge_method": None},
+            "with PKCE's method plain": {"code_challenge_method": "plain"},
+            "for a redirect that was not registered": {"redirect_uri": NOBODY},
+            "for somebody else's resource": {"resource": "https://stranger.invalid/mcp"},
+        }
+        for how, changes in attempts.items():
+            answer = ask("GET", self.authorization_url(**changes))
+            place = answer.headers.get("location", "")
+            error = parse_qs(urlsplit(place).query).get("error")
+            if place.startswith(NOBODY) or (answer.status == 200 and error is None):
+                yield bad(
+                    f"An authorization {how} is not refused.",
+                    "Use the settings of oauth2_provider_settings().",
+                )
+        page = ask("GET", self.authorization_url())
+        if page.status not in (200, 302) or page.headers.get("location", "").startswith(REDIRECT):
+            yield bad(
+                f"The authorization page answers {page.status} to a valid request.",
+                "Look at LOGIN_URL and the site's log.",
+            )
+            raise _Stop
+        yield good("The authorization page asks people to sign in.")
+
+    # -- tokens
+
+    def get_and_lose_a_token(
+        self, person: Person, examine: Examination | None
+    ) -> Iterator[Finding]:
+        query = parse_qs(urlsplit(person(self.authorization_url())).query)
+        answer = {name: values[0] for name, values in query.items()}
+        if "code" not in answer:
+            yield bad(f"There is no code: {answer.get('error', 'no error')}.", "Allow the client.")
+            raise _Stop
+        if answer.get("state") != self.state or answer.get("iss") != self.server["issuer"]:
+            yield bad("The answer's state or issuer is another one.", "See check django_mcp.O012.")
+        form = {
+            "grant_type": "authorization_code",
+            "code": answer["code"],
+            "redirect_uri": REDIRECT,
+            "client_id": self.client_id,
+            "code_verifier": self.verifier,
+            "resource": self.url,
+        }
+        tokens = self.post("token_endpoint", form)
+        if tokens.status != 200:
+            yield bad(f"The code is not taken: {tokens.json()}.", "Look at the site's log.")
+            raise _Stop
+        access = tokens.json()["access_token"]
+        yield from self._use(access, "The endpoint takes the token.", is_good=True)
+        if examine is not None:
+            yield from examine(access)
+        refresh = {
+            "grant_type": "refresh_token",
+            "refresh_token": tokens.json().get("refresh_token", ""),
+            "client_id": self.client_id,
+        }
+        refreshed = self.post("token_endpoint", refresh)
+        if refreshed.status != 200:
+            yield bad("The token cannot be refreshed.", "See check django_mcp.O004.")
+            raise _Stop
+        yield good("The token can be refreshed.")
+        if self.post("token_endpoint", refresh).status == 200:
+            yield bad("A refresh token works twice.", "See check django_mcp.O005.")
+        newer = refreshed.json()["access_token"]
+        self.post("revocation_endpoint", {"token": newer, "client_id": self.client_id})
+        yield from self._use(newer, "A revoked token is refused.", is_good=False)
+
+    def _use(self, token: str, text: str, *, is_good: bool) -> Iterator[Finding]:
+        headers = {**PING_HEADERS, "Authorization": f"Bearer {token}"}
+        answer = ask("POST", self.url, PING, headers)
+        # After authentication the message may be rejected for lack of a session, which is fine here.
+        was_let_in = answer.status not in (401, 403) and answer.status < 500
+        state = "good" if is_good else "revoked"
+        yield judge(
+            was_let_in is is_good,
+            text,
+            f"The endpoint answers {answer.status} to a token that is {state}.",
+            "Name django_mcp.contrib.oauth.OAuthAuthenticator in AUTHENTICATORS.",
+        )
+
+    # -- requests
+
+    def authorization_url(self, **changes: str | None) -> str:
+        """Return the URL for a person; `changes` replace parameters, None removes one."""
+        digest = hashlib.sha256(self.verifier.encode()).digest()
+        query: dict[str, str | None] = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": REDIRECT,
+            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+            "state": self.state,
+            "resource": str(self.resource["resource"]),
+            "scope": " ".join(
+                self.resource.get("scopes_supported") or self.server.get("scopes_supported") or ()
+            ),
+            **changes,
+        }
+        given = {name: value for name, value in query.items() if value is not None}
+        return f"{self.server['authorization_endpoint']}?{urlencode(given)}"
+
+    def post(self, endpoint: str, form: dict[str, str]) -> Answer:
+        """Return a server endpoint's response to a form."""
+        return ask(
+            "POST",
+            str(self.server[endpoint]),
+            urlencode(form).encode(),
+            {"Content-Type": "application/x-www-form-urlencoded"},
+        )
+
+    def read(self, url: str) -> dict[str, Any] | None:
+        """Return a metadata document, or None."""
+        answer = ask("GET", url)
+        return answer.json() if answer.status == 200 and answer.json() else None
+
+    def drop(self) -> None:
+        """Delete the client."""
+        url, token = self.management
+        if url and token:
+            ask("DELETE", url, None, {"Authorization": f"Bearer {token}"})
+
+
+_WANTED = (
+    ("response_types_supported", "code", "OAUTH2_RESPONSE_TYPES_SUPPORTED"),
+    ("grant_types_supported", "authorization_code", "OAUTH2_GRANT_TYPES_SUPPORTED"),
+    ("grant_types_supported", "refresh_token", "OAUTH2_GRANT_TYPES_SUPPORTED"),
+    (
+        "token_endpoint_auth_methods_supported",
+        "none",
+        "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED",
+    ),
+)
+
+
+def _is_safe(url: str, endpoint: str) -> bool:
+    parts, known = urlsplit(url), urlsplit(endpoint)
+    return parts.netloc == known.netloc and parts.scheme in ("https", known.scheme)

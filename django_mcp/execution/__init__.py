@@ -1,0 +1,1 @@
+"""How a handler runs on Django: its thread, its connections and transaction, its results."""

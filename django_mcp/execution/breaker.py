@@ -1,0 +1,111 @@
+"""A circuit breaker: while a database is down, one request at a time tries it from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.unmigrated import Unmigrated, is_unmigrated, report_unmigrated
+
+logger = logging.getLogger("django_mcp")
+
+T = TypeVar("T")
+
+PAUSE_S = 1.0
+"""How long requests are refused after a failure, until one tries again. Our own limit."""
+
+
+def is_outage(error: object) -> bool:
+    """Return whether an error means that a database is down, or that migrations have to be applied."""
+    # Loads the machinery of databases, which importing a server must not.
+    from django.db import InterfaceError, OperationalError
+
+    return isinstance(error, InterfaceError | OperationalError) or is_unmigrated(error)
+
+
+class Breaker:
+    """Remembers that a database is down, and lets one request at a time try it.
+
+    Args:
+        subject: names the database, for the log.
+        timeout_s: how long a request waits for an answer.
+    """
+
+    def __init__(self, subject: str, *, timeout_s: float) -> None:
+        self._subject = subject
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        # Under WSGI each request has an event loop of its own, in a thread of its own.
+        self._retry_s: float | None = None
+        self._is_probing = False
+        self._failure: type[StoreUnavailable] = StoreUnavailable
+
+    async def run(
+        self, function: Callable[[], T], runner: Callable[[Callable[[], T]], Awaitable[T]]
+    ) -> T:
+        """Run `function` in a thread by `runner`, and return what it returns.
+
+        Raises:
+            StoreUnavailable: there is no answer, or it takes too long.
+            Unmigrated: the database lacks a table or a column.
+        """
+        if not self._enter():
+            raise self._failure
+        is_probe = self._is_down
+
+        def ask() -> T:
+            # The database may have failed while this waited for a thread.
+            if self._is_down and not is_probe:
+                raise self._failure
+            try:
+                return function()
+            except Exception as error:
+                if is_outage(error):
+                    # Here, since the next work of this thread comes before the event loop.
+                    self._fail(error)
+                raise
+
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await runner(ask)
+        except StoreUnavailable:
+            raise
+        except BaseException as error:
+            if not (isinstance(error, TimeoutError) or is_outage(error)):
+                self._is_probing = False
+                raise
+            self._fail(error)
+            raise self._failure from error
+        self._succeed()
+        return found
+
+    @property
+    def _is_down(self) -> bool:
+        return self._retry_s is not None
+
+    def _enter(self) -> bool:
+        """Return whether the caller may query; then it must report the result."""
+        retry_s = self._retry_s
+        if retry_s is None:
+            return True
+        with self._lock:
+            may_probe = not self._is_probing and time.monotonic() >= retry_s
+            self._is_probing |= may_probe
+            return may_probe
+
+    def _succeed(self) -> None:
+        if self._retry_s is not None:
+            logger.warning("%s answers again", self._subject)
+            self._retry_s, self._is_probing = None, False
+
+    def _fail(self, error: BaseException) -> None:
+        is_unmigrated = report_unmigrated(error)
+        self._failure = Unmigrated if is_unmigrated else StoreUnavailable
+        if self._retry_s is None and not is_unmigrated:
+            logger.error("%s does not answer: %r", self._subject, error)
+        self._retry_s, self._is_probing = time.monotonic() + PAUSE_S, False

@@ -1,0 +1,159 @@
+"""Usable database connections and a transaction for a function in a thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+logger = logging.getLogger("django_mcp")
+
+T = TypeVar("T")
+
+
+def run_with_connections(function: Callable[[], T]) -> T:
+    """Run `function` in this thread; connections that are broken or too old are closed before and after.
+
+    A nested call closes none, since the outer function may be in the middle of a query.
+    """
+    if getattr(_in_use, "is_set", False):
+        return function()
+    found = _find_connections()
+    _tidy(found)
+    _in_use.is_set = True
+    try:
+        return function()
+    finally:
+        _in_use.is_set = False
+        _tidy(found)
+
+
+_in_use = threading.local()
+"""For each thread: `is_set` while a function runs in it whose connections must stay open."""
+
+
+@contextmanager
+def usable_connections() -> Iterator[Callable[[], bool]]:
+    """Close this thread's unusable connections before and after a block.
+
+    Yields a function that returns whether one of them must stay open: it has an open transaction, or
+    the rows of a query are still being read. A transaction that is left open is rolled back.
+    """
+    found, cursors = _find_connections(), WeakSet[Any]()
+    _tidy(found)
+    entered = [each for each in found if not each.in_atomic_block]
+
+    def note(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        # Django drops a cursor as soon as all of its rows are read.
+        cursors.add(context["cursor"])
+        return execute(sql, params, many, context)
+
+    for connection in found:
+        connection.execute_wrappers.append(note)
+    was_in_use, _in_use.is_set = getattr(_in_use, "is_set", False), True
+    try:
+        yield lambda: len(cursors) > 0 or any(each.in_atomic_block for each in entered)
+    finally:
+        _in_use.is_set = was_in_use
+        for connection in found:
+            connection.execute_wrappers.remove(note)
+        for connection in entered:
+            if connection.in_atomic_block:
+                # Its transaction has no end. The thread gets another connection.
+                connection.close()
+                del connections[connection.alias]
+        _tidy(found)
+
+
+def _find_connections() -> Collection[BaseDatabaseWrapper]:
+    # Two aliases can have one connection: a test's mirror of a replica.
+    return {id(each): each for each in connections.all()}.values()
+
+
+class _Closer:
+    """Closes a connection at the end of its thread, without the garbage collector."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __del__(self) -> None:
+        raw = self._connection.connection
+        if raw is not None:
+            raw.close()
+
+
+_at_end_of_thread = threading.local()
+
+
+def _tidy(found: Iterable[BaseDatabaseWrapper]) -> None:
+    """Close this thread's connections that are broken or too old (`CONN_MAX_AGE`).
+
+    Django does this around its own requests only. A connection inside of a transaction is in use by a
+    test case or a calling handler.
+    """
+    for connection in found:
+        if connection.connection is None or connection.in_atomic_block:
+            continue
+        if connection.vendor == "sqlite" and connection.is_in_memory_db():  # type: ignore[attr-defined]
+            # The database ends with its last connection, so Django never closes it.
+            closers = vars(_at_end_of_thread)
+            if connection.alias not in closers:
+                closers[connection.alias] = _Closer(connection)
+            continue
+        connection.close_if_unusable_or_obsolete()
+
+
+def is_shared_database(alias: str | None) -> bool:
+    """Return whether there is a database that other processes can use as well."""
+    connection: Any = connections[alias or DEFAULT_DB_ALIAS]
+    if connection.vendor == "sqlite":
+        return not connection.is_in_memory_db()
+    # Django's placeholder on a site without a database.
+    return bool(connection.vendor != "unknown")
+
+
+class HandlerAbandoned(Exception):
+    """The call was cancelled before the handler returned, so its transaction was rolled back."""
+
+
+def run_atomically(
+    function: Callable[[], T], is_abandoned: Callable[[], bool], aliases: Sequence[str]
+) -> T:
+    """Run `function` in a transaction, which is committed if it returns and is not abandoned by then.
+
+    Inside of another transaction, such as a test case's, it runs in a savepoint.
+
+    Args:
+        function: runs in this thread.
+        is_abandoned: called once, after `function` has returned.
+        aliases: the databases that get a transaction, at least one. When one of them cannot commit,
+            those before it roll back.
+
+    Raises:
+        HandlerAbandoned: it returned, but too late.
+    """
+    alias, others = aliases[0], aliases[1:]
+    # The attributes of a connection's transaction are not in its type.
+    connection: Any = connections[alias]
+    with transaction.atomic(alias):
+        earlier_cause = connection.rollback_exc
+        if others:
+            result = run_atomically(function, is_abandoned, others)
+        else:
+            result = function()
+            if is_abandoned():
+                raise HandlerAbandoned
+        if connection.needs_rollback and connection.rollback_exc is not earlier_cause:
+            logger.warning(
+                "What a handler wrote to the database %r is rolled back, although it returned: "
+                "it caught a database error outside of an atomic() block of its own",
+                connection.alias,
+                exc_info=connection.rollback_exc,
+            )
+    return result

@@ -1,0 +1,264 @@
+"""Threads for the async ORM: a call has one thread of a pool while it runs queries.
+
+Django's async ORM runs its queries by asgiref's thread-sensitive `sync_to_async`. By default that is
+one thread for the whole process, whose broken database connections are never closed. Inside of a
+`ThreadLease`, asgiref finds an executor that leases a thread for the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
+
+from django_mcp.execution.fair_queue import QueueFull
+from django_mcp.execution.pool import AwaitedWork, LoopPool, Work
+from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.records import Record
+from django_mcp.server.services.ports import BUSY, StoreUnavailable
+
+if TYPE_CHECKING:
+    from django_mcp.server.exchange.exchange import Exchange
+
+has_thread: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "django_mcp_has_thread", default=False
+)
+"""Whether the running code has a thread of a pool. Then it must not wait for another, or all of them
+could wait for each other."""
+
+LINGER_S = 0.02
+"""How long a call keeps its thread after a query, in case another follows. Our own limit."""
+
+LOOK_EVERY_S = 0.005
+"""How often such a thread looks whether other work waits for it."""
+
+
+class ThreadLease(Record):
+    """Gives the async ORM of a call a thread, in which its queries run one after the other.
+
+    The first query takes the thread from the pool. It goes back soon after the last query, sooner if
+    other work waits for it, and at the end of the call. An open transaction, or a query whose rows are
+    still being read, as by `aiterator()`, keeps it longer.
+
+    Use:
+        with ThreadLease(pool, exchange):
+            ...  # on the event loop
+
+    Args:
+        pool: where threads come from; None: queries run as without a lease.
+        exchange: the call, if there is one.
+        limit_s: how long a query may wait and run; None: as long as it is awaited.
+    """
+
+    pool: LoopPool | None
+    exchange: Exchange | None
+    limit_s: float | None = None
+    _is_over: bool = False
+    _turn: _Turn | None = None
+    _tokens: Any = None
+    outer: ThreadLease | None = None
+    """The lease of the call that made this one, if there is one."""
+
+    def __enter__(self) -> None:
+        outer = _sensitive.get(None)
+        # A context of Django's around a view, or of the site, chooses its own thread.
+        if self.pool is not None and (outer is None or outer is _context):
+            self.outer = _lease.get()
+            self._tokens = (_sensitive.set(_context), _lease.set(self))
+
+    def __exit__(self, *_error: object) -> None:
+        if self._tokens is not None:
+            try:
+                _sensitive.reset(self._tokens[0])
+                _lease.reset(self._tokens[1])
+            except ValueError:
+                # The coroutine was closed in another context.
+                pass
+        self._is_over = True
+        self.exchange = self.outer = None
+        if self._turn is not None:
+            self._turn.end()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the call's thread runs something now."""
+        return self._turn is not None and self._turn.is_busy
+
+    def submit(self, pool: LoopPool, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run a query in the call's thread; return a future of the running event loop."""
+        work, turn = AwaitedWork(function), self._turn
+        if self.limit_s is not None:
+            work.fail_after(self.limit_s, StoreUnavailable)
+        if turn is None or not turn.add(work):
+            turn = _Turn(pool, self.exchange, work)
+            if self._is_over:
+                # A task of the event loop may outlive its call.
+                turn.end()
+            try:
+                has_thread = pool.put(turn)
+            except QueueFull:
+                raise ToolError(BUSY) from None
+            if not has_thread and self.exchange is not None:
+                self.exchange.waits_for_thread = True
+            if not self._is_over:
+                self._turn = turn
+        if turn.began_s is None:
+            work.done.add_done_callback(partial(turn.withdraw, work))
+        return work.done
+
+
+class _Turn(Work):
+    """One period in which a call has a thread."""
+
+    def __init__(self, pool: LoopPool, exchange: Exchange | None, first: AwaitedWork) -> None:
+        self._pool = pool
+        self._exchange = exchange
+        self._works = deque([first])
+        self._changed = threading.Condition()
+        self._is_open = True
+        self._is_over = False
+        self.is_busy = False
+
+    @property
+    def key(self) -> Hashable:
+        return "" if self._exchange is None else self._exchange.quota_key
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self._is_over
+
+    def describe(self) -> str:
+        exchange = self._exchange
+        if exchange is None:
+            return "queries of an async call that has ended"
+        return f"queries of an async call by {exchange.quota_key}"
+
+    def add(self, work: AwaitedWork) -> bool:
+        """Queue one more query for the thread; return False if the thread was given back."""
+        with self._changed:
+            if not self._is_open:
+                return False
+            self._works.append(work)
+            self._changed.notify()
+            return True
+
+    def end(self) -> None:
+        """Give the thread back after the queued queries: the call has ended."""
+        with self._changed:
+            self._is_over = True
+            self._exchange = None
+            self._changed.notify()
+
+    def withdraw(self, work: AwaitedWork, _done: object) -> None:
+        """Remove a query that was cancelled while it waited for a thread."""
+        with self._changed:
+            if work in self._works:
+                self._works.remove(work)
+            if self._is_open and not self._works and self._pool.withdraw(self):
+                self._is_open = False
+
+    def run(self) -> None:
+        # Loads the models' machinery, which importing a server must not.
+        from django_mcp.execution.db_connections import usable_connections
+
+        exchange = self._exchange
+        if exchange is not None:
+            exchange.waits_for_thread = False
+        del exchange
+        try:
+            with usable_connections() as is_in_use:
+                while (work := self._next(is_in_use)) is not None:
+                    self.is_busy = True
+                    work.run()
+                    self.is_busy = False
+                    del work
+        except BaseException as error:
+            with self._changed:
+                self._is_open = False
+            for left in self._works:
+                left.fail(error)
+            raise
+
+    def _next(self, is_in_use: Callable[[], bool]) -> AwaitedWork | None:
+        """Wait for the next query; None: give the thread back."""
+        with self._changed:
+            until_s = time.monotonic() + LINGER_S
+            while not self._works:
+                is_idle = self._pool.has_waiting or time.monotonic() >= until_s
+                must_stay = is_idle and is_in_use()
+                if self._is_over or (is_idle and not must_stay):
+                    self._is_open = False
+                    return None
+                self._changed.wait(LINGER_S if must_stay else LOOK_EVERY_S)
+            return self._works.popleft()
+
+
+def is_awaited_in_lease() -> bool:
+    """Return whether a leased thread waits for the running code, which is inside of `async_to_sync`.
+
+    Then that thread runs what needs a thread. If the code waited for another thread of the pool, all of
+    them could wait for each other.
+    """
+    lease = _lease.get()
+    while lease is not None:
+        if lease.is_busy:
+            return True
+        lease = lease.outer
+    return False
+
+
+class _LeasedThreads(Executor):
+    """The executor that asgiref uses inside of a lease."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run `function` in the thread of the running call; return a future."""
+        call = partial(function, *args, **kwargs)
+        callers = AsyncToSync.loop_thread_executors.get(asyncio.get_running_loop())
+        if callers is not None:
+            # A synchronous caller waits for this event loop, as in a test: its thread runs the query.
+            return callers.submit(call)
+        lease = _lease.get()
+        pool = None if lease is None or has_thread.get() else lease.pool
+        if lease is None or pool is None:
+            return SyncToAsync.single_thread_executor.submit(_run_usably, call)
+        return lease.submit(pool, call)
+
+
+def _run_usably(call: Callable[[], Any]) -> Any:
+    from django_mcp.execution.db_connections import usable_connections
+
+    with usable_connections():
+        return call()
+
+
+_sensitive = SyncToAsync.thread_sensitive_context
+_lease: contextvars.ContextVar[ThreadLease | None] = contextvars.ContextVar(
+    "django_mcp_lease", default=None
+)
+
+
+def _enter_once() -> ThreadSensitiveContext:
+    """Return a context of asgiref with `_LeasedThreads`, entered without a task.
+
+    Entering one costs several microseconds. So there is one for all calls, and the executor finds the
+    lease of the running call.
+    """
+    context = ThreadSensitiveContext(executor=_LeasedThreads())
+    enter: Any = context.__aenter__
+    entering = enter()
+    try:
+        contextvars.Context().run(entering.send, None)
+    except StopIteration:
+        return context
+    raise RuntimeError("ThreadSensitiveContext waits when it is entered")
+
+
+_context = _enter_once()

@@ -1,0 +1,367 @@
+"""LoopPool: a bounded pool of threads whose work is awaited on an event loop, at little cost.
+
+`ThreadPoolExecutor` creates a future with a lock and a condition for each piece of work, and the event
+loop another one. Here there is only the loop's.
+
+Work without a free thread waits in a queue that takes turns between principals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+from django_mcp.execution.fair_queue import FairQueue
+
+logger = logging.getLogger("django_mcp")
+
+REPORT_EVERY_S = 60.0
+MAX_REPORTED = 20
+"""How often an exhausted pool is logged, and with how many of its threads. Our own limit."""
+
+EXHAUSTED_AFTER_S = 5.0
+"""A pool is exhausted if work has waited for so long while no thread became free. Our own limit."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolState:
+    """The state of a pool.
+
+    Attributes:
+        max_threads: how many there may be.
+        waiting: pieces of work without a thread.
+        short_s: for how long work has waited while no thread became free; None: no work waits.
+        running: the work of each thread and its seconds so far, the longest first.
+    """
+
+    max_threads: int
+    waiting: int
+    short_s: float | None
+    running: list[tuple[str, float]]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether work that does not end holds all threads."""
+        return self.short_s is not None and self.short_s >= EXHAUSTED_AFTER_S
+
+
+class Work:
+    """A piece of work for a thread of a pool.
+
+    Attributes:
+        began_s: when a thread took it, by the monotonic clock; None: it waits.
+        queued_as: its key at the time when it had to wait.
+    """
+
+    began_s: float | None = None
+    queued_as: Hashable = None
+
+    @property
+    def key(self) -> Hashable:
+        """The key of its caller in the queue."""
+        return None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether its result is no longer awaited."""
+        return False
+
+    def describe(self) -> str:
+        """Return a description for operators."""
+        return "background work"
+
+    def run(self) -> None:
+        """Do it, in the thread."""
+        raise NotImplementedError
+
+
+_pools: WeakSet[LoopPool] = WeakSet()
+
+
+def _close_pools() -> None:
+    for pool in list(_pools):
+        pool.close()
+
+
+# Functions of `atexit` are called after the interpreter has waited for the threads. CPython's own pools
+# use this function, and there is no public one.
+getattr(threading, "_register_atexit", atexit.register)(_close_pools)
+# The child of a fork has no threads of the pools, and their locks may be held.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+class LoopPool(Executor):
+    """Runs work in at most `max_threads` threads; see `loop.run_in_executor`.
+
+    Args:
+        name: prefix of the threads' names.
+        setting: the setting for the number of threads, for the log.
+        replacements: how many more threads may replace those with abandoned work.
+        make_work: returns the work for a function.
+        waiting: the queue.
+    """
+
+    def __init__(
+        self,
+        max_threads: int,
+        name: str,
+        *,
+        setting: str | None = None,
+        replacements: int = 0,
+        make_work: Callable[[Callable[[], Any]], AwaitedWork] | None = None,
+        waiting: FairQueue[Work] | None = None,
+    ) -> None:
+        self.max_threads = max_threads
+        self._name = name
+        self._setting = setting
+        self._reported_s: float | None = None
+        self._replacements = replacements
+        self._make_work = make_work or AwaitedWork
+        self._lock = threading.Lock()
+        self._queue: FairQueue[Work] = waiting or FairQueue()
+        self._thread_count = 0
+        self._idle_count = 0
+        self._is_closed = False
+        # Without timeouts: with several threads, `get` can continue with a negative one.
+        self._handed_over: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._running: dict[Work, None] = {}
+        self._short_since_s: float | None = None
+        _pools.add(self)
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run `function` in a thread; return a future of the running event loop."""
+        call = partial(function, *args, **kwargs) if args or kwargs else function
+        work = self._make_work(call)
+        if not self.put(work):
+            # Cancelled work must not stay in the queue, with everything that it refers to.
+            work.done.add_done_callback(lambda _done: self.withdraw(work))
+        return work.done
+
+    def close(self) -> None:
+        """Let the threads end: idle ones now, others after their work."""
+        with self._lock:
+            self._is_closed = True
+            count, self._idle_count = self._idle_count, 0
+            self._thread_count -= count
+        for _ in range(count):
+            self._handed_over.put(None)
+
+    def leave(self, function: Callable[[], object]) -> None:
+        """Run `function` when a thread is free, without a result; exceptions are logged."""
+        self.put(_LeftWork(function))
+
+    def put(self, work: Work) -> bool:
+        """Give work to a thread, or queue it; return whether a thread has it.
+
+        Raises:
+            QueueFull: no thread is free, and too much work waits.
+        """
+        with self._lock:
+            if self._idle_count:
+                self._idle_count -= 1
+                work.began_s = time.monotonic()
+                self._running[work] = None
+                self._handed_over.put(work)
+                return True
+            if self._thread_count < self._find_limit():
+                self._thread_count += 1
+                work.began_s = time.monotonic()
+                self._running[work] = None
+            else:
+                work.queued_as = work.key
+                self._queue.put(work.queued_as, work)
+                if self._short_since_s is None:
+                    self._short_since_s = time.monotonic()
+                return False
+        self._start(work)
+        return True
+
+    def withdraw(self, work: Work) -> bool:
+        """Remove work from the queue; return whether it was there."""
+        with self._lock:
+            has_waited = work.began_s is None and self._queue.discard(work.queued_as, work)
+        if has_waited and self._setting is not None:
+            self._report(self._setting)
+        return has_waited
+
+    def replace_abandoned(self) -> None:
+        """Start a thread for waiting work, if one may replace a thread with abandoned work."""
+        with self._lock:
+            if not self._queue.count or self._thread_count >= self._find_limit():
+                return
+            work = self._take()
+            self._thread_count += 1
+        if work is not None:
+            self._start(work)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether work waits for a thread."""
+        return self._queue.count > 0
+
+    def find_state(self) -> PoolState:
+        """Return the state of the pool."""
+        now_s = time.monotonic()
+        with self._lock:
+            running = list(self._running)
+            waiting, since_s = self._queue.count, self._short_since_s
+        found = [(each.describe(), now_s - (each.began_s or now_s)) for each in running]
+        return PoolState(
+            max_threads=self.max_threads,
+            waiting=waiting,
+            short_s=None if since_s is None else now_s - since_s,
+            running=sorted(found, key=lambda each: -each[1]),
+        )
+
+    def _report(self, setting: str) -> None:
+        """Log the work of all threads if the pool is exhausted, unless that was done recently."""
+        now_s, state = time.monotonic(), self.find_state()
+        is_due = self._reported_s is None or now_s - self._reported_s >= REPORT_EVERY_S
+        if not (state.is_exhausted and is_due):
+            return
+        self._reported_s = now_s
+        running = [f"{what} for {seconds:.0f} s" for what, seconds in state.running]
+        if len(running) > MAX_REPORTED:
+            running[MAX_REPORTED:] = [f"{len(running) - MAX_REPORTED} more"]
+        logger.error(
+            "A call had no thread: none of %d came free for %.0f s, and %d more calls wait. The threads "
+            "run: %s. Find out why these do not end, give them a timeout of their own towards what "
+            "they wait for, or raise DJANGO_MCP[%r].",
+            state.max_threads,
+            state.short_s,
+            state.waiting,
+            "; ".join(running),
+            setting,
+        )
+
+    # -- with the lock
+
+    def _find_limit(self) -> int:
+        """Return how many threads there may be now, with those in place of abandoned ones."""
+        if self._thread_count < self.max_threads or not self._replacements:
+            return self.max_threads
+        abandoned = sum(work.is_abandoned for work in self._running)
+        return self.max_threads + min(self._replacements, abandoned)
+
+    def _take(self) -> Work | None:
+        """Remove work from the queue for a thread that became free."""
+        work = self._queue.take()
+        if work is not None:
+            work.began_s = time.monotonic()
+            self._running[work] = None
+        self._short_since_s = time.monotonic() if self._queue.count else None
+        return work
+
+    # -- in the threads
+
+    def _start(self, work: Work) -> None:
+        try:
+            # A thread holds its arguments for as long as it runs.
+            name = f"{self._name}_{self._thread_count}"
+            # The interpreter waits for it at the end, whatever thread has started it.
+            threading.Thread(target=self._serve, args=([work],), name=name, daemon=False).start()
+        except RuntimeError:
+            # The process ends, or may have no more threads.
+            with self._lock:
+                self._thread_count -= 1
+                self._running.pop(work, None)
+            raise
+
+    def _serve(self, first: list[Work]) -> None:
+        work: Work | None = first.pop()
+        while work is not None:
+            try:
+                work.run()
+            except BaseException:
+                # Also an exit, since the counts must stay right.
+                logger.exception("Background work failed")
+            following, stays = self._finish(work)
+            # The objects of a call must not live until the next call.
+            work = None
+            work = following if following is not None or not stays else self._handed_over.get()
+            del following
+
+    def _finish(self, work: Work) -> tuple[Work | None, bool]:
+        """Return the next work, and whether the thread waits if there is none."""
+        with self._lock:
+            del self._running[work]
+            is_surplus = (
+                self._thread_count > self.max_threads and self._thread_count > self._find_limit()
+            )
+            if is_surplus or (self._is_closed and not self._queue.count):
+                self._thread_count -= 1
+                return None, False
+            if self._queue.count:
+                return self._take(), True
+            self._short_since_s = None
+            self._idle_count += 1
+            return None, True
+
+
+class AwaitedWork(Work):
+    """A function, and the future of its result on an event loop."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[Any] = self._loop.create_future()
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.done.cancelled()
+
+    def fail_after(self, delay_s: float, error: type[Exception]) -> None:
+        """Raise `error` where the result is awaited, unless there is one by then."""
+        timer = self._loop.call_later(
+            delay_s, lambda: self._settle(self.done.set_exception, error())
+        )
+        self.done.add_done_callback(lambda _done: timer.cancel())
+
+    def run(self) -> None:
+        if self.done.done():
+            return
+        try:
+            value = self._function()
+        except StopIteration as error:
+            # A future cannot carry it, since it would end the coroutine that awaits it.
+            wrapped = RuntimeError("StopIteration was raised in a thread")
+            wrapped.__cause__ = error
+            self._send(self.done.set_exception, wrapped)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+            self._send(self.done.set_exception, error)
+        else:
+            self._send(self.done.set_result, value)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` where the result is awaited. From any thread."""
+        self._send(self.done.set_exception, error)
+
+    def _send(self, settle: Callable[[Any], None], outcome: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._settle, settle, outcome)
+        except RuntimeError:
+            # The loop is closed, so the result is not awaited.
+            return
+
+    def _settle(self, settle: Callable[[Any], None], outcome: Any) -> None:
+        if not self.done.done():
+            settle(outcome)
+
+
+class _LeftWork(Work):
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+
+    def run(self) -> None:
+        self._function()

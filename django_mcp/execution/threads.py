@@ -1,0 +1,284 @@
+"""Threads for handlers: bounded pools that all servers of a process share.
+
+A handler has the context variables of its request, such as the language, the time zone or a tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from asgiref.sync import AsyncToSync, sync_to_async
+
+from django_mcp.conf import find_aliases, server_settings, settings
+from django_mcp.execution.fair_queue import FairQueue, QueueFull
+from django_mcp.execution.leases import (
+    ThreadLease,
+    has_thread,
+    is_awaited_in_lease,
+)
+from django_mcp.execution.pool import AwaitedWork, LoopPool, PoolState
+from django_mcp.process import PerProcess
+from django_mcp.registry.atomic import Atomic
+from django_mcp.server.exchange.quotas import Limits
+from django_mcp.server.services.ports import NoThread
+
+if TYPE_CHECKING:
+    from django_mcp.execution.breaker import Breaker
+    from django_mcp.server.exchange.call import Call
+    from django_mcp.server.exchange.exchange import Exchange
+
+T = TypeVar("T")
+
+OUR_THREADS = 4
+"""Threads for the package's own queries. Our own limit."""
+
+WAITING_LIMITS = Limits(own_count=1000, own_bytes=0, count=10_000, bytes=0)
+"""Calls that wait for a thread, of one caller and in all. `MAX_TASKS` bounds those of tasks. Our own limit."""
+
+AUTHENTICATION_LIMIT_S = 10.0
+"""How long a query of an asynchronous authenticator may wait and run. Our own limit."""
+
+_runs_in_place: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "django_mcp_runs_in_place", default=False
+)
+_breaker: contextvars.ContextVar[Breaker | None] = contextvars.ContextVar(
+    "django_mcp_breaker", default=None
+)
+
+_submitting = threading.local()
+"""The `call` that the event loop of this thread is giving to a pool, since asgiref passes on a function
+alone. It is read before anything is awaited. A context variable would cost a microsecond more.
+"""
+
+
+class ThreadScope:
+    """Runs synchronous handlers in threads, with usable connections, and tools in transactions.
+
+    There are at most `DJANGO_MCP["SYNC_THREADS"]` threads; other calls wait, and principals take turns.
+    Tasks have `TASK_THREADS` of their own. If `SYNC_THREADS` is 0, all handlers run on Django's
+    thread-sensitive thread, one after the other, and so inside of a test case's transaction.
+    """
+
+    async def run(self, function: Callable[[], T], call: Call, atomic: Atomic = ()) -> T:
+        aliases = find_aliases(atomic) if atomic else ()
+        lanes = _lanes.current or _lanes.get()
+        # A handler that calls another runs it in its own thread. If it waited for a second thread of
+        # the pool, all of them could wait for each other.
+        is_nested = (
+            has_thread.get()
+            or _runs_in_place.get()
+            or (
+                getattr(AsyncToSync.executors, "current", None) is not None
+                and is_awaited_in_lease()
+            )
+        )
+        pool = None if is_nested else lanes.pool if call.run is None else lanes.task_pool
+        if pool is None:
+            return cast(T, await lanes.nested(function, call, aliases))
+        call.exchange.waits_for_thread = True
+        _submitting.call = call
+        try:
+            return cast(T, await lanes.by_pool[pool](function, call, aliases))
+        except QueueFull:
+            raise NoThread from None
+        except asyncio.CancelledError:
+            # The thread continues, and asgiref has copied its context to this one.
+            has_thread.set(False)
+            pool.replace_abandoned()
+            raise
+
+
+async def answer_leasing(get_reply: Callable[[Exchange], Awaitable[T]], exchange: Exchange) -> T:
+    """Return a reply; the async ORM may use one thread of the handlers' pool for it."""
+    lanes = _lanes.current or _lanes.get()
+    with ThreadLease(None if _runs_in_place.get() else lanes.pool, exchange):
+        return await get_reply(exchange)
+
+
+def lease_for_task(exchange: Exchange | None) -> ThreadLease:
+    """Return a block in which the async ORM of a task has a thread of the tasks' pool."""
+    lanes = _lanes.current or _lanes.get()
+    return ThreadLease(None if _runs_in_place.get() else lanes.task_pool, exchange)
+
+
+def lease_for_authentication(exchange: Exchange | None = None) -> ThreadLease:
+    """Return a block in which the async ORM of authenticators has a thread of another pool.
+
+    A query without a result in time raises `StoreUnavailable`.
+    """
+    lanes = _lanes.current or _lanes.get()
+    pool = None if _runs_in_place.get() else lanes.authentication_pool
+    return ThreadLease(pool, exchange, AUTHENTICATION_LIMIT_S)
+
+
+def find_pool_states() -> dict[str, PoolState]:
+    """Return the states of the pools for handlers and for tasks, by the name of the setting."""
+    lanes = _lanes.current
+    if lanes is None or lanes.pool is None or lanes.task_pool is None:
+        return {}
+    pools = {"SYNC_THREADS": lanes.pool, "TASK_THREADS": lanes.task_pool}
+    return {name: pool.find_state() for name, pool in pools.items()}
+
+
+async def run_in_pool(function: Callable[[], T], breaker: Breaker | None = None) -> T:
+    """Run a function of this package in a thread, with usable connections.
+
+    There are a few threads for this, so that authentication and sessions do not wait for slow handlers.
+
+    Args:
+        breaker: through which it runs; None: that of `through_breaker`, if there is one.
+
+    Raises:
+        StoreUnavailable: it runs through a breaker, and the database does not answer.
+    """
+    breaker = breaker or _breaker.get()
+    return await (_hop(function) if breaker is None else breaker.run(function, _hop))
+
+
+async def _hop(function: Callable[[], T]) -> T:
+    lanes = _lanes.current or _lanes.get()
+    if lanes.our_pool is None or _runs_in_place.get():
+        return cast(T, await lanes.nested(function, None, ()))
+    outer = has_thread.get()
+    try:
+        return cast(T, await lanes.by_pool[lanes.our_pool](function, None, ()))
+    except asyncio.CancelledError:
+        # See `ThreadScope.run`. The caller may have a thread of another pool.
+        has_thread.set(outer)
+        raise
+
+
+def run_later(function: Callable[[], object]) -> None:
+    """Run `function` in the pool when a thread is free, with usable connections, without a result.
+
+    Called from a thread with connections. Without a pool it runs at once.
+    """
+    # Loads the models' machinery, which importing a server must not.
+    from django_mcp.execution.db_connections import run_with_connections
+
+    lanes = _lanes.current or _lanes.get()
+    if lanes.our_pool is None or _runs_in_place.get():
+        function()
+        return
+
+    lanes.our_pool.leave(partial(run_with_connections, function))
+
+
+@contextmanager
+def _setting(variable: contextvars.ContextVar[Any], value: object) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def through_breaker(breaker: Breaker) -> AbstractContextManager[None]:
+    """Return a block in which `run_in_pool` uses a breaker, so that a silent database holds few threads."""
+    return _setting(_breaker, breaker)
+
+
+def in_calling_thread() -> AbstractContextManager[None]:
+    """Return a block in which everything runs in the calling thread instead of a pool.
+
+    For calls from synchronous code, with its connections and its transaction. On an event loop, it is
+    Django's thread-sensitive thread.
+    """
+    return _setting(_runs_in_place, True)
+
+
+class _HandlerWork(AwaitedWork):
+    """A synchronous handler that waits for a thread or has one."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__(function)
+        self._ctx: Call = _submitting.call
+        del _submitting.call
+
+    @property
+    def key(self) -> Hashable:
+        return self._ctx.exchange.quota_key
+
+    def describe(self) -> str:
+        ctx = self._ctx
+        name = getattr(ctx.entry, "name", "")
+        return f"{ctx.method} {name} by {ctx.exchange.quota_key}"
+
+
+class _Lanes:
+    """The pools, created on first use: after a fork, and after the settings are read."""
+
+    def __init__(self, max_threads: int, max_tasks: int, replacements: int) -> None:
+        # Loads the models' machinery, which importing a server must not.
+        from django_mcp.execution.db_connections import (
+            HandlerAbandoned,
+            run_atomically,
+            run_with_connections,
+        )
+
+        def work(function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]) -> Any:
+            if ctx is None:
+                return run_with_connections(function)
+            if ctx.is_cancelled:
+                # The call was cancelled while this waited for a thread.
+                raise HandlerAbandoned
+            ctx.exchange.waits_for_thread = False
+            if aliases:
+                function = partial(run_atomically, function, lambda: ctx.is_cancelled, aliases)
+            return run_with_connections(function)
+
+        def work_in_pool(
+            function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]
+        ) -> Any:
+            token = has_thread.set(True)
+            try:
+                return work(function, ctx, aliases)
+            finally:
+                # asgiref copies the context back to the caller.
+                has_thread.reset(token)
+
+        self.nested: Callable[..., Awaitable[Any]] = sync_to_async(work, thread_sensitive=True)
+        self.by_pool: dict[LoopPool, Callable[..., Awaitable[Any]]] = {}
+        self.pool: LoopPool | None = None
+        self.task_pool: LoopPool | None = None
+        self.our_pool: LoopPool | None = None
+        self.authentication_pool: LoopPool | None = None
+        if max_threads:
+            few = min(max_threads, OUR_THREADS)
+            self.pool = LoopPool(
+                max_threads,
+                "django-mcp",
+                setting="SYNC_THREADS",
+                replacements=replacements,
+                make_work=_HandlerWork,
+                waiting=FairQueue(WAITING_LIMITS, server_settings.anonymous_share),
+            )
+            self.task_pool = LoopPool(
+                max_tasks, "django-mcp-task", setting="TASK_THREADS", make_work=_HandlerWork
+            )
+            self.our_pool = LoopPool(few, "django-mcp-own")
+            self.authentication_pool = LoopPool(few, "django-mcp-auth")
+            self.by_pool = {
+                # asgiref's type is too narrow.
+                pool: sync_to_async(work_in_pool, thread_sensitive=False, executor=cast(Any, pool))
+                for pool in (self.pool, self.task_pool, self.our_pool)
+            }
+
+    def close(self) -> None:
+        """Let the threads end after their work."""
+        for pool in (self.pool, self.task_pool, self.our_pool, self.authentication_pool):
+            if pool is not None:
+                pool.close()
+
+
+def _open_lanes() -> _Lanes:
+    return _Lanes(settings.SYNC_THREADS, settings.TASK_THREADS, settings.REPLACEMENT_THREADS)
+
+
+_lanes = PerProcess(_open_lanes, settings=("DJANGO_MCP",), close=_Lanes.close)

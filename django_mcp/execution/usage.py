@@ -1,0 +1,122 @@
+"""Count the rows and bytes that callers have in a table, by their quota keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django.utils.crypto import salted_hmac
+
+from django_mcp.conf import server_settings
+from django_mcp.execution.expiring import Expiring
+from django_mcp.process import reset_on
+from django_mcp.server.exchange.quotas import Limits, QuotaScope, is_anonymous_quota
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.db.models.expressions import Combinable
+
+    from django_mcp.server.exchange.connection import Session
+
+RECOUNT_S = 2.0
+"""How long a process uses its counts. Our own limit."""
+
+MAX_CALLERS = 1000
+"""Callers whose counts a process caches. Our own limit."""
+
+
+ANONYMOUS = "a:"
+"""How the digests of anonymous callers' quota keys begin."""
+
+Caller: TypeAlias = tuple[str, ...]
+"""A caller by the values of columns, of which the last is the digest of its quota key."""
+
+OF_SESSION = ("session__server", "session__quota_key")
+"""The columns of callers in tables of sessions' data."""
+
+
+def digest_of_quota(quota_key: str) -> str:
+    """Return a keyed digest of at most 64 characters, so that no row holds a client's address."""
+    digest = salted_hmac("django_mcp.quotas", quota_key, algorithm="sha256").hexdigest()[:40]
+    return f"{ANONYMOUS if is_anonymous_quota(quota_key) else 'p:'}{digest}"
+
+
+def caller_of(session: Session) -> Caller:
+    """Return the values of `OF_SESSION` of a session."""
+    return (session.server_name, session.quota_key)
+
+
+class Usage:
+    """Counts the rows of a table approximately: in the database periodically, and here in between.
+
+    Each method runs in a thread with connections.
+
+    Args:
+        rows: returns the rows.
+        size: the bytes of a row; None: they are not limited.
+        limits: on the rows of one caller, and of all callers.
+        columns: the columns of a `Caller`.
+    """
+
+    def __init__(
+        self,
+        rows: Callable[[], QuerySet[Any]],
+        size: str | Combinable | None,
+        limits: Limits,
+        columns: Sequence[str] = OF_SESSION,
+    ) -> None:
+        self.limits = limits
+        self._rows = rows
+        self._size = size
+        self._columns = columns
+        self._counts: Expiring[list[int]] = Expiring(MAX_CALLERS)
+        reset_on(self._counts.clear, settings=("DJANGO_MCP", "DATABASES", "DATABASE_ROUTERS"))
+
+    def take(self, caller: Caller, size: int, *, count: int = 1) -> QuotaScope | None:
+        """Count more rows of a caller; return the scope of the limit that does not allow them."""
+        limits, share = self.limits, server_settings.anonymous_share
+        bounds: list[tuple[tuple[str, ...], float, float]] = [
+            (caller, limits.own_count, limits.own_bytes),
+            ((), limits.count, limits.bytes),
+        ]
+        if caller[-1].startswith(ANONYMOUS):
+            bounds.append(((ANONYMOUS,), limits.count * share, limits.bytes * share))
+        found = [self._find(key) for key, _, _ in bounds]
+        for used, (key, max_count, max_bytes) in zip(found, bounds, strict=True):
+            if (count > 0 and used[0] + count > max_count) or (
+                size > 0 and used[1] + size > max_bytes
+            ):
+                return QuotaScope.OWN if key is caller else QuotaScope.ALL
+        for used in found:
+            used[0] += count
+            used[1] += size
+        return None
+
+    def give_back(self, caller: Caller, size: int, *, count: int = 1) -> None:
+        """Stop counting rows of a caller."""
+        for key in (caller, (), *([(ANONYMOUS,)] if caller[-1].startswith(ANONYMOUS) else [])):
+            used = self._counts.get(key)
+            if used is not None:
+                used[0] -= count
+                used[1] -= size
+
+    def _find(self, key: tuple[str, ...]) -> list[int]:
+        """Return rows and bytes."""
+        used = self._counts.get(key)
+        if used is None:
+            used = self._count(key)
+            self._counts.set(key, used, RECOUNT_S)
+        return used
+
+    def _count(self, key: tuple[str, ...]) -> list[int]:
+        # Loads the machinery of databases, which importing a server must not.
+        from django.db.models import Count, Sum
+
+        rows = self._rows().order_by()
+        if key == (ANONYMOUS,):
+            rows = rows.filter(**{f"{self._columns[-1]}__startswith": ANONYMOUS})
+        elif key:
+            rows = rows.filter(**dict(zip(self._columns, key, strict=True)))
+        sizes = {} if self._size is None else {"bytes": Sum(self._size)}
+        found = rows.aggregate(count=Count("pk"), **sizes)
+        return [found["count"], found.get("bytes") or 0]

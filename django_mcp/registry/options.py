@@ -1,0 +1,96 @@
+"""The options with which a site registers its functions: of the decorators and of the methods alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from django_mcp.protocol.annotations import Annotations, Icon
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.results import CacheHint
+from django_mcp.registry.access import Permission
+from django_mcp.registry.atomic import Atomic
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options of every entry.
+
+    name: for programs; by default the function's.
+    title, description: for people and models; may be lazy. By default the description is the
+        docstring's, without its sections on parameters and the result.
+    icons: `Icon`s, or their `https:` URLs.
+    meta: `_meta` as listed.
+    permission: a permission, several that are all needed, or a function of the user; the entry is
+        hidden from users without them. By default the server's; `()`: none.
+    scopes: OAuth scopes that a token needs all of; they do not hide the entry. By default the
+        server's; `()`: none.
+    check: a function of the user and the arguments of a call; if it returns false, the client gets
+        the same error as for something that does not exist.
+    listed_if: a function of the user; the entry is hidden where it returns false. It is asked in
+        addition to `permission` or the server's default, which it does not replace.
+    """
+
+    name: str | None
+    title: Any
+    description: Any
+    icons: Sequence[Icon | str]
+    meta: Mapping[str, Any] | None
+    permission: Permission
+    scopes: str | Sequence[str] | None
+    check: Callable[..., Any] | None
+    listed_if: Callable[..., Any] | None
+
+
+class ToolOptions(CommonOptions, total=False):
+    """Options of a tool.
+
+    input_schema: a JSON Schema, published unchanged; by default made from the parameters. The
+        function takes either all arguments as one dict or each property as a parameter.
+    output_schema: a JSON Schema or a type; by default made from the return annotation if that
+        declares data. None: none.
+    read_only, destructive, idempotent, open_world: hints for clients; not sent by default.
+    timeout: seconds a call may take; by default the server's.
+    throttle: how often each principal may call it, such as `"10/m"`.
+    required_client_capabilities: capabilities that a client has to declare.
+    validate_output: check results against the output schema; by default the server's.
+    task: whether a call may continue after its request as a task that the client polls:
+        `"never"` (the default), `"allowed"`, `"required"`, or `"auto"`: if it takes long.
+    atomic: the transaction that a synchronous tool runs in. True: on the default database. False:
+        none. An alias, or several: on these databases. By default none for a tool with
+        `read_only=True`, and the server's for others.
+    record_arguments: keep the arguments in the record of calls, if there is one; by default
+        only the type of each value.
+    """
+
+    input_schema: JSONObject | None
+    output_schema: Any
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    throttle: str | None
+    required_client_capabilities: JSONObject | None
+    validate_output: bool | None
+    task: str
+    atomic: Atomic | None
+    record_arguments: bool
+
+
+class TemplateOptions(CommonOptions, total=False):
+    """Options of a resource template.
+
+    mime_type: of the contents; by default from the return annotation, and then from the value.
+    annotations: the intended audience, and the priority.
+    cache: how long a client may cache the contents, if the revision supports it.
+    """
+
+    mime_type: str | None
+    annotations: Annotations | None
+    cache: CacheHint | None
+
+
+class ResourceOptions(TemplateOptions, total=False):
+    """Options of a resource; `size` is in bytes."""
+
+    size: int | None

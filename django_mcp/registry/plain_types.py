@@ -1,0 +1,95 @@
+"""Describe plain types in JSON Schema without pydantic, and let it convert their values when the first come."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+from weakref import WeakSet
+
+from django_mcp.protocol.json import JSONObject
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MAX_DEPTH = 8
+"""Types inside of each other that are described here; pydantic reads deeper ones."""
+
+_SCALARS = (
+    (str, "string"),
+    (int, "integer"),
+    (float, "number"),
+    (bool, "boolean"),
+    (types.NoneType, "null"),
+)
+
+
+def plain_schema(annotation: Any, max_depth: int = MAX_DEPTH) -> JSONObject | None:
+    """Return the JSON Schema of a type as pydantic writes it; None if the type is not plain.
+
+    Plain are scalars of JSON, `Any`, and lists, `dict[str, ...]` and `Optional` of plain types.
+    """
+    if annotation is Any:
+        return {}
+    for scalar, name in _SCALARS:
+        if annotation is scalar:
+            return {"type": name}
+    found = _inner(annotation) if max_depth else None
+    if found is None:
+        return None
+    kind, inner = found
+    schema = plain_schema(inner, max_depth - 1)
+    if schema is None:
+        return None
+    if kind is list:
+        return {"items": schema, "type": "array"}
+    if kind is dict:
+        return {"additionalProperties": schema or True, "type": "object"}
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _inner(annotation: Any) -> tuple[Any, Any] | None:
+    """Return what is made of which type; None: it is not plain."""
+    kind, inner = get_origin(annotation), get_args(annotation)
+    if kind is list and len(inner) == 1:
+        return list, inner[0]
+    if kind is dict and len(inner) == 2 and inner[0] is str:
+        return dict, inner[1]
+    if kind in (Union, types.UnionType) and len(inner) == 2 and types.NoneType in inner:
+        return Union, inner[inner[0] is types.NoneType]
+    return None
+
+
+class Conversion:
+    """pydantic's converter of a type, which is made at once or, if it waits, for the first value.
+
+    One that may fail must not wait: registration reports it.
+    """
+
+    def __init__(self, make: Callable[[], TypeAdapter[Any]], *, waits: bool) -> None:
+        self._make = make
+        if waits:
+            _waiting.add(self)
+        else:
+            self.adapter = make()
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """The converter. Two threads may make it at once; both are the same."""
+        return self._make()
+
+    @cached_property
+    def validate(self) -> Callable[[Any], Any]:
+        """Takes a value and returns it as the type has it, or raises pydantic's `ValidationError`."""
+        return self.adapter.validator.validate_python
+
+
+_waiting: WeakSet[Conversion] = WeakSet()
+
+
+def make_conversions() -> None:
+    """Make the converters that wait, in a process that is about to serve."""
+    for each in list(_waiting):
+        each.validate  # noqa: B018
+        _waiting.discard(each)

@@ -1,0 +1,67 @@
+"""What a release says of itself: extras, versions of Python, the changelog and the workflows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.architecture.sources import ROOT
+
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CI = (ROOT / ".ci" / "run").read_text()
+STEPS = set(re.search(r'^STEPS="(.*)"$', CI, re.MULTILINE)[1].split())  # type: ignore[index]
+CHANGELOG = (ROOT / "docs" / "changelog.md").read_text()
+
+
+def test_readme_lists_every_extra():
+    table = (ROOT / "README.md").read_text().split("| Extra | Installs |\n")[1].split("\n\n")[0]
+
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == set(
+        PROJECT["optional-dependencies"]
+    )
+
+
+def test_ci_runs_each_version_of_python_that_is_classified():
+    classified = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
+
+    assert classified == re.findall(r"=\$\(find_python (3\.\d+)\)", CI)
+
+
+def test_the_changelog_is_kept_as_keep_a_changelog_says():
+    assert CHANGELOG.startswith("# Changelog\n\nAll notable changes")
+    versions = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    for version in versions[1:]:
+        assert re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version)
+    kinds = re.findall(r"^### (.*)$", CHANGELOG, re.MULTILINE)
+    assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def workflow(name: str) -> dict[Any, Any]:
+    found: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows" / name).read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+def test_a_workflow_has_no_secrets_and_few_rights(name: str):
+    assert "secrets." not in (ROOT / ".github/workflows" / name).read_text()
+    assert workflow(name)["permissions"] == {"contents": "read"}
+
+
+def test_the_workflow_runs_every_step():
+    groups = workflow("ci.yml")["jobs"]["checks"]["strategy"]["matrix"]["steps"]
+
+    assert {step for group in groups for step in group.split()} == STEPS
+
+
+def test_only_the_job_that_publishes_may_prove_who_it_is():
+    jobs = workflow("release.yml")["jobs"]
+
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert "permissions" not in jobs["build"]
+    # YAML reads the key `on` as true.
+    assert workflow("release.yml")[True] == {"push": {"tags": ["v*"]}}

@@ -1,0 +1,34 @@
+"""What `MCPServer` and `Context` show: what their users need, which the reference tells of."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import django_mcp
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.services.services import Services
+from tests.architecture.sources import ROOT
+
+REFERENCE = "".join(
+    (ROOT / "docs" / "reference" / f"{page}.md").read_text()
+    for page in ("api", "context", "names", "transports")
+    if (ROOT / "docs" / "reference" / f"{page}.md").exists()
+)
+TOLD = set(re.findall(r"`(?:server\.|ctx\.)?(\w+)", REFERENCE))
+
+
+def find_names(cls: type) -> set[str]:
+    """Return the public names of a class, those that are only annotated among them."""
+    annotated = {name for each in cls.__mro__ for name in vars(each).get("__annotations__", {})}
+    return {name for name in {*dir(cls), *annotated} if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("cls", "inner"), [(django_mcp.MCPServer, Services), (django_mcp.Context, Call)]
+)
+def test_what_a_class_shows_beside_its_inner_side_is_in_the_reference(cls: type, inner: type):
+    shown = find_names(cls) - find_names(inner)
+
+    assert sorted(name for name in shown if not {name, name.removeprefix("a")} & TOLD) == []

@@ -1,0 +1,211 @@
+"""Common mistakes of a first project, made in one, with what the site prints about each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from django_mcp.conf import SETTINGS
+from tests.support.commands import ROOT
+from tests.support.projects import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project that works once it is migrated."""
+    return Project(tmp_path)
+
+
+MIGRATE = "The database lacks tables or columns that this server needs: run manage.py migrate"
+
+
+@pytest.mark.parametrize(
+    "command", ["mcp_prune", "mcp_list --user anna", "mcp_config --client cursor --user anna"]
+)
+def test_a_command_says_to_migrate(project: Project, command: str):
+    done = project.manage(*command.split())
+
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"CommandError: {MIGRATE}")
+    assert "Traceback" not in done.stdout
+
+
+def test_a_command_that_works_without_tables_says_once_to_migrate(project: Project):
+    done = project.manage("mcp_call", "total", '{"price": 5}')
+
+    assert done.returncode == 0
+    assert done.stdout.count("migrate") == 1
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.parametrize("authenticators", [[], ["django_mcp.auth.APIKeyAuthenticator"]])
+def test_an_unmigrated_site_answers_503_and_logs_one_line(
+    project: Project, authenticators: list[str]
+):
+    project.set(DJANGO_MCP={"PUBLIC": not authenticators, "AUTHENTICATORS": authenticators})
+
+    printed = project.post()
+
+    assert "503" in printed
+    assert printed.count(MIGRATE) == 2  # the log and the response
+    assert "Traceback" not in printed
+
+
+def test_a_migrated_site_complains_about_nothing(project: Project):
+    assert project.manage("migrate", "-v0").stdout == ""
+
+    assert project.post().startswith("200\n")
+    assert project.check() == "System check identified no issues (0 silenced).\n"
+
+
+# -- what is missing in the set-up
+
+
+def test_the_app_is_not_installed(project: Project):
+    project.set(INSTALLED_APPS="[app for app in INSTALLED_APPS if app != 'django_mcp']")
+
+    checked = project.check()
+
+    assert "(django_mcp.E013) 'django_mcp' is not in INSTALLED_APPS" in checked
+    assert "Add 'channels' and 'django_mcp' to INSTALLED_APPS" in checked
+    assert "Traceback" not in checked
+    assert last_line(project.post()).endswith(
+        "ImproperlyConfigured: 'django_mcp' is not in INSTALLED_APPS, so no MCP server can be served. "
+        "Add 'channels' and 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
+    )
+    assert "'django_mcp' is not in INSTALLED_APPS" in last_line(
+        project.python("-c", "import mysite.asgi").stdout
+    )
+
+
+def last_line(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+PLAIN_ASGI = """
+import os
+from django.core.asgi import get_asgi_application
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
+application = get_asgi_application()
+"""
+IN_ANOTHER_MODULE = """
+from mysite.routing import wrapped as application
+"""
+
+
+def test_the_asgi_application_is_not_wrapped(project: Project):
+    project.write("mysite/routing.py", (project.folder / "mysite/asgi.py").read_text() + WRAPPED)
+    project.write("mysite/asgi.py", PLAIN_ASGI)
+
+    checked = project.check()
+
+    assert (
+        "(django_mcp.W014) mysite.asgi.application does not use django_mcp_application" in checked
+    )
+    assert "Write application = django_mcp_application(get_asgi_application()) there" in checked
+
+    project.write("mysite/asgi.py", IN_ANOTHER_MODULE)
+    assert "W014" not in project.check()
+
+
+WRAPPED = "\nwrapped = application\n"
+
+
+def test_runserver_serves_wsgi(project: Project):
+    project.set(INSTALLED_APPS="INSTALLED_APPS[1:]")
+
+    # The address ends it after the checks.
+    printed = project.manage("runserver", "--noreload", "192.0.2.1:8000").stdout
+
+    assert "(django_mcp.W015) This runserver serves WSGI" in printed
+    assert "put 'daphne' first in INSTALLED_APPS and set ASGI_APPLICATION" in printed
+    assert "W015" not in project.check()
+
+
+def test_no_url_leads_to_the_default_server(project: Project):
+    project.write("mysite/urls.py", "urlpatterns = []")
+
+    checked = project.check()
+
+    assert (
+        "(django_mcp.W016) 1 entry of the default MCP server cannot be called over HTTP: no URL leads "
+        "to it." in checked
+    )
+    assert 'Write path("", include("django_mcp.urls")) into the root URLconf.' in checked
+
+
+@pytest.mark.parametrize("line", ["ROOT_URLCONF = None", "del ROOT_URLCONF"])
+def test_there_is_no_urlconf(project: Project, line: str):
+    with (project.folder / "mysite/settings.py").open("a") as file:
+        file.write(line)
+
+    checked = project.check()
+
+    assert "(django_mcp.W016) 1 entry of the default MCP server cannot be called" in checked
+    assert "ROOT_URLCONF is not set." in checked
+    assert "Traceback" not in checked
+    assert project.python("-c", "import mysite.asgi").stdout == ""
+    assert last_line(project.manage("mcp_doctor").stdout) == (
+        "CommandError: The server 'django-mcp' is not in the URLconf. Include django_mcp.urls, or name "
+        "its endpoint with --url."
+    )
+
+
+def test_a_closed_server_is_configured_for_a_user_only(project: Project):
+    project.set(DJANGO_MCP={})
+
+    done = project.manage("mcp_config", "--client", "cursor")
+
+    assert done.returncode == 2
+    assert done.stdout == (
+        "CommandError: The server 'django-mcp' is not public, so mcp_stdio would not start: name "
+        "the user with --user.\n"
+    )
+
+
+def test_the_demo_has_oauth_only_with_its_extra(tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text(HIDE)
+
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "demo"],
+        env={**os.environ, "SHOP_OAUTH": "1", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == "SHOP_OAUTH=1 needs django-oauth-toolkit: pip install -e '.[oauth]'\n"
+
+
+HIDE = """
+import importlib.util
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: (
+    None if name == "oauth2_provider" else find_spec(name, *rest)
+)
+"""
+
+
+# -- settings
+
+
+@pytest.mark.parametrize("value", ["object()", "[None]", "-1", "''"])
+def test_settings_that_are_all_wrong(project: Project, value: str):
+    wrong = [key for key, setting in SETTINGS.items() if not setting.rule.accepts(eval(value))]
+    project.set(DJANGO_MCP=f"dict.fromkeys({wrong!r}, {value})")
+
+    checked = project.check()
+
+    assert [
+        key for key in wrong if f"(django_mcp.E001) DJANGO_MCP[{key!r}] cannot" not in checked
+    ] == []
+    assert checked.count("HINT: It must be ") == len(wrong) > 50
+    assert "Traceback" not in checked
+    started = last_line(project.python("-c", "import mysite.asgi").stdout)
+    assert started.startswith("django.core.exceptions.ImproperlyConfigured: DJANGO_MCP[")
+    assert "It must be " in started

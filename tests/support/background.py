@@ -1,0 +1,32 @@
+"""Wait for the threads of the package, which go on after the test that gave them work."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+WRITERS = ("django-mcp-calls", "django-mcp-sessions")
+
+
+def wait_for_pools() -> None:
+    """Wait until no thread of the pools works any more."""
+    from django_mcp.execution import threads
+
+    lanes = threads._lanes.current
+    if lanes is None:
+        return
+    pools = (lanes.pool, lanes.task_pool, lanes.our_pool, lanes.authentication_pool)
+    until_s = time.monotonic() + 20
+    for pool in filter(None, pools):
+        while (state := pool.find_state()).running or state.waiting:
+            # There is nothing else to wait for.
+            assert time.monotonic() < until_s, state
+            time.sleep(0.001)
+
+
+def wait_for_stopped_writers() -> None:
+    """Wait until the threads that write calls and sessions have ended; changed settings stop them."""
+    for thread in threading.enumerate():
+        if thread.name in WRITERS:
+            thread.join(20)
+            assert not thread.is_alive(), thread

@@ -1,0 +1,84 @@
+"""Books of a library, and who borrows them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MinLengthValidator
+from django.db import models
+
+
+class Tag(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    name = models.CharField(max_length=20)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Shelf(models.Model):
+    name = models.CharField(max_length=20, unique=True)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+
+    class Meta:
+        verbose_name_plural = "shelves"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class BookManager(models.Manager["Book"]):
+    """Leaves out removed books."""
+
+    def get_queryset(self) -> models.QuerySet[Book]:
+        return super().get_queryset().filter(removed_at=None)
+
+
+class Book(models.Model):
+    isbn = models.CharField("ISBN", max_length=13, primary_key=True)
+    title = models.CharField(max_length=100, validators=[MinLengthValidator(2)])
+    shelf = models.ForeignKey(Shelf, null=True, blank=True, on_delete=models.SET_NULL)
+    place = models.PositiveIntegerField(null=True, blank=True)
+    tags = models.ManyToManyField(Tag, blank=True)
+    removed_at = models.DateTimeField(null=True, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects = BookManager()
+    everything: models.Manager[Book] = models.Manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["shelf", "place"],
+                condition=models.Q(removed_at=None),
+                name="library_one_book_at_a_place",
+            ),
+            models.UniqueConstraint(fields=["title", "isbn"], name="library_title"),
+            models.CheckConstraint(condition=~models.Q(title="secret"), name="library_no_secret"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    def clean(self) -> None:
+        if self.place is not None and self.shelf_id is None:
+            raise ValidationError({"place": "A place needs a shelf."})
+
+
+class Loan(models.Model):
+    book = models.ForeignKey(Book, on_delete=models.CASCADE, related_name="loans")
+    days = models.PositiveIntegerField(default=14)
+
+    def __str__(self) -> str:
+        return f"{self.book_id} for {self.days} days"
+
+
+class Reminder(models.Model):
+    loan = models.ForeignKey(Loan, on_delete=models.CASCADE)
+    text: Any = models.TextField()
+
+    def __str__(self) -> str:
+        return str(self.text)

@@ -1,0 +1,22 @@
+"""Stand for a person's browser: `BROWSER="python -m tests.support.oauth.visit %s &"`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import django
+import httpx
+
+
+def visit(url: str) -> None:
+    """Sign in, approve, and go where the consent page sends the browser."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    django.setup()
+    from tests.support.oauth.browser import Browser
+
+    httpx.get(Browser().arrive(url), timeout=30)
+
+
+if __name__ == "__main__":
+    visit(sys.argv[1])

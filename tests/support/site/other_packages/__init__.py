@@ -1,0 +1,1 @@
+"""A site of packages that others publish, with their models, admins and APIs as tools."""

@@ -1,0 +1,8 @@
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("helpdesk/", include("helpdesk.urls")),
+    path("", include("django_mcp.urls")),
+]

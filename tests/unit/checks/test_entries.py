@@ -1,0 +1,108 @@
+"""What `manage.py check` says of the functions of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.checks import INFO, CheckMessage, run_checks
+from django.db.models import QuerySet
+from pydantic import BaseModel
+
+from django_mcp.servers import MCPServer
+from example_project.shop.models import Order
+
+
+class OrderOut(BaseModel):
+    number: str
+
+
+def found(server: MCPServer, id_: str) -> list[CheckMessage]:
+    messages = run_checks(tags=["django_mcp"])
+    sources = [tool.source for tool in server.registry.tools.values()]
+    sources += [each.source for each in server.registry.resources.values()]
+    return [
+        each
+        for each in messages
+        if each.id == f"django_mcp.{id_}" and any(each.msg.startswith(one) for one in sources)
+    ]
+
+
+def one() -> Order:
+    """Return one."""
+    return Order()
+
+
+def some() -> list[Order] | None:
+    """Return some."""
+    return None
+
+
+async def page() -> dict[str, list[Order]]:
+    """Return a page."""
+    return {}
+
+
+@pytest.mark.parametrize("function", [one, some, page])
+def test_a_returned_model_needs_declared_fields(function: Callable[..., Any]):
+    server = MCPServer("models")
+    server.tool(function)
+
+    (message,) = found(server, "E014")
+
+    assert "returns Order, and nothing names the fields to publish." in message.msg
+    assert "dataclass, a TypedDict or a pydantic model, as in -> list[OrderOut]" in str(
+        message.hint
+    )
+
+
+def newest() -> Order:
+    """Return the newest."""
+    return Order()
+
+
+def test_a_resource_needs_them_as_well():
+    server = MCPServer("models")
+    server.resource("orders://newest")(newest)
+
+    assert len(found(server, "E014")) == 1
+
+
+def named() -> list[OrderOut]:
+    """Return what is named."""
+    return []
+
+
+def rows() -> QuerySet[Order]:
+    """Return rows, whose type tells nothing at run time."""
+    return Order.objects.all()
+
+
+def free() -> Any:
+    """Return anything."""
+
+
+@pytest.mark.parametrize("function", [named, rows, free])
+def test_declared_fields_are_right(function: Callable[..., Any]):
+    server = MCPServer("models")
+    server.tool(function)
+
+    assert found(server, "E014") == []
+
+
+def silent() -> str:
+    return "x"
+
+
+def test_a_tool_without_a_description_is_named():
+    server = MCPServer("silent")
+    server.tool(silent)
+    server.tool(name="told", description="Say nothing.")(silent)
+
+    (message,) = found(server, "I007")
+
+    assert message.level == INFO
+    assert message.msg.startswith("tests.unit.checks.test_entries.silent (")
+    assert message.msg.endswith("has no description, so models do not know when to call silent.")
+    assert message.hint == "Write a docstring, or description='...'."

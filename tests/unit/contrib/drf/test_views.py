@@ -1,0 +1,519 @@
+"""Views of Django REST framework as tools."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
+from rest_framework.test import APIRequestFactory, force_authenticate
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from example_project.shop.models import Order, OrderLine, Product
+from tests.support.queries import captured_queries
+from tests.unit.contrib.drf import views
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("api", public=True)
+
+
+@pytest.fixture
+def orders(server: MCPServer) -> MCPServer:
+    viewset_tools(server, views.OrderViewSet, prefix="orders")
+    return server
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada")
+
+
+@pytest.fixture
+def bob() -> User:
+    return User.objects.create_user("bob")
+
+
+@pytest.fixture
+def product() -> Product:
+    return Product.objects.create(sku="mug", name="Mug", category="kitchen", price="3.50")
+
+
+def make_order(customer: User, number: str, product: Product | None = None, **more: Any) -> Order:
+    order = Order.objects.create(customer=customer, number=number, placed_at=timezone.now(), **more)
+    if product is not None:
+        OrderLine.objects.create(order=order, product=product, quantity=2, unit_price="3.50")
+    return order
+
+
+def names(server: MCPServer, user: Any = None) -> list[str]:
+    return [each["name"] for each in server.list_tools(user=user)]
+
+
+def schema(server: MCPServer, name: str) -> dict[str, Any]:
+    return server.registry.tools[name].input_schema
+
+
+def data(server: MCPServer, name: str, user: Any = None, **arguments: Any) -> Any:
+    result = server.call_tool(name, arguments, user=user)
+    assert not result.is_error, result.raw
+    return result.raw["structuredContent"]
+
+
+def error(server: MCPServer, name: str, user: Any = None, **arguments: Any) -> str:
+    result = server.call_tool(name, arguments, user=user)
+    assert result.is_error, result.raw
+    return result.raw["content"][0]["text"]
+
+
+# -- which tools there are
+
+
+def test_each_action_is_a_tool(orders: MCPServer, ada: User):
+    assert sorted(names(orders, ada)) == [
+        "orders_create",
+        "orders_destroy",
+        "orders_list",
+        "orders_partial_update",
+        "orders_retrieve",
+        "orders_ship",
+        "orders_update",
+        "orders_whoami",
+    ]
+
+
+def test_the_methods_become_hints(orders: MCPServer):
+    hints = {name: entry.annotations for name, entry in orders.registry.tools.items()}
+
+    assert hints["orders_list"] == {"readOnlyHint": True}
+    assert hints["orders_update"] == {"idempotentHint": True}
+    assert hints["orders_destroy"] == {"destructiveHint": True, "idempotentHint": True}
+
+
+def test_actions_can_be_chosen_and_renamed(server: MCPServer, ada: User):
+    viewset_tools(
+        server,
+        views.OrderViewSet,
+        actions=["list", "ship"],
+        names={"ship": "send_order"},
+        descriptions={"ship": "Send it off."},
+        annotations={"ship": {"title": "Send", "destructive": True}},
+    )
+
+    tools = {each["name"]: each for each in server.list_tools(user=ada)}
+    assert sorted(tools) == ["order_list", "send_order"]
+    assert tools["send_order"]["description"] == "Send it off."
+    assert tools["send_order"]["title"] == "Send"
+    assert tools["send_order"]["annotations"]["destructiveHint"] is True
+
+
+def test_a_method_that_the_view_does_not_serve_is_no_tool(server: MCPServer):
+    class ReadOnly(views.OrderViewSet):
+        http_method_names = ("get", "head")
+
+    class NotEvenThat(views.ProductList):
+        http_method_names = ()
+
+    entries = viewset_tools(server, ReadOnly, prefix="orders")
+
+    assert {each.name for each in entries} == {"orders_list", "orders_retrieve", "orders_whoami"}
+    assert viewset_tools(server, NotEvenThat) == []
+
+
+def test_an_unknown_action_is_refused(server: MCPServer):
+    with pytest.raises(ImproperlyConfigured, match=r"has no action 'shipp'. It has list, create,"):
+        viewset_tools(server, views.OrderViewSet, actions=["shipp"])
+
+
+def test_anything_but_a_class_of_a_view_is_refused(server: MCPServer):
+    with pytest.raises(ImproperlyConfigured, match="takes the class of a view"):
+        viewset_tools(server, views.OrderViewSet.as_view({"get": "list"}))
+
+
+def test_tools_are_described_by_the_site(orders: MCPServer, ada: User):
+    described = {each["name"]: each["description"] for each in orders.list_tools(user=ada)}
+
+    assert described["orders_ship"] == "Ship an order."
+    assert described["orders_list"] == "List orders.\n\nOrders are what customers bought."
+
+
+# -- who sees them
+
+
+def test_what_the_permission_classes_refuse_is_hidden(orders: MCPServer, ada: User):
+    viewset_tools(orders, views.StaffViewSet)
+    staff = User.objects.create_user("staff", is_staff=True)
+
+    assert names(orders, AnonymousUser()) == []
+    assert "staff_list" not in names(orders, ada)
+    assert "staff_list" in names(orders, staff)
+    assert data(orders, "staff_list", staff) == {"results": ["a", "b"]}
+    with pytest.raises(LookupError, match="Unknown tool"):
+        orders.call_tool("staff_list", {}, user=ada)
+
+
+def test_a_permission_is_needed_in_addition(server: MCPServer, ada: User):
+    viewset_tools(server, views.OrderViewSet, permission="shop.view_order")
+    boss = User.objects.create_superuser("boss")
+
+    assert names(server, ada) == []
+    assert "order_list" in names(server, boss)
+
+
+def test_the_permission_of_the_server_is_not_replaced(ada: User):
+    server = MCPServer("closed", public=True, permission="shop.view_order")
+    viewset_tools(server, views.OrderViewSet)
+
+    assert names(server, ada) == []
+
+
+def test_listed_if_takes_the_place_of_the_permission_classes_in_lists_only(
+    server: MCPServer, ada: User
+):
+    viewset_tools(server, views.StaffViewSet, listed_if=lambda user: True)
+
+    assert names(server, ada) == ["staff_list"]
+    assert error(server, "staff_list", ada) == (
+        "You do not have permission to perform this action."
+    )
+
+
+# -- arguments
+
+
+def test_query_parameters_become_arguments(orders: MCPServer):
+    found = schema(orders, "orders_list")["properties"]
+
+    assert sorted(found) == [
+        "ordering",
+        "page",
+        "page_size",
+        "placed_at_after",
+        "placed_at_before",
+        "search",
+        "status",
+    ]
+    assert found["status"]["enum"] == ["placed", "shipped", "cancelled"]
+    assert found["ordering"]["enum"] == ["number", "-number", "placed_at", "-placed_at"]
+    assert found["page"]["minimum"] == 1
+    assert found["page_size"]["maximum"] == 100
+
+
+def test_serializers_become_arguments(orders: MCPServer):
+    found = schema(orders, "orders_create")
+
+    assert found["required"] == ["placed_at", "lines"]
+    assert "number" not in found["properties"]
+    assert found["properties"]["secret"] == {
+        "type": "string",
+        "minLength": 1,
+        "description": "Kept from readers.",
+    }
+    line = found["properties"]["lines"]["items"]
+    assert line["required"] == ["product", "quantity", "unit_price"]
+    assert line["properties"]["quantity"]["type"] == "integer"
+
+
+def test_partial_updates_require_the_object_only(orders: MCPServer):
+    assert schema(orders, "orders_partial_update")["required"] == ["number"]
+
+
+def test_an_extra_action_reads_what_it_declares(orders: MCPServer):
+    found = schema(orders, "orders_ship")
+
+    assert found["properties"]["carrier"] == {"enum": ["post", "bike"]}
+    assert sorted(found["required"]) == ["carrier", "number"]
+    assert schema(orders, "orders_whoami")["properties"] == {}
+
+
+# -- calls
+
+
+def test_lists_are_filtered_searched_ordered_and_paged(orders: MCPServer, ada: User):
+    for number in ("A-1", "A-2", "A-3", "B-1"):
+        make_order(ada, number)
+    make_order(ada, "A-9", status="shipped")
+
+    found = data(
+        orders, "orders_list", ada, search="A-", status="placed", ordering="-number", page=1
+    )
+
+    assert [each["number"] for each in found["results"]] == ["A-3", "A-2"]
+    assert (found["count"], found["next"], found["previous"]) == (3, {"page": 2}, None)
+    assert [each["number"] for each in data(orders, "orders_list", ada, page=2)["results"]] == [
+        "A-3",
+        "A-9",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"page": -1}, {"page_size": 10**9}, {"ordering": "customer"}]
+)
+def test_pages_and_orderings_that_do_not_exist_are_refused(
+    orders: MCPServer, ada: User, arguments: dict[str, Any]
+):
+    assert next(iter(arguments)) in error(orders, "orders_list", ada, **arguments)
+
+
+def test_a_page_after_the_last_is_told_in_words(orders: MCPServer, ada: User):
+    assert error(orders, "orders_list", ada, page=7) == "Invalid page."
+
+
+def test_an_object_is_created_as_the_user(orders: MCPServer, ada: User, product: Product):
+    created = data(
+        orders,
+        "orders_create",
+        ada,
+        placed_at="2026-01-01T10:00:00Z",
+        lines=[{"product": "mug", "quantity": 2, "unit_price": "3.50"}],
+    )
+
+    order = Order.objects.get(number=created["number"])
+    assert order.customer == ada
+    assert created["lines"] == [{"product": "mug", "quantity": 2, "unit_price": "3.50"}]
+
+
+def test_all_errors_come_back_by_field(orders: MCPServer, ada: User, product: Product):
+    text = error(
+        orders,
+        "orders_create",
+        ada,
+        placed_at="yesterday",
+        note="Hey!",
+        lines=[{"product": "cup", "quantity": 2, "unit_price": "0.123"}],
+    )
+
+    assert "placed_at: Datetime has wrong format" in text
+    assert "note: No shouting." in text
+    assert "lines.0.product: Object with sku=cup does not exist." in text
+    assert "lines.0.unit_price: Ensure that there are no more than 2 decimal places." in text
+    assert not Order.objects.exists()
+
+
+def test_objects_of_others_are_refused_by_the_view(
+    orders: MCPServer, ada: User, bob: User, product: Product
+):
+    make_order(ada, "A-1")
+
+    assert data(orders, "orders_retrieve", ada, number="A-1")["number"] == "A-1"
+    for tool in ("orders_retrieve", "orders_destroy", "orders_partial_update"):
+        assert error(orders, tool, bob, number="A-1") == "This order is not yours."
+    assert error(orders, "orders_ship", bob, number="A-1", carrier="post") == (
+        "This order is not yours."
+    )
+    assert "No Order matches" in error(orders, "orders_retrieve", ada, number="A-2")
+    assert Order.objects.filter(number="A-1", status="placed").exists()
+
+
+def test_changes_are_made_and_objects_deleted(orders: MCPServer, ada: User):
+    make_order(ada, "A-1")
+
+    changed = data(orders, "orders_partial_update", ada, number="A-1", note="Hi")
+    assert changed["note"] == "Hi"
+    assert data(orders, "orders_destroy", ada, number="A-1") == {"result": None}
+    assert not Order.objects.exists()
+
+
+def test_what_a_refused_action_wrote_is_rolled_back(orders: MCPServer, ada: User):
+    make_order(ada, "A-1")
+
+    assert error(orders, "orders_ship", ada, number="A-1", carrier="bike") == "There is no bike."
+    assert Order.objects.get().status == "placed"
+    assert data(orders, "orders_ship", ada, number="A-1", carrier="post")["by"] == "ada"
+    assert Order.objects.get().status == "shipped"
+
+
+def test_a_view_is_as_the_router_makes_it(orders: MCPServer, ada: User):
+    assert data(orders, "orders_whoami", ada) == {
+        "user": "ada",
+        "action": "whoami",
+        "kwargs": {},
+        "format": None,
+        "authenticator": "_CallAuthentication",
+    }
+
+
+def test_constant_variables_of_the_url_are_no_arguments(server: MCPServer, ada: User):
+    viewset_tools(server, views.OrderViewSet, actions=["whoami"], kwargs={"version": "v2"})
+
+    assert data(server, "order_whoami", ada)["kwargs"] == {"version": "v2"}
+
+
+def test_throttles_apply(server: MCPServer):
+    viewset_tools(server, views.ThrottledView)
+
+    assert error(server, "throttled_get") == (
+        "Request was throttled. Expected available in 30 seconds."
+    )
+
+
+def test_a_list_without_pages_is_limited(server: MCPServer, product: Product):
+    for number in range(4):
+        Product.objects.create(sku=f"p{number}", name="P", category="garden", price=1)
+    viewset_tools(server, views.ProductList, max_results=3)
+
+    found = data(server, "product_get")
+
+    assert [each["sku"] for each in found["results"]] == ["mug", "p0", "p1"]
+    assert found["truncated"] is True
+
+
+def test_a_list_needs_as_many_queries_as_the_view(orders: MCPServer, ada: User, product: Product):
+    for number in range(5):
+        make_order(ada, f"A-{number}", product)
+    data(orders, "orders_list", ada)  # loads the permissions
+    request = APIRequestFactory().get("/")
+    force_authenticate(request, ada)
+    list_orders = views.OrderViewSet.as_view({"get": "list"})
+
+    with captured_queries() as of_view:
+        list_orders(request).render()
+    with captured_queries() as of_tool:
+        data(orders, "orders_list", ada)
+
+    assert len(of_view) == 4, of_view  # count, orders, lines, products
+    assert len(of_tool) == 4 + 1, of_tool  # the user, as stored now
+
+
+# -- what cannot be a tool
+
+
+def problems(server: MCPServer, view: Any, **options: Any) -> list[Any]:
+    viewset_tools(server, view, **options)
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert {each.id for each in found} <= {"django_mcp.drf.E001"}
+    return found
+
+
+def test_a_view_that_needs_a_request_is_a_check_error(server: MCPServer):
+    found = problems(server, views.NeedsData, actions=["create"])
+
+    (problem,) = found
+    assert problem.msg == (
+        "The action 'create' of tests.unit.contrib.drf.views.NeedsData is no tool: "
+        "its view failed without a request: KeyError: 'kind'."
+    )
+    assert "serializers={'create': YourSerializer}" in problem.hint
+
+
+def test_the_site_can_say_what_such_a_view_reads(server: MCPServer):
+    assert not problems(
+        server,
+        views.NeedsData,
+        actions=["create"],
+        serializers={"create": views.ShipSerializer},
+    )
+    assert list(schema(server, "order_create")["properties"]) == ["carrier"]
+
+
+def test_two_arguments_of_one_name_are_a_check_error(server: MCPServer):
+    found = problems(server, views.Clashing, actions=["update"])
+
+    assert "path.number and body.number would both be the argument 'number'" in found[0].msg
+    assert "rename={'body.number': 'new_number'}" in found[0].hint
+
+
+def test_an_argument_can_be_renamed(server: MCPServer, ada: User):
+    make_order(ada, "A-1")
+    assert not problems(
+        server, views.Clashing, actions=["update"], rename={"body.number": "new_number"}
+    )
+
+    changed = data(server, "order_update", ada, number="A-1", new_number="A-2")
+
+    assert changed["number"] == "A-2"
+
+
+# -- annotations of drf-spectacular
+
+
+def test_annotations_of_spectacular_count(server: MCPServer):
+    viewset_tools(server, views.Annotated, prefix="sum")
+
+    tools = {each["name"]: each for each in server.list_tools()}
+    assert sorted(tools) == ["sum_sent", "sum_total"]
+    assert tools["sum_total"]["title"] == "Sums"
+    assert tools["sum_total"]["description"] == "Sum up the orders of some days."
+    assert tools["sum_total"]["inputSchema"]["properties"] == {
+        "days": {"type": "integer", "description": "How many."}
+    }
+    assert tools["sum_total"]["inputSchema"]["required"] == ["days"]
+    assert data(server, "sum_total", days=4) == {"result": 8}
+    assert tools["sum_sent"]["description"] == "Tell what was sent."
+    assert data(server, "sum_sent", carrier="post") == {"carrier": "post"}
+
+
+# -- files
+
+
+def test_a_required_file_is_a_check_error(server: MCPServer):
+    found = problems(
+        server,
+        views.Files,
+        actions=["upload"],
+        serializers={"upload": views.Files.FileSerializer},
+    )
+
+    assert "the field file of its serializer is a file, which is required" in found[0].msg
+
+
+def test_an_optional_file_is_left_out(server: MCPServer):
+    viewset_tools(
+        server,
+        views.Files,
+        actions=["upload"],
+        serializers={"upload": views.Files.OptionalFileSerializer},
+        path={"folder": {"type": "string", "pattern": "^[a-z]+$"}},
+    )
+
+    assert list(schema(server, "files_upload")["properties"]) == ["folder", "name"]
+    sent = {"folder": "inbox", "name": "x"}
+    assert server.call_tool("files_upload", sent).raw["structuredContent"] == sent
+    (found,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert found.id == "django_mcp.drf.I001"
+    assert found.msg.endswith("views.Files takes files, which its tool leaves out: file.")
+
+
+def test_a_response_that_is_a_file_becomes_one(server: MCPServer):
+    viewset_tools(server, views.Files, actions=["download"])
+
+    (block,) = server.call_tool("files_download", {}).raw["content"]
+
+    assert block["resource"]["mimeType"] == "text/csv"
+    assert block["resource"]["text"] == "a,b"
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the database during app initialization")
+def test_a_view_whose_tables_are_missing_is_a_check_warning(server: MCPServer):
+    """Otherwise `manage.py migrate`, which runs the checks first, could not make the tables."""
+    viewset_tools(server, views.FieldsFromTable, actions=["create", "list"])
+
+    (problem,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert problem.id == "django_mcp.drf.W001"
+    assert "no such table" in problem.msg or "does not exist" in problem.msg
+    assert problem.hint == "Run manage.py migrate and restart the server."
+
+
+def test_a_problem_does_not_keep_a_server_alive():
+    server = MCPServer("short-lived", public=True)
+    viewset_tools(server, views.NeedsData, actions=["create"])
+    kept = weakref.ref(server)
+
+    del server
+    gc.collect()
+
+    assert kept() is None

@@ -1,0 +1,434 @@
+"""A `ModelAdmin` that says more than usual: its own searches, forms, requests and values."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib import messages as django_messages
+from django.contrib.auth.models import Group, User
+from django.core.checks import run_checks
+
+from django_mcp import MCPServer
+from django_mcp.contrib.modeladmin import admin_tools
+from example_project.shop.models import Order
+from tests.support.library.models import Book, Shelf, Tag
+from tests.unit.contrib.modeladmin.conftest import Orders, OwnOrders
+
+pytestmark = pytest.mark.django_db
+
+
+def replace(site: admin.AdminSite, model: Any, cls: Any) -> None:
+    site.unregister(model)
+    site.register(model, cls)
+
+
+def messages(server: MCPServer) -> list[str]:
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    return [f"{each.id} {each.msg}" for each in found]
+
+
+def numbers(client: Any, **arguments: Any) -> list[str]:
+    found = client.call("search_orders", **arguments)
+    assert not found.is_error, found.text
+    return [each["number"] for each in found.structured["results"]]
+
+
+def test_a_search_of_the_sites_own_finds_only_rows_of_the_users_queryset(
+    make_client: Any, make_staff: Callable[..., User], site: admin.AdminSite, orders: list[Order]
+):
+    class Wide(OwnOrders):
+        def get_search_results(self, request: Any, queryset: Any, search_term: str) -> Any:
+            return queryset | Order.objects.filter(number=search_term), False
+
+    replace(site, Order, Wide)
+    staff = make_staff("staff", "shop.view_order")
+    Order.objects.filter(number="A-0").update(customer=staff)
+    client = make_client(staff, Order)
+
+    assert numbers(client, search="B-3") == ["A-0"]
+    assert numbers(client, search="A-0", ordering="-number") == ["A-0"]
+
+
+def test_the_module_permission_hides_the_tools(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    class Hidden(Orders):
+        def has_module_permission(self, request: Any) -> bool:
+            return False
+
+    replace(site, Order, Hidden)
+    client = make_client(root, Order)
+
+    assert client.list_tools() == []
+
+
+def test_listed_if_does_not_take_the_place_of_the_admins_rules(
+    make_client: Any, orders: list[Order]
+):
+    client = make_client(User.objects.get(username="ann"), Order, listed_if=lambda user: True)
+
+    for tool, arguments in (("search_orders", {}), ("get_order", {"id": orders[0].pk})):
+        assert "A-0" not in client.call(tool, **arguments).text
+
+
+def test_forms_may_ask_for_the_user(make_client: Any, root: User, site: admin.AdminSite):
+    class OfOwnShelves(admin.ModelAdmin):
+        def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+            kwargs["queryset"] = Shelf.objects.filter(owner=request.user)
+            return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    replace(site, Book, OfOwnShelves)
+    book = Book.objects.create(isbn="1", title="Emma")
+    client = make_client(root, Book)
+
+    assert client.call("get_book", isbn=book.isbn).structured["title"] == "Emma"
+
+
+def test_rules_may_ask_which_object_the_page_is_about(
+    make_client: Any, root: User, site: admin.AdminSite
+):
+    class Asking(admin.ModelAdmin):
+        def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
+            is_page = "object_id" in request.resolver_match.kwargs
+            return ["title"] if is_page else []
+
+    replace(site, Book, Asking)
+    Book.objects.create(isbn="1", title="Emma")
+    client = make_client(root, Book)
+
+    assert client.call("get_book", isbn="1").structured["title"] == "Emma"
+
+
+def test_a_model_admin_that_needs_a_real_request_is_reported(
+    server: MCPServer, site: admin.AdminSite
+):
+    class Needy(Orders):
+        def get_list_display(self, request: Any) -> Any:
+            return request.session["columns"]
+
+    replace(site, Order, Needy)
+
+    found = admin_tools(server, site, models=[Order, Book], include=["get"])
+
+    assert [entry.name for entry in found] == ["get_book"]
+    (message,) = messages(server)
+    assert "Needy of shop.Order is no tool: it cannot be described: KeyError" in message
+
+
+def test_a_model_without_a_model_admin_is_reported(server: MCPServer, site: admin.AdminSite):
+    assert admin_tools(server, site, models=[Group]) == []
+
+    (message,) = messages(server)
+    assert message.startswith("django_mcp.modeladmin.W001 auth.Group is no tool: the admin site")
+
+
+def test_a_report_does_not_keep_a_server_alive(site: admin.AdminSite):
+    server = MCPServer("gone", public=True)
+    assert admin_tools(server, site, models=[Group]) == []
+    known = weakref.ref(server)
+
+    del server
+    gc.collect()
+
+    assert known() is None
+
+
+def test_numbers_that_json_has_not_are_text(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    class Computed(Orders):
+        list_display = ["number", "ratio"]
+
+        def ratio(self, order: Order) -> float:
+            return float("nan")
+
+    replace(site, Order, Computed)
+    client = make_client(root, Order)
+
+    assert client.call("search_orders", limit=1).structured["results"][0]["ratio"] == "nan"
+
+
+def test_the_site_decides_who_is_let_in(make_client: Any, root: User, site: admin.AdminSite):
+    site.has_permission = lambda request: request.user.username == "other"  # type: ignore[method-assign]
+
+    assert make_client(root, Order).list_tools() == []
+
+
+def test_columns_may_be_ordered_by_what_they_name(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    class Named(Orders):
+        list_display = ["number", "shout", "whisper", "name"]
+
+        @admin.display(ordering="-number")
+        def shout(self, order: Order) -> str:
+            return f"{order.number}!"
+
+        @admin.display(ordering="note")
+        def whisper(self, order: Order) -> str:
+            return "hush"
+
+        @admin.display(ordering="customer__username")
+        def name(self, order: Order) -> str:
+            return "hush"
+
+    replace(site, Order, Named)
+    client = make_client(root, Order)
+
+    assert numbers(client, ordering="shout", limit=1) == ["B-4"]
+    assert numbers(client, ordering="-shout", limit=1) == ["A-0"]
+    # The values of an order travel in cursors, so it has to be shown.
+    for name in ("whisper", "name"):
+        assert "/ordering" in client.call("search_orders", ordering=name).text
+
+
+# -- related objects
+
+
+@pytest.fixture
+def shelved(make_staff: Any) -> User:
+    """A clerk who sees the books and their own shelf, of two with a book each."""
+    everything = ["library.view_book", "library.change_book", "library.view_shelf"]
+    clerk, other = make_staff("clerk", *everything), make_staff("other")
+    for user, title in ((clerk, "Own"), (other, "Hidden")):
+        shelf = Shelf.objects.create(name=f"of {user.username}", owner=user)
+        Book.objects.create(isbn=title, title=title, shelf=shelf)
+    return clerk
+
+
+def books(client: Any, **arguments: Any) -> list[str]:
+    found = client.call("search_books", **arguments)
+    assert not found.is_error, found.text
+    return [each["isbn"] for each in found.structured["results"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen", "by_root"),
+    [
+        ({"shelf__name": "of clerk"}, ["Own"], ["Own"]),
+        ({"shelf__name": "of other"}, [], ["Hidden"]),
+        ({"shelf__name__isempty": False}, ["Loose", "Own"], ["Hidden", "Loose", "Own"]),
+        ({"shelf__owner__date_joined__gte": "2020-01-01T00:00:00Z"}, ["Own"], ["Hidden", "Own"]),
+        ({"search": "of other"}, [], ["Hidden"]),
+        ({"search": "of"}, ["Own"], ["Hidden", "Own"]),
+        ({"search": "hidden"}, ["Hidden"], ["Hidden"]),
+        ({"search": "loose"}, ["Loose"], ["Loose"]),
+        ({"search": "clerk own"}, ["Own"], ["Own"]),
+    ],
+)
+def test_hole_filters_and_search_look_at_no_related_object_that_the_user_may_not_see(
+    make_client: Any,
+    site: admin.AdminSite,
+    root: User,
+    shelved: User,
+    arguments: Any,
+    seen: list[str],
+    by_root: list[str],
+):
+    class Searched(admin.ModelAdmin):
+        ordering = ["isbn"]
+        search_fields = ["title", "shelf__name"]
+        list_filter = [
+            "shelf__name",
+            ("shelf__name", admin.EmptyFieldListFilter),
+            "shelf__owner__date_joined",
+        ]
+
+    class OwnShelves(admin.ModelAdmin):
+        def get_queryset(self, request: Any) -> Any:
+            rows = super().get_queryset(request)
+            return rows if request.user.is_superuser else rows.filter(owner=request.user)
+
+    Book.objects.create(isbn="Loose", title="Loose")
+    replace(site, Book, Searched)
+    replace(site, Shelf, OwnShelves)
+    site.unregister(User)
+    client = make_client(shelved, Book)
+
+    assert books(client, **arguments) == seen
+    client.force_login(root)
+    assert books(client, **arguments) == by_root
+
+
+def test_hole_filters_and_search_do_not_look_where_the_user_may_view_nothing(
+    make_client: Any, make_staff: Any, site: admin.AdminSite, root: User, orders: list[Order]
+):
+    class Searched(Orders):
+        list_filter = ["customer__email"]
+        search_fields = ["number", "customer__email"]
+
+    User.objects.filter(username="ann").update(email="ann@example.com")
+    replace(site, Order, Searched)
+    client = make_client(make_staff("viewer", "shop.view_order"), Order)
+
+    assert numbers(client, search="example") == []
+    assert numbers(client, search="A-") == ["A-0", "A-1", "A-2"]
+    assert numbers(client, customer__email="ann@example.com") == []
+    client.force_login(root)
+    assert numbers(client, search="example") == ["A-0", "A-1", "A-2"]
+    assert numbers(client, customer__email="ann@example.com") == ["A-0", "A-1", "A-2"]
+
+
+class PickyShelves(admin.ModelAdmin):
+    """Decides about each shelf."""
+
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or obj.owner == request.user
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        return False
+
+
+def test_hole_objects_that_an_admin_judges_one_by_one_are_neither_searched_nor_chosen(
+    make_client: Any, site: admin.AdminSite, shelved: User
+):
+    class Searched(admin.ModelAdmin):
+        fields = ["isbn", "title", "shelf"]
+        list_filter = ["shelf", "shelf__name"]
+        search_fields = ["title", "shelf__name"]
+
+    replace(site, Book, Searched)
+    replace(site, Shelf, PickyShelves)
+    client = make_client(shelved, Book)
+    own, hidden = Shelf.objects.get(owner=shelved), Shelf.objects.exclude(owner=shelved).get()
+
+    assert books(client, search="of") == []
+    assert books(client, search="own") == ["Own"]
+    assert books(client, shelf=own.pk) == ["Own"]
+    assert books(client, shelf=hidden.pk) == []
+    assert "/shelf__name" in client.call("search_books", shelf__name="of other").text
+    refused = client.call("update_book", isbn="Own", shelf=hidden.pk).text
+    assert refused == client.call("update_book", isbn="Own", shelf=10**6).text
+    assert "/shelf: Select a valid choice." in refused
+    assert not client.call("update_book", isbn="Own", shelf=own.pk).is_error
+    told = "PickyShelves decides about each object"
+    assert [each for each in messages(client.server) if told in each]
+
+
+def test_hole_members_that_the_user_may_not_see_are_neither_shown_nor_lost(
+    make_client: Any, make_staff: Any, site: admin.AdminSite, root: User
+):
+    class PickyTags(admin.ModelAdmin):
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or request.user.is_superuser or obj.name != "hidden"
+
+        def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+            return self.has_view_permission(request, obj)
+
+    class Tagged(admin.ModelAdmin):
+        fields = ["isbn", "tags"]
+        list_filter = ["tags"]
+
+    replace(site, Tag, PickyTags)
+    replace(site, Book, Tagged)
+    hidden, seen, other = (Tag.objects.create(name=name) for name in ("hidden", "seen", "other"))
+    book = Book.objects.create(isbn="1", title="One")
+    book.tags.set([hidden, seen])
+    client = make_client(make_staff("clerk", "library.view_book", "library.change_book"), Book)
+
+    def update(*tags: Tag) -> Any:
+        return client.call("update_book", isbn="1", tags=[str(each.pk) for each in tags])
+
+    def names() -> set[str]:
+        return {each.name for each in book.tags.all()}
+
+    assert client.call("get_book", isbn="1").structured["tags"] == [
+        {"pk": str(seen.pk), "text": "seen"}
+    ]
+    assert books(client, tags=str(hidden.pk)) == []
+    assert [each["text"] for each in update(other).structured["tags"]] == ["other"]
+    assert names() == {"hidden", "other"}
+    assert update(hidden, seen).is_error
+    assert names() == {"hidden", "other"}
+    assert not update().is_error
+    assert names() == {"hidden"}
+    client.force_login(root)
+    assert not update(seen).is_error
+    assert names() == {"seen"}
+
+
+def test_a_huge_key_of_a_member_is_no_valid_choice(make_client: Any, root: User):
+    client = make_client(root, User)
+
+    for key in (10**25, -(2**63), 2**64):
+        assert "/groups: " in client.call("update_user", id=root.pk, groups=[key]).text
+
+
+# -- what the pages of the admin do besides
+
+
+def test_a_search_of_the_sites_own_is_asked_without_words_too(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    class Narrow(Orders):
+        def get_search_results(self, request: Any, queryset: Any, search_term: str) -> Any:
+            found, has_duplicates = super().get_search_results(request, queryset, search_term)
+            return found.exclude(number="A-1"), has_duplicates
+
+    replace(site, Order, Narrow)
+    client = make_client(root, Order)
+
+    assert numbers(client) == ["A-0", "A-2", "B-3", "B-4"]
+    assert numbers(client, search="A-") == ["A-0", "A-2"]
+
+
+def test_pages_with_methods_of_their_own_are_reported(
+    server: MCPServer, site: admin.AdminSite, root: User
+):
+    class Viewed(Orders):
+        def change_view(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            return super().change_view(request, *args, **kwargs)
+
+        def get_changelist(self, request: Any, **kwargs: Any) -> Any:
+            return super().get_changelist(request, **kwargs)
+
+    replace(site, Order, Viewed)
+    admin_tools(server, site, models=[Order, User], exclude=["create"])
+
+    (message,) = messages(server)
+    assert message.startswith("django_mcp.modeladmin.W002 ")
+    assert "Viewed of shop.Order has methods of its own that no tool runs" in message
+    assert message.endswith(": change_view, get_changelist.")
+
+
+def test_hole_who_adds_users_needs_to_change_them_too(make_client: Any, make_staff: Any):
+    passwords = ["password1", "password2"]
+    adder = make_staff("adder", "auth.view_user", "auth.add_user")
+    client = make_client(adder, User, allow_sensitive=passwords)
+    client.assert_hidden("create_user")
+
+    client.force_login(make_staff("both", "auth.add_user", "auth.change_user"))
+    client.assert_visible("create_user")
+
+
+def test_what_hooks_tell_the_user_is_in_the_result(
+    make_client: Any, root: User, site: admin.AdminSite
+):
+    class Telling(admin.ModelAdmin):
+        fields = ["name", "owner"]
+
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            django_messages.warning(request, f"{obj} was numbered anew.")
+            super().save_model(request, obj, form, change)
+
+        def delete_model(self, request: Any, obj: Any) -> None:
+            self.message_user(request, f"{obj} is gone.")
+            super().delete_model(request, obj)
+
+    replace(site, Shelf, Telling)
+    client = make_client(root, Shelf, capabilities={})
+
+    made = client.call("create_shelf", name="new", owner=root.pk).structured
+    told = [{"level": "warning", "text": "new was numbered anew."}]
+    assert made["messages"] == told
+    changed = client.call("update_shelf", id=made["id"], name="new").structured
+    assert changed["messages"] == told
+    asked = client.call("delete_shelf", id=made["id"]).structured
+    deleted = client.call("delete_shelf", id=made["id"], confirmation=asked["confirmation"])
+    assert deleted.structured["messages"] == [{"level": "info", "text": "new is gone."}]
+    client.assert_conforms()

@@ -1,0 +1,135 @@
+"""What tools of the admin keep to themselves: passwords, secret keys, and models that decide who gets in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django import forms
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import models
+from django.test.utils import isolate_apps
+
+from django_mcp import MCPServer
+from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.modeladmin.shown import _Column
+from example_project.shop.models import Order
+from tests.support.library.models import Tag
+from tests.unit.contrib.modeladmin.conftest import Orders
+from tests.unit.contrib.modeladmin.test_rules import messages, replace
+
+pytestmark = pytest.mark.django_db
+
+
+class HiddenNote(forms.ModelForm):
+    class Meta:
+        model = Order
+        fields = ["note", "number", "customer", "status"]
+        widgets = {"note": forms.PasswordInput}
+
+
+class ByMeta(Orders):
+    form = HiddenNote
+
+
+class ByOverrides(Orders):
+    formfield_overrides = {models.CharField: {"widget": forms.PasswordInput}}
+
+
+class ByHook(Orders):
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.name == "note":
+            kwargs["widget"] = forms.PasswordInput
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+
+class ReadOnly(ByMeta):
+    readonly_fields = ["placed_at", "lines", "note"]
+
+
+@pytest.mark.parametrize("cls", [ByMeta, ByOverrides, ByHook, ReadOnly])
+def test_a_field_with_a_password_widget_is_neither_shown_nor_taken(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order], cls: Any
+):
+    replace(site, Order, cls)
+    client = make_client(root, Order)
+
+    found = client.call("get_order", id=orders[0].pk)
+
+    assert not found.is_error, found.text
+    assert "note" not in found.structured
+    assert client.call("search_orders", note__isempty=True).is_error
+    assert client.call("update_order", id=orders[0].pk, note="x").is_error
+
+
+def test_all_models_leave_out_those_that_decide_who_gets_in(
+    server: MCPServer, site: admin.AdminSite
+):
+    own: list[Any] = list(apps.get_app_config("django_mcp").get_models())
+    for model in (Session, *own):
+        site.register(model)
+
+    admin_tools(server, site, models="__all__", include=["search"])
+
+    assert "search_orders" in server.registry.tools
+    assert len(server.registry.tools) == 7
+
+
+def test_a_model_of_security_that_is_named_has_tools(server: MCPServer, site: admin.AdminSite):
+    site.register(Session)
+
+    found = admin_tools(
+        server, site, models=[Session], include=["get"], allow_sensitive=["session_key"]
+    )
+
+    assert [entry.name for entry in found] == ["get_session"]
+
+
+def test_a_model_with_a_secret_key_has_no_tools(server: MCPServer, site: admin.AdminSite):
+    site.register(Session)
+
+    assert admin_tools(server, site, models=[Session]) == []
+
+    (message,) = messages(server)
+    assert message.startswith("django_mcp.modeladmin.W001")
+    assert "primary key 'session_key' looks like a secret" in message
+
+
+@isolate_apps("tests.support.library")
+def test_a_secret_key_of_a_related_object_is_null():
+    class Visit(models.Model):
+        session = models.ForeignKey(Session, on_delete=models.CASCADE)
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return "visit"
+
+    visit = Visit(session=Session(session_key="s3cr3t"))
+
+    for allowed, key in (((), None), (("session_key",), "s3cr3t")):
+        shown = _Column(Visit, "session", allowed).read(None, visit, set())
+        assert shown == {"pk": key, "text": None}
+
+
+def test_rules_find_the_model_admin_in_the_resolver_match(
+    make_client: Any, root: User, site: admin.AdminSite
+):
+    asked = []
+
+    class Asking(admin.ModelAdmin):
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            if obj is not None:
+                asked.append(request.resolver_match.func.model_admin)
+            return True
+
+    replace(site, Tag, Asking)
+    tag = Tag.objects.create(name="new")
+    client = make_client(root, Tag)
+
+    assert client.call("get_tag", id=str(tag.pk)).structured["name"] == "new"
+    assert asked[0] is site.get_model_admin(Tag)

@@ -1,0 +1,515 @@
+"""The tools that write: what they set, what they refuse, and for whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.http import HttpResponse, HttpResponseRedirect
+
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.test import MCPClient
+from example_project.shop.models import Order, OrderLine, Product
+from tests.support.library.models import Book, Loan, Shelf
+from tests.unit.contrib.modeladmin.conftest import Books, Orders, OwnOrders
+from tests.unit.contrib.modeladmin.test_reading import read, refuse
+
+pytestmark = pytest.mark.django_db
+
+
+class AllOrders(Orders):
+    fields = ["number", "customer", "status", "note", "placed_at"]
+    readonly_fields = []
+
+
+class AllBooks(Books):
+    fields = [*Books.fields, "removed_at"]
+
+
+@pytest.fixture
+def site(site: admin.AdminSite) -> admin.AdminSite:
+    for model, cls in ((Order, AllOrders), (Book, AllBooks)):
+        site.unregister(model)
+        site.register(model, cls)
+    return site
+
+
+def told(client: MCPClient) -> str:
+    """Return what the system checks say about the tools of a client's server."""
+    found = run_checks(tags=["django_mcp"])
+    return "\n".join(each.msg for each in found if each.obj is client.server)
+
+
+# -- add and change
+
+
+def test_an_object_is_added_as_on_the_page(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root)
+
+    made = read(client, "create_order", number="C-1", placed_at="2026-02-01T00:00:00Z")
+
+    order = Order.objects.get(pk=made["id"])
+    assert (order.number, order.status, made["number"]) == ("C-1", "placed", "C-1")
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.object_repr, entry.is_addition()) == (root, "C-1", True)
+
+
+def test_a_change_keeps_what_is_not_named(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root)
+
+    done = read(client, "update_order", id=orders[0].pk, status="cancelled")
+
+    order = Order.objects.get(pk=orders[0].pk)
+    assert (order.status, order.note, order.customer) == ("cancelled", "ring", orders[0].customer)
+    assert done["status"] == "cancelled"
+    entry = LogEntry.objects.get()
+    assert json.loads(entry.change_message) == [{"changed": {"fields": ["Status"]}}]
+
+
+def test_the_hooks_of_the_admin_run(make_client: Any, site: Any, root: User, orders: list[Order]):
+    class Hooked(AllOrders):
+        def get_form(
+            self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any
+        ) -> Any:
+            made = super().get_form(request, obj, change, **kwargs)
+            made.base_fields["note"].required = True
+            return made
+
+        def get_changeform_initial_data(self, request: Any) -> Any:
+            return {"note": "new"}
+
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            obj.note += f" by {request.user}"
+            super().save_model(request, obj, form, change)
+
+    site.unregister(Order)
+    site.register(Order, Hooked)
+    client = make_client(root)
+
+    made = read(client, "create_order", placed_at="2026-02-01T00:00:00Z", note="x")
+
+    assert made["note"] == "x by root"
+    assert "/note" in refuse(client, "update_order", id=orders[0].pk, note="")
+
+
+def test_a_moment_is_changed_and_left_out(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root, Order, User, Book)
+
+    made = read(client, "create_book", isbn="1", title="One", removed_at=None)
+    assert made["title"] == "One"
+    assert not read(client, "create_book", isbn="2", title="Two").get("removed_at")
+    done = read(client, "update_order", id=orders[0].pk, placed_at="2026-05-01T14:00:00+02:00")
+    assert done["placed_at"] == "2026-05-01T12:00:00Z"
+    assert read(client, "update_user", id=root.pk, last_login=None)["last_login"] is None
+    entry = LogEntry.objects.get(object_repr="A-0")
+    assert json.loads(entry.change_message) == [{"changed": {"fields": ["Placed at"]}}]
+    for wrong in ("soon", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
+        assert "/placed_at: " in refuse(client, "update_order", id=orders[0].pk, placed_at=wrong)
+
+
+def test_hole_a_new_object_does_not_take_the_place_of_one_that_is_not_shown(
+    make_client: Any, root: User
+):
+    Book.objects.create(isbn="1", title="Gone", removed_at="2026-01-01T00:00:00Z")
+
+    text = refuse(make_client(root, Book), "create_book", isbn="1", title="New")
+
+    assert "/isbn: Book with this ISBN already exists." in text
+    assert Book.everything.get().title == "Gone"
+
+
+def test_errors_come_by_field(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root)
+
+    text = refuse(
+        client, "create_order", number="A-0", placed_at="2026-02-01T00:00:00Z", customer=10**6
+    )
+
+    assert "/number: Order with this Number already exists." in text
+    assert "/customer: Select a valid choice." in text
+    assert not LogEntry.objects.exists()
+
+
+def test_what_the_database_refuses_is_told(make_client: Any, site: Any, root: User):
+    class Places(admin.ModelAdmin):
+        fields = ["isbn", "title", "place"]
+
+    shelf = Shelf.objects.create(name="a", owner=root)
+    Book.objects.create(isbn="1", title="One", shelf=shelf, place=1)
+    Book.objects.create(isbn="2", title="Two", shelf=shelf, place=2)
+    site.unregister(Book)
+    site.register(Book, Places)
+
+    text = refuse(make_client(root, Book), "update_book", isbn="2", place=1)
+
+    assert "a value is already in use" in text
+
+
+@pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS))
+def test_the_tools_conform_in_every_revision(
+    make_client: Any, root: User, orders: list[Order], revision: str
+):
+    client = MCPClient(make_client(root).server, user=root, revision=revision)
+
+    read_or_text = client.call("update_order", id=orders[0].pk, status="cancelled")
+    client.call("ship_orders", ids=[orders[0].pk])
+
+    assert not read_or_text.is_error
+    client.assert_conforms()
+
+
+# -- fields that are not for writing
+
+
+def test_readonly_and_excluded_fields_are_no_arguments(
+    make_client: Any, site: Any, root: User, orders: list[Order]
+):
+    class Some(admin.ModelAdmin):
+        exclude = ["customer"]
+        readonly_fields = ["number", "placed_at"]
+
+    site.unregister(Order)
+    site.register(Order, Some)
+    client = make_client(root)
+
+    (tool,) = [each for each in client.list_tools() if each["name"] == "update_order"]
+    assert set(tool["inputSchema"]["properties"]) == {"id", "status", "note"}
+    assert refuse(client, "update_order", id=orders[0].pk, number="X")
+    assert refuse(client, "update_order", id=orders[0].pk, customer=None)
+    assert "customer" not in read(client, "get_order", id=orders[0].pk)
+
+
+def test_a_field_that_is_readonly_for_one_user_is_refused(
+    make_client: Any, site: Any, make_staff: Any, root: User, orders: list[Order]
+):
+    class Some(AllOrders):
+        def get_readonly_fields(self, request: Any, obj: Any = None) -> Any:
+            return [] if request.user.is_superuser else ["number"]
+
+    site.unregister(Order)
+    site.register(Order, Some)
+    client = make_client(root)
+    read(client, "update_order", id=orders[0].pk, number="A-00")
+    client.force_login(make_staff("clerk", "shop.change_order"))
+
+    assert "/number: You cannot set" in refuse(client, "update_order", id=orders[0].pk, number="X")
+    assert read(client, "update_order", id=orders[0].pk, note="x")["number"] == "A-00"
+
+
+def test_passwords_are_not_set(make_client: Any, root: User):
+    client = make_client(root, User)
+    password = root.password
+
+    assert refuse(client, "update_user", id=root.pk, password="secret-of-none")
+    read(client, "update_user", id=root.pk, first_name="Root")
+
+    root.refresh_from_db()
+    assert (root.first_name, root.password) == ("Root", password)
+
+
+def test_a_form_that_needs_a_secret_makes_no_tool(make_client: Any, site: Any, root: User):
+    class Form(forms.ModelForm):
+        pin = forms.CharField()
+
+        class Meta:
+            model = Shelf
+            fields = ["name"]
+
+    class Some(admin.ModelAdmin):
+        form = Form
+
+    site.unregister(Shelf)
+    site.register(Shelf, Some)
+    client = make_client(root, Shelf)
+
+    assert "create_shelf" not in client.server.registry.tools
+    assert "'pin' is required and looks like a secret" in told(client)
+
+
+# -- the holes of a rival
+
+
+def test_hole_who_may_view_may_not_write(make_client: Any, make_staff: Any, orders: list[Order]):
+    client = make_client(make_staff("viewer", "shop.view_order"))
+
+    client.assert_visible("search_orders", "get_order")
+    client.assert_hidden("create_order", "update_order", "delete_order", "ship_orders")
+
+
+def test_hole_change_permission_holds_for_each_object(
+    make_client: Any, site: Any, make_staff: Any, orders: list[Order]
+):
+    class Picky(AllOrders):
+        def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or obj.number.startswith("B")
+
+    site.unregister(Order)
+    site.register(Order, Picky)
+    client = make_client(make_staff("clerk", "shop.view_order"))
+
+    unknown = refuse(client, "update_order", id=10**6, note="x")
+    assert refuse(client, "update_order", id=orders[0].pk, note="x") == unknown
+    assert read(client, "update_order", id=orders[3].pk, note="x")["note"] == "x"
+
+
+def test_hole_delete_permission_holds_for_each_object(
+    make_client: Any, site: Any, make_staff: Any, orders: list[Order]
+):
+    class Picky(AllOrders):
+        def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or obj.number.startswith("B")
+
+    site.unregister(Order)
+    site.register(Order, Picky)
+    client = make_client(make_staff("clerk", "shop.view_order"), capabilities={})
+
+    unknown = refuse(client, "delete_order", id=10**6)
+    assert refuse(client, "delete_order", id=orders[0].pk) == unknown
+    assert read(client, "delete_order", id=orders[3].pk)["deleted"] is False
+    assert "/ids/1: Not found." in refuse(
+        client, "delete_selected_orders", ids=[orders[3].pk, orders[0].pk]
+    )
+
+
+def test_hole_bulk_actions_take_only_objects_that_the_user_may_change(
+    make_client: Any, site: Any, make_staff: Any, orders: list[Order]
+):
+    class Picky(AllOrders):
+        def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or obj.number.startswith("B")
+
+    site.unregister(Order)
+    site.register(Order, Picky)
+    client = make_client(make_staff("clerk", "shop.view_order"))
+
+    text = refuse(client, "ship_orders", ids=[orders[3].pk, orders[1].pk, 10**6])
+
+    assert text.splitlines()[1:] == ["- /ids/1: Not found.", "- /ids/2: Not found."]
+    assert Order.objects.filter(status="shipped").count() == 3
+    assert read(client, "ship_orders", ids=[orders[3].pk])["messages"] == [
+        {"level": "info", "text": "1 shipped."}
+    ]
+
+
+def test_hole_related_objects_are_chosen_among_those_that_the_user_may_view(
+    make_client: Any, make_staff: Any, root: User
+):
+    clerk = make_staff("clerk", "library.view_shelf", "library.change_book")
+    own, other = (Shelf.objects.create(name=str(user), owner=user) for user in (clerk, root))
+    Book.objects.create(isbn="1", title="One", shelf=other)
+    client = make_client(clerk, Book)
+    seen = read(client, "get_book", isbn="1")
+    assert seen["shelf"] == {"pk": other.pk, "text": None}
+
+    def update(**arguments: Any) -> Any:
+        seen = read(client, "get_book", isbn="1")["updated_at"]
+        return client.call("update_book", isbn="1", if_unmodified=seen, **arguments)
+
+    assert update(shelf=other.pk).text == update(shelf=10**6).text
+    assert not update(title="Uno").is_error  # the shelf stays
+    assert Book.objects.get().shelf == other
+    assert update(shelf=own.pk).structured["shelf"]["text"] == "clerk"
+    client.force_login(make_staff("none", "library.change_book"))
+    assert update(shelf=own.pk).is_error
+
+
+def test_two_users_write_only_what_the_queryset_of_each_has(
+    make_client: Any, site: Any, make_staff: Any, orders: list[Order]
+):
+    site.unregister(Order)
+    site.register(Order, OwnOrders)
+    everything = [f"shop.{kind}_order" for kind in ("view", "change", "delete", "add")]
+    clerk = make_staff("clerk", *everything)
+    Order.objects.filter(number="A-0").update(customer=clerk)
+    client = make_client(clerk, capabilities={})
+    mine, foreign = orders[0].pk, orders[1].pk
+
+    for tool, unknown in (("update_order", 10**6), ("delete_order", 10**6)):
+        assert refuse(client, tool, id=foreign) == refuse(client, tool, id=unknown)
+    assert "/ids/1" in refuse(client, "ship_orders", ids=[mine, foreign])
+    assert "/ids/0" in refuse(client, "delete_selected_orders", ids=[foreign])
+    assert not read(client, "update_order", id=mine, note="x").get("error")
+
+
+# -- stale data
+
+
+def test_a_change_of_what_has_changed_is_refused(make_client: Any, root: User):
+    Book.objects.create(isbn="1", title="One")
+    client = make_client(root, Book)
+    seen = read(client, "get_book", isbn="1")["updated_at"]
+    read(client, "update_book", isbn="1", title="Uno", if_unmodified=seen)
+
+    assert "changed in the meantime" in refuse(
+        client, "update_book", isbn="1", title="Eins", if_unmodified=seen
+    )
+    assert "if_unmodified" in refuse(client, "update_book", isbn="1", title="Eins")
+    assert "/if_unmodified" in refuse(client, "update_book", isbn="1", if_unmodified="x")
+    assert Book.objects.get().title == "Uno"
+
+
+# -- delete
+
+QUESTION = "Delete order A-0? This cannot be undone. This also deletes: 2 order lines."
+
+
+def test_the_user_is_asked_before_a_deletion(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root)
+    client.answer({"delete": True})
+
+    done = read(client, "delete_order", id=orders[0].pk)
+
+    assert [each.message for each in client.questions] == [QUESTION]
+    assert done["deleted"] is True
+    assert not Order.objects.filter(number="A-0").exists()
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.object_repr, entry.is_deletion()) == (root, "A-0", True)
+
+
+def test_nothing_is_deleted_unless_the_user_agrees(
+    make_client: Any, root: User, orders: list[Order]
+):
+    client = make_client(root)
+    client.answer({"delete": False}, False)
+
+    assert read(client, "delete_order", id=orders[0].pk)["deleted"] is False
+    assert read(client, "delete_selected_orders", ids=[orders[0].pk])["deleted"] is False
+    assert Order.objects.count() == 5
+
+
+def test_a_client_that_cannot_ask_confirms_by_a_second_call(
+    make_client: Any, root: User, orders: list[Order]
+):
+    client = make_client(root, capabilities={})
+    told = read(client, "delete_order", id=orders[0].pk)
+    assert (told["deleted"], told["message"]) == (False, QUESTION)
+    confirmation = told["confirmation"]
+
+    assert "not for this" in refuse(
+        client, "delete_order", id=orders[1].pk, confirmation=confirmation
+    )
+    Order.objects.filter(pk=orders[0].pk).update(note="changed")
+    assert "not for this" in refuse(
+        client, "delete_order", id=orders[0].pk, confirmation=confirmation
+    )
+    confirmation = read(client, "delete_order", id=orders[0].pk)["confirmation"]
+    done = read(client, "delete_order", id=orders[0].pk, confirmation=confirmation)
+    assert done["deleted"] is True
+
+
+def test_what_falls_needs_its_own_permission(
+    make_client: Any, site: Any, make_staff: Any, orders: list[Order]
+):
+    Book.objects.create(isbn="1", title="One")
+    Loan.objects.create(book_id="1")
+    client = make_client(
+        make_staff("clerk", "library.view_book", "library.delete_book"), Book, capabilities={}
+    )
+
+    assert "you must not delete: loan" in refuse(client, "delete_book", isbn="1")
+
+
+def test_what_others_need_is_not_deleted(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root, Product, capabilities={})
+
+    text = refuse(client, "delete_product", id=Product.objects.all()[0].pk)
+
+    assert "cannot be deleted, because other objects refer to it" in text
+
+
+# -- actions
+
+
+def test_several_are_deleted_after_the_user_agrees(
+    make_client: Any, root: User, orders: list[Order]
+):
+    client = make_client(root)
+    client.answer({"delete": True})
+
+    done = read(client, "delete_selected_orders", ids=[orders[0].pk, orders[1].pk])
+
+    assert done["message"] == "2 orders was deleted."
+    assert done["falls"] == [{"what": "order lines", "count": 4}]
+    assert Order.objects.count() == 3
+    assert OrderLine.objects.count() == 6
+    assert LogEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "ids", [[], [1, 1], ["x"], list(range(101)), [10**40], None, [None], {"a": 1}]
+)
+def test_the_selection_is_bounded(make_client: Any, root: User, orders: list[Order], ids: Any):
+    assert refuse(make_client(root), "ship_orders", ids=ids)
+
+
+def test_actions_answer_as_far_as_a_tool_can_show_it(
+    make_client: Any, site: Any, root: User, orders: list[Order]
+):
+    class Some(AllOrders):
+        actions = ["page", "export", "go_on"]
+
+        def page(self, request: Any, queryset: Any) -> Any:
+            queryset.update(note="lost")
+            return HttpResponse("<p>Sure?</p>")
+
+        def export(self, request: Any, queryset: Any) -> Any:
+            text = "\n".join(order.number for order in queryset)
+            return HttpResponse(text, content_type="text/csv")
+
+        def go_on(self, request: Any, queryset: Any) -> Any:
+            return HttpResponseRedirect("/next/")
+
+    site.unregister(Order)
+    site.register(Order, Some)
+    client = make_client(root)
+    ids = [orders[0].pk, orders[3].pk]
+
+    assert "cannot be shown here" in refuse(client, "page_orders", ids=ids)
+    assert not Order.objects.filter(note="lost").exists()
+    assert read(client, "export_orders", ids=ids)["content"] == "A-0\nB-3"
+    assert read(client, "go_on_orders", ids=ids)["redirect_url"] == "/next/"
+
+
+def test_an_action_is_for_those_whom_the_admin_offers_it(
+    make_client: Any, site: Any, make_staff: Any, root: User, orders: list[Order]
+):
+    class Some(AllOrders):
+        def get_actions(self, request: Any) -> Any:
+            found = super().get_actions(request)
+            return found if request.user.is_superuser else {}
+
+    site.unregister(Order)
+    site.register(Order, Some)
+    client = make_client(make_staff("clerk", "shop.change_order"))
+
+    client.assert_visible("update_order")
+    client.assert_hidden("ship_orders", "delete_selected_orders")
+    client.force_login(root)
+    client.assert_visible("ship_orders")
+
+
+def test_actions_are_chosen(make_client: Any, root: User, orders: list[Order]):
+    client = make_client(root, actions=["ship"], exclude=["delete"])
+
+    client.assert_visible("ship_orders")
+    assert not {"delete_selected_orders", "delete_order"} & set(client.server.registry.tools)
+
+
+def test_an_admin_that_needs_a_browser_makes_no_tools(make_client: Any, site: Any, root: User):
+    class Some(admin.ModelAdmin):
+        def get_list_display(self, request: Any) -> Any:
+            return request.resolver_match.nothing
+
+    site.unregister(Order)
+    site.register(Order, Some)
+    client = make_client(root, Order, Product)
+
+    assert "search_orders" not in client.server.registry.tools
+    client.assert_visible("search_products")
+    assert "Some of shop.Order is no tool: it cannot be described" in told(client)

@@ -1,0 +1,181 @@
+"""System checks of model tools: a class that is wrong makes no tools, and the check says why."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core.checks import run_checks
+
+from django_mcp import MCPServer
+from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.models.paths import find_sensitive
+from django_mcp.registry.problems import RegistrationError
+from example_project.shop.models import Order, OrderLine
+from tests.support.library.models import Reminder
+from tests.unit.contrib.models.conftest import Orders
+
+_names = count()
+
+
+def faults(server: MCPServer, model: Any = Order, **options: Any) -> list[str]:
+    given = {"model": model, "fields": ["number"], "everyone": True, **options}
+    name = f"Made{next(_names)}"
+    cls: Any = type(name, (ModelTools,), given)
+    made = cls.register(server)
+    assert bool(made.find_faults()) != bool(server.registry.tools)
+    found = [
+        each for each in run_checks(tags=["django_mcp"]) if f"{name} makes no tools" in each.msg
+    ]
+    assert [each.msg.partition(": ")[2] for each in found] == [
+        f"{each.text}." for each in made.find_faults()
+    ]
+    return [f"{each.id.removeprefix('django_mcp.')} {each.text}" for each in made.find_faults()]
+
+
+def test_a_class_that_is_right_has_no_faults(server: MCPServer):
+    assert Orders.register(server).find_faults() == []
+
+
+def test_somebody_has_to_say_who_may_see_what(server: MCPServer):
+    assert faults(server, everyone=False) == ["M001 nothing says which objects a user may see"]
+
+
+@pytest.mark.parametrize("option", ["fields", "filters", "search", "ordering", "sortable_by"])
+def test_a_secret_is_named_on_purpose_only(server: MCPServer, option: str):
+    fields = ["number", "customer__password"] if option != "fields" else ["customer__password"]
+    allowed = {"allow_sensitive": ["customer__password"]} if option != "fields" else {}
+    given = {"fields": fields, **allowed, option: ["customer__password"]}
+
+    assert faults(server, **given) == (
+        ["M002 fields names 'customer__password', which looks like a secret (password)"]
+        if option == "fields"
+        else []
+    )
+
+
+def test_filters_by_a_secret_are_faults(server: MCPServer):
+    assert faults(server, filters=["customer__password__startswith"]) == [
+        "M002 filters names 'customer__password__startswith', which looks like a secret (password)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"fields": []}, "fields is empty, so there is nothing to show"),
+        ({"fields": ["nummer"]}, "fields: shop.Order has no field 'nummer'"),
+        ({"fields": ["number", "number"]}, "fields: 'number' is named twice, or itself and with"),
+        ({"fields": ["customer", "customer__id"]}, "fields: 'customer' is named itself and with"),
+        ({"fields": ["lines", "lines__id"]}, "fields: 'lines' is named itself and with"),
+        ({"fields": ["number__x"]}, "fields: 'number' of 'number__x' is no relation"),
+        (
+            {"fields": ["objects"]},
+            "fields: 'objects' of shop.Order is neither a field nor a property",
+        ),
+        ({"filters": ["status__bigger"]}, "filters: 'status' has no lookup 'bigger'"),
+        ({"filters": ["customer__nick"]}, "filters: 'customer' has no field or lookup 'nick'"),
+        ({"filters": ["number__regex"]}, "filters: 'number__regex' would take regular expressions"),
+        ({"filters": ["limit"]}, "filters: 'limit' is the name of another argument of a search"),
+        ({"search": ["customer"]}, "search: 'customer' is a relation: name one of its fields"),
+        ({"ordering": ["note"]}, "ordering: 'note' is not among fields"),
+        ({"fields": ["lines__id"], "ordering": ["lines__id"]}, "ordering: 'lines__id' has several"),
+    ],
+)
+def test_names_that_lead_nowhere_are_faults(server: MCPServer, options: Any, text: str):
+    found = faults(server, **options)
+
+    assert len(found) == 1
+    assert found[0].startswith(f"M003 {text}")
+
+
+@pytest.mark.parametrize("option", ["sortable_by", "ordering"])
+def test_hole_texts_of_any_length_are_no_order(server: MCPServer, option: str):
+    given: Any = {"fields": ["id", "text"], option: ["text"]}
+
+    assert faults(server, Reminder, **given) == [
+        f"M003 {option}: 'text' has no max_length of at most 500, so it is no order"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password1",
+        "passwords",
+        "tokens",
+        "secrets",
+        "pwd",
+        "smtp_pass",
+        "totp",
+        "otp2",
+        "access_key",
+        "encryption_key",
+        "signing_key",
+        "session_key",
+        "recovery_codes",
+        "apiToken",
+        "APIToken",
+        "secretKey",
+        "backupCodes",
+        "customer__apiKey",
+    ],
+)
+def test_hole_names_of_secrets_are_found(name: str):
+    assert find_sensitive(name, []) == name.split("__")[-1]
+    assert find_sensitive(name, [name]) is None
+
+
+@pytest.mark.parametrize("name", ["passenger", "is_passed", "pinned", "spin", "key", "hashtag"])
+def test_other_names_are_no_secrets(name: str):
+    assert find_sensitive(name, []) is None
+
+
+def test_hole_the_lookup_field_is_no_secret(server: MCPServer):
+    given: Any = {"fields": ["expire_date"]}
+    told = "M002 lookup_field is 'session_key', which looks like a secret (session_key)"
+
+    assert faults(server, Session, **given) == [told]
+    assert faults(server, Session, lookup_field="session_key", **given) == [told]
+
+
+@pytest.mark.parametrize("name", ["status", "customer__username", "nummer"])
+def test_the_lookup_field_is_unique(server: MCPServer, name: str):
+    assert faults(server, lookup_field=name)[0].startswith("M004 lookup_field")
+
+
+def test_a_field_that_may_be_of_any_model_is_a_fault(server: MCPServer):
+    assert faults(server, LogEntry, fields=["object_repr", "content_type__model"]) == []
+
+
+def test_two_classes_of_one_name_need_a_prefix(server: MCPServer):
+    Orders.register(server)
+
+    with pytest.raises(RegistrationError, match="there is a tool 'search_orders' already"):
+        Orders.register(server)
+    Orders.register(server, prefix="my_", names={"get": "order"})
+
+    assert sorted(server.registry.tools) == [
+        "get_order", "my_order", "my_search_orders", "search_orders",
+    ]  # fmt: skip
+
+
+def test_an_unknown_option_is_an_error(server: MCPServer):
+    with pytest.raises(TypeError, match=r"Orders.register\(\) has no option 'prefx'. Did you mean"):
+        Orders.register(server, prefx="x")
+
+
+def test_names_come_from_the_verbose_names(server: MCPServer):
+    class Lines(ModelTools):
+        model = OrderLine
+        fields = ["id"]
+        everyone = True
+
+    Lines.register(server)
+    User  # noqa: B018
+
+    assert set(server.registry.tools) == {"search_order_lines", "get_order_line"}

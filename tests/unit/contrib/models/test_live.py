@@ -1,0 +1,301 @@
+"""Objects as resources: reading and completion, and who is told that one has changed."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import TestCase
+from django.utils import timezone
+
+from django_mcp import MCPServer
+from django_mcp.contrib.models import ModelTools, notify_changed
+from django_mcp.inprocess import MCPError
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.test import MCPClient
+from example_project.shop.models import Order, OrderLine
+from tests.support.library.models import Book, Shelf, Tag
+from tests.unit.contrib.models.conftest import Orders
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client(server: MCPServer, orders: list[Order], ann: User) -> MCPClient:
+    Orders.register(server)
+    return MCPClient(server, user=ann)
+
+
+class Books(ModelTools):
+    model = Book
+    fields = ["isbn", "title", "tags__name"]
+    everyone = True
+
+
+class Shelves(ModelTools):
+    model = Shelf
+    fields = ["id", "name"]
+    everyone = True
+
+
+# -- reading
+
+
+def read(client: MCPClient, uri: str) -> Any:
+    return json.loads(client.read(uri).text)
+
+
+@pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS))
+def test_an_object_is_a_resource(server: MCPServer, orders: Any, ann: User, revision: str):
+    Orders.register(server)
+    client = MCPClient(server, user=ann, revision=revision)
+
+    (template,) = client.list_resource_templates()
+    assert template["uriTemplate"] == "order://{number}"
+    assert template["name"] == "order"
+    assert template["mimeType"] == "application/json"
+    shown = read(client, "order://A-0")
+    assert shown == client.call("get_order", number="A-0").structured or revision < "2025-06-18"
+    assert shown["number"] == "A-0"
+    client.assert_conforms()
+
+
+def test_what_is_anothers_looks_like_what_is_not_there(client: MCPClient):
+    told = []
+    for uri in ("order://B-3", "order://X-9", "order://%00", "order://999999999999999999999"):
+        with pytest.raises(MCPError) as raised:
+            client.read(uri)
+        told.append((raised.value.code, raised.value.message.replace(uri, "")))
+
+    assert len(set(told)) == 1
+
+
+def test_the_key_is_escaped_in_a_uri(server: MCPServer, ann: User):
+    Books.register(server)
+    Book.objects.create(isbn="b ü", title="Emma")
+
+    assert read(MCPClient(server, user=ann), "book://b%20%C3%BC")["title"] == "Emma"
+
+
+def test_options_hold_for_the_resource(server: MCPServer, orders: Any, ann: User):
+    class Asked(Orders):
+        uri = "shop://orders/{number}"
+
+    Asked.register(server, check=lambda user, number="": number != "A-1" and user == ann)
+    Orders.register(server, prefix="my_")
+    Orders.register(server, prefix="no_", exclude=["resource"])
+    Orders.register(server, prefix="p_", permission="shop.view_order")
+    client = MCPClient(server, user=ann)
+
+    assert [each["uriTemplate"] for each in client.list_resource_templates()] == [
+        "shop://orders/{number}",
+        "my-order://{number}",
+    ]
+    assert read(client, "shop://orders/A-0")["number"] == "A-0"
+    for hidden in ("shop://orders/A-1", "p-order://A-0"):
+        with pytest.raises(MCPError):
+            client.read(hidden)
+
+
+def test_the_site_says_who_may_read(server: MCPServer, orders: Any, ann: User, staff: User):
+    class Guarded(Orders):
+        def has_permission(self, user: Any, action: str) -> bool:
+            return bool(user.is_staff)
+
+    Guarded.register(server)
+
+    assert MCPClient(server, user=ann).list_resource_templates() == []
+    assert read(MCPClient(server, user=staff), "order://A-0")["number"] == "A-0"
+
+
+# -- completion
+
+
+def complete(client: MCPClient, uri: str, name: str, value: str) -> list[str]:
+    return list(client.complete(uri, name, value).values)
+
+
+def test_keys_of_the_users_own_objects_are_proposed(client: MCPClient, staff: User):
+    assert complete(client, "order://{number}", "number", "A") == ["A-0", "A-1", "A-2"]
+    assert complete(client, "order://{number}", "number", "B") == []
+    assert complete(client, "order://{number}", "number", "%") == []
+    assert complete(client, "order://{number}", "number", "A\0") == []
+    client.force_login(staff)
+    assert complete(client, "order://{number}", "number", "B-") == ["B-3", "B-4"]
+
+
+def test_hole_only_keys_that_the_check_allows_are_proposed(
+    server: MCPServer, orders: Any, ann: User
+):
+    Orders.register(server, check=lambda user, number="": number != "A-1" and user == ann)
+
+    found = complete(MCPClient(server, user=ann), "order://{number}", "number", "A")
+    assert found == ["A-0", "A-2"]
+
+
+def test_hole_an_asynchronous_check_allows_nothing(server: MCPServer, orders: Any, ann: User):
+    async def check(user: Any, number: str = "") -> bool:
+        return False
+
+    Orders.register(server, check=check, include=["resource"])
+
+    with pytest.raises(MCPError):
+        MCPClient(server, user=ann).read("order://A-0")
+
+
+def test_numbers_and_other_keys_are_proposed(server: MCPServer, ann: User):
+    class Tags(ModelTools):
+        model = Tag
+        fields = ["id", "name"]
+        everyone = True
+
+    Shelves.register(server)
+    Tags.register(server)
+    client = MCPClient(server, user=ann)
+    shelf = Shelf.objects.create(name="novels", owner=ann)
+    tag = Tag.objects.create(name="old")
+
+    assert complete(client, "shelf://{id}", "id", str(shelf.pk)[0]) == [str(shelf.pk)]
+    assert complete(client, "shelf://{id}", "id", "x") == []
+    assert complete(client, "tag://{id}", "id", "") == [str(tag.pk)]
+    assert complete(client, "tag://{id}", "id", str(tag.pk)) == [str(tag.pk)]
+    assert complete(client, "tag://{id}", "id", "x") == []
+
+
+# -- changes
+
+
+def changed(client: MCPClient, uris: list[str], change: Any) -> list[str]:
+    with client.subscribe(*uris) as changes:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            change()
+        # The first is awaited for as long as a busy machine may take; only then is there a limit on more.
+        heard = [changes.next(timeout_s=30)["params"]["uri"]]
+        try:
+            while True:
+                heard.append(changes.next(timeout_s=0.2)["params"]["uri"])
+        except TimeoutError:
+            return heard
+
+
+@pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS)[1:])
+def test_those_who_see_an_object_are_told_of_its_change(
+    client: MCPClient, orders: list[Order], ann: User, revision: str
+):
+    client = MCPClient(client.server, user=ann, revision=revision)
+
+    assert changed(client, ["order://A-0"], orders[0].save) == ["order://A-0"]
+
+
+def test_a_change_of_anothers_object_is_not_told(client: MCPClient, orders: list[Order], ann: User):
+    def change() -> None:
+        orders[3].save()
+        orders[0].save()
+
+    moved = orders[0]
+    uris = ["order://A-0", "order://A-1"]
+    assert changed(client, uris, change) == ["order://A-0"]
+    with client.subscribe("order://A-0") as changes:
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            moved.customer = orders[3].customer
+            moved.save()
+        with pytest.raises(TimeoutError):
+            changes.next(timeout_s=0.1)
+
+
+def test_a_change_of_a_line_is_one_of_its_order(client: MCPClient, orders: list[Order]):
+    uris = ["order://A-0", "order://A-1"]
+
+    assert changed(client, uris, orders[0].lines.all()[0].save) == ["order://A-0"]
+    assert changed(client, uris, orders[1].lines.all()[0].delete) == ["order://A-1"]
+
+
+def test_a_change_of_members_is_one_of_the_object(server: MCPServer, ann: User):
+    Books.register(server)
+    client = MCPClient(server, user=ann)
+    book = Book.objects.create(isbn="1", title="Emma")
+    tag = Tag.objects.create(name="old")
+
+    assert changed(client, ["book://1"], lambda: book.tags.add(tag)) == ["book://1"]
+    assert changed(client, ["book://1"], lambda: tag.book_set.remove(book)) == ["book://1"]
+
+
+def test_a_deletion_of_what_everyone_sees_is_notified(server: MCPServer, ann: User):
+    class Open(Shelves):
+        uri = "open://{id}"
+
+    class Closed(Shelves):
+        uri = "closed://{id}"
+
+        def get_queryset(self, user: Any) -> Any:
+            return Shelf.objects.all()
+
+    first, second = (Shelf.objects.create(name=name, owner=ann) for name in ("old", "new"))
+    for cls, options in ((Open, {}), (Closed, {"prefix": "closed_"})):
+        cls.register(server, **options)
+    Shelves.register(server, prefix="asked_", check=lambda user, id=0: id != second.pk)
+    client = MCPClient(server, user=ann)
+    uris = [f"{scheme}://{first.pk}" for scheme in ("asked-shelf", "closed", "open")]
+
+    def delete() -> None:
+        Shelf.objects.all().delete()
+
+    told = changed(client, [*uris, f"open://{second.pk}"], delete)
+    assert sorted(told) == sorted([uris[0], uris[2], f"open://{second.pk}"])
+    with pytest.raises(MCPError, match="not found"):
+        client.read(uris[2])
+    client.assert_conforms()
+
+
+def test_a_change_of_what_the_default_manager_leaves_out_is_not_notified(
+    server: MCPServer, ann: User
+):
+    Books.register(server)
+    Book.objects.create(isbn="1", title="Emma")
+    removed = Book.objects.create(isbn="2", title="Persuasion", removed_at=timezone.now())
+
+    def change() -> None:
+        removed.save()
+        Book.objects.get(isbn="1").save()
+
+    assert changed(MCPClient(server, user=ann), ["book://1", "book://2"], change) == ["book://1"]
+
+
+def test_the_site_tells_of_what_sends_no_signals(client: MCPClient, orders: list[Order]):
+    rows = Order.objects.filter(pk__in=[orders[0].pk, orders[3].pk])
+
+    def update() -> None:
+        rows.update(note="x")
+        notify_changed(rows)
+
+    def update_some() -> None:
+        notify_changed([orders[0]])
+        notify_changed([])
+        notify_changed(OrderLine.objects.all())
+
+    assert changed(client, ["order://A-0"], update) == ["order://A-0"]
+    assert changed(client, ["order://A-0"], update_some) == ["order://A-0"]
+
+
+def test_nothing_is_told_of_what_was_rolled_back(client: MCPClient, orders: list[Order]):
+    with client.subscribe("order://A-0") as changes:
+        with TestCase.captureOnCommitCallbacks(execute=False):
+            orders[0].save()
+        with pytest.raises(TimeoutError):
+            changes.next(timeout_s=0.1)
+
+
+def test_a_server_that_is_gone_follows_no_more():
+    server = MCPServer("gone", public=True)
+    follower = weakref.ref(Shelves.register(server).live)
+    assert follower() is not None
+
+    del server
+    gc.collect()
+    gc.collect()  # of what only the server held
+
+    assert follower() is None

@@ -1,0 +1,537 @@
+"""The tools that make and change objects: what they write, what they refuse, and for whom."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import AnonymousUser, Permission, User
+from django.contrib.contenttypes.models import ContentType
+
+from django_mcp import MCPServer
+from django_mcp.contrib.models import ModelTools
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.test import MCPClient
+from example_project.shop.models import Order, OrderLine
+from tests.support.library.models import Book, Shelf, Tag
+from tests.support.queries import captured_queries
+from tests.unit.contrib.models.conftest import Orders
+
+pytestmark = pytest.mark.django_db
+
+
+class Shelves(ModelTools):
+    model = Shelf
+    fields = ["id", "name"]
+    writes = ["create"]
+
+    def get_queryset(self, user: Any) -> Any:
+        return Shelf.objects.filter(owner_id=user.pk)
+
+    def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
+        instance.owner = user
+        super().save_model(user, instance, form, change)
+
+
+class Books(ModelTools):
+    model = Book
+    fields = ["isbn", "title", "shelf", "place", "tags", "updated_at"]
+    writes = ["create", "update"]
+    everyone = True
+
+
+class EditedOrders(Orders):
+    fields = [*Orders.fields, "note"]
+    writes = ["update", "create"]
+    writable = ["number", "note", "status", "placed_at", "customer"]
+
+
+@pytest.fixture
+def client(server: MCPServer, orders: list[Order], ann: User) -> MCPClient:
+    EditedOrders.register(server)
+    return MCPClient(server, user=ann)
+
+
+@pytest.fixture
+def library(server: MCPServer, ann: User) -> MCPClient:
+    Books.register(server)
+    Shelves.register(server)
+    return MCPClient(server, user=ann)
+
+
+def problems(client: MCPClient, tool: str, **arguments: Any) -> list[str]:
+    found = client.call(tool, **arguments)
+    assert found.is_error, found.structured
+    return found.text.splitlines()
+
+
+def write(client: MCPClient, tool: str, **arguments: Any) -> Any:
+    found = client.call(tool, **arguments)
+    assert not found.is_error, found.text
+    return found.structured
+
+
+def update_book(client: MCPClient, isbn: str, **arguments: Any) -> Any:
+    seen = client.call("get_book", isbn=isbn).structured["updated_at"]
+    return client.call("update_book", isbn=isbn, if_unmodified=seen, **arguments)
+
+
+# -- what is offered
+
+
+def test_writes_are_off_until_they_are_named(server: MCPServer):
+    Orders.register(server)
+
+    assert set(server.registry.tools) == {"search_orders", "get_order"}
+
+
+def test_the_tools_describe_what_they_take(client: MCPClient):
+    tools = {tool["name"]: tool for tool in client.list_tools()}
+    update, create = tools["update_order"], tools["create_order"]
+
+    assert update["inputSchema"]["required"] == ["number"]
+    assert set(update["inputSchema"]["properties"]) == {
+        "number", "note", "status", "placed_at", "customer",
+    }  # fmt: skip
+    assert create["inputSchema"]["required"] == ["placed_at"]
+    assert create["annotations"]["destructiveHint"] is False
+    assert update["outputSchema"] == tools["get_order"]["outputSchema"]
+
+
+@pytest.mark.parametrize("revision", sorted(each.name for each in REVISIONS))
+def test_the_tools_conform_in_every_revision(
+    server: MCPServer, orders: list[Order], ann: User, revision: str
+):
+    EditedOrders.register(server)
+    client = MCPClient(server, user=ann, revision=revision)
+
+    write(client, "update_order", number="A-0", note="ring")
+    write(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk)
+
+    client.assert_conforms()
+
+
+def test_who_is_not_signed_in_does_not_write(client: MCPClient):
+    client.force_login(AnonymousUser())
+
+    client.assert_hidden("update_order", "create_order")
+    client.assert_visible("search_orders", "get_order")
+
+
+def test_the_site_says_who_may_use_an_action(server: MCPServer, orders: Any, ann: User):
+    class Guarded(EditedOrders):
+        def has_permission(self, user: Any, action: str) -> bool:
+            return user.is_staff or action == "get"
+
+    Guarded.register(server)
+    client = MCPClient(server, user=ann)
+
+    client.assert_visible("get_order")
+    client.assert_hidden("search_orders", "update_order", "create_order")
+
+
+def test_options_hold_for_writes(server: MCPServer, orders: list[Order], ann: User):
+    EditedOrders.register(
+        server,
+        exclude=["create"],
+        names={"update": "edit"},
+        check=lambda user, number="": number != "A-1",
+    )
+    client = MCPClient(server, user=ann)
+
+    assert set(server.registry.tools) == {"search_orders", "get_order", "edit"}
+    assert problems(client, "edit", number="A-1", note="x") == ["Not found."]
+    assert write(client, "edit", number="A-0", note="x")["note"] == "x"
+
+
+# -- updates
+
+
+def test_an_update_changes_what_it_names_and_returns_the_object(client: MCPClient):
+    before = client.call("get_order", number="A-0").structured
+
+    after = write(client, "update_order", number="A-0", note="ring", status="cancelled")
+
+    assert after == {**before, "note": "ring", "status": "cancelled"}
+    assert client.call("get_order", number="A-0").structured == after
+
+
+def test_the_history_of_the_admin_tells_of_it(client: MCPClient, ann: User):
+    write(client, "update_order", number="A-0", note="ring")
+    write(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk)
+
+    added, changed = LogEntry.objects.order_by("-pk")
+    assert (changed.user, changed.object_repr) == (ann, "A-0")
+    assert changed.get_change_message() == "Changed Note."
+    assert added.is_addition()
+
+
+def test_an_update_of_anothers_object_looks_like_one_of_nothing(client: MCPClient):
+    assert problems(client, "update_order", number="B-3", note="x") == ["Order not found."]
+    assert problems(client, "update_order", number="X-9", note="x") == ["Order not found."]
+    assert Order.objects.get(number="B-3").note == ""
+
+
+def test_an_update_cannot_take_an_object_away_from_its_user(client: MCPClient, bob: User):
+    told = problems(client, "update_order", number="A-0", customer=bob.pk)
+
+    assert told[1:] == ["- (arguments): You could not see the result, so nothing was written."]
+    assert Order.objects.get(number="A-0").customer != bob
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pointers"),
+    [
+        ({"status": "lost"}, ["/status"]),
+        ({"note": "x" * 201, "status": "lost"}, ["/note", "/status"]),
+        ({"note": "a\0"}, ["/note"]),
+        ({"total": 1}, ["/total"]),
+        ({"id": 1}, ["/id"]),
+        ({"pk": 1}, ["/pk"]),
+        ({"customer": 10**9}, ["/customer"]),
+        ({"customer": 10**40}, ["/customer"]),
+        ({"placed_at": "soon"}, ["/placed_at"]),
+        ({"placed_at": None}, ["/placed_at"]),
+        ({"lines": []}, ["/lines"]),
+    ],
+)
+def test_what_is_not_offered_or_not_valid_is_an_error_by_field(
+    client: MCPClient, arguments: Any, pointers: list[str]
+):
+    told = problems(client, "update_order", number="A-0", **arguments)
+
+    assert told[0] == "Invalid arguments:"
+    assert [line.split(":")[0].removeprefix("- ") for line in told[1:]] == pointers
+
+
+def test_an_update_is_one_lock_one_write_and_one_read(client: MCPClient):
+    ContentType.objects.get_for_model(Order)
+    # Servers of other tests follow changes of orders until they are collected.
+    gc.collect()
+    with captured_queries() as queries:
+        write(client, "update_order", number="A-0", note="ring")
+
+    own = [sql for sql in queries if "SAVEPOINT" not in sql]
+    texts = [text.split(" ", 1)[0] for text in own]
+    # The lock; the kept customer, the number and the customer as the model judges them; the write, the
+    # history; the result with its lines.
+    assert [text for text in texts if text != "SELECT"] == ["UPDATE", "INSERT"]
+    assert len(texts) <= 9, "\n".join(own[5:])
+
+
+# -- new objects
+
+
+def test_a_new_object_is_made_for_its_user_only(client: MCPClient, ann: User, bob: User):
+    made = write(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk)
+    told = problems(client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=bob.pk)
+
+    assert made["customer"] == {"username": "ann"}
+    assert "You could not see the result" in told[1]
+    assert bob.orders.count() == 2
+
+
+def test_a_unique_value_is_told(client: MCPClient, ann: User):
+    told = problems(
+        client, "create_order", placed_at="2026-01-01T00:00:00Z", customer=ann.pk, number="A-0"
+    )
+
+    assert told == ["Invalid arguments:", "- /number: Order with this Number already exists."]
+
+
+def test_the_site_sets_what_no_argument_sets(library: MCPClient, ann: User):
+    write(library, "create_shelf", name="novels")
+
+    assert Shelf.objects.get().owner == ann
+
+
+# -- versions
+
+
+def test_an_update_says_which_version_it_is_of(library: MCPClient):
+    made = write(library, "create_book", isbn="1", title="Emma")
+    (tool,) = (each for each in library.list_tools() if each["name"] == "update_book")
+    assert tool["inputSchema"]["required"] == ["isbn", "if_unmodified"]
+
+    first = write(
+        library, "update_book", isbn="1", title="Emma 2", if_unmodified=made["updated_at"]
+    )
+    stale = problems(
+        library, "update_book", isbn="1", title="Emma 3", if_unmodified=made["updated_at"]
+    )
+
+    assert stale == ["This was changed in the meantime, so nothing was written. Read it again."]
+    assert library.call("get_book", isbn="1").structured == first
+    wrong = problems(library, "update_book", isbn="1", title="x", if_unmodified="soon")
+    assert "/if_unmodified" in wrong[1]
+
+
+def test_a_version_may_be_named_or_left_out(server: MCPServer, orders: Any, ann: User):
+    class Versioned(EditedOrders):
+        version_field = "placed_at"
+
+    class Free(Books):
+        version_field = ""
+
+    Versioned.register(server)
+    Free.register(server)
+    client = MCPClient(server, user=ann)
+    Book.objects.create(isbn="1", title="Emma")
+
+    assert "if_unmodified" in problems(client, "update_order", number="A-0", note="x")[1]
+    seen = client.call("get_order", number="A-0").structured["placed_at"]
+    write(client, "update_order", number="A-0", note="x", if_unmodified=seen)
+    write(client, "update_book", isbn="1", title="Emma 2")
+
+
+# -- constraints and the model's own rules
+
+
+def test_rules_of_the_model_hold(library: MCPClient, ann: User):
+    shelf = Shelf.objects.create(name="novels", owner=ann)
+    Book.objects.create(isbn="1", title="Emma", shelf=shelf, place=1)
+    Book.objects.create(isbn="2", title="Ulysses", shelf=shelf, place=2)
+
+    assert update_book(library, "2", place=1).text.splitlines()[1:] == [
+        "- (arguments): Constraint “library_one_book_at_a_place” is violated."
+    ]
+    assert "- /title: Ensure this value has at least 2" in update_book(library, "2", title="x").text
+    assert update_book(library, "2", shelf=None).text.splitlines()[1:] == [
+        "- /place: A place needs a shelf."
+    ]
+    assert "library_no_secret" in update_book(library, "2", title="secret").text
+    assert not update_book(library, "2", shelf=None, place=None).is_error
+
+
+def test_constraints_hold_for_a_form_that_has_not_all_of_their_fields(server: MCPServer, ann: User):
+    class Placed(Books):
+        version_field = ""
+        writable = ["place"]
+
+    Placed.register(server)
+    shelf = Shelf.objects.create(name="novels", owner=ann)
+    for n in (1, 2):
+        Book.objects.create(isbn=str(n), title="Emma", shelf=shelf, place=n)
+
+    told = problems(MCPClient(server, user=ann), "update_book", isbn="2", place=1)
+
+    assert told[1:] == ["- (arguments): Constraint “library_one_book_at_a_place” is violated."]
+
+
+def test_a_constraint_with_a_condition_leaves_removed_rows_out(library: MCPClient, ann: User):
+    shelf = Shelf.objects.create(name="novels", owner=ann)
+    Book.objects.create(
+        isbn="1", title="Emma", shelf=shelf, place=1, removed_at="2026-01-01T00:00Z"
+    )
+    Book.objects.create(isbn="2", title="Ulysses", shelf=shelf, place=2)
+
+    assert not update_book(library, "2", place=1).is_error
+
+
+def test_a_removed_row_is_not_there(library: MCPClient):
+    Book.objects.create(isbn="1", title="Emma", removed_at="2026-01-01T00:00Z")
+
+    found = library.call("update_book", isbn="1", title="x", if_unmodified="2026-01-01T00:00:00Z")
+
+    assert found.text == "Book not found."
+
+
+def test_hole_a_new_object_does_not_take_the_place_of_a_removed_one(library: MCPClient):
+    Book.objects.create(isbn="1", title="Gone", removed_at="2026-01-01T00:00:00Z")
+
+    found = library.call("create_book", isbn="1", title="New")
+
+    assert "/isbn: Book with this ISBN already exists." in found.text
+    assert Book.everything.get().title == "Gone"
+
+
+def test_a_conflict_that_only_the_database_sees_is_told(server: MCPServer, ann: User):
+    class Racing(forms.ModelForm):
+        class Meta:
+            model = Shelf
+            fields = ["name"]
+
+        def save(self, commit: bool = True) -> Any:
+            Shelf.objects.create(name=self.instance.name, owner=ann)
+            return super().save(commit)
+
+    class Raced(Shelves):
+        form = Racing
+
+    Raced.register(server)
+
+    told = problems(MCPClient(server, user=ann), "create_shelf", name="novels")
+
+    assert told[1:] == ["- /name: Shelf with this Name already exists."]
+
+
+def test_what_only_the_database_refuses_is_an_error_and_logged(
+    server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
+):
+    class Ownerless(Shelves):
+        def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
+            instance.save()
+
+    Ownerless.register(server)
+
+    told = problems(MCPClient(server, user=ann), "create_shelf", name="novels")
+
+    assert "This conflicts with other data" in told[1]
+    assert "The database refused to write a shelf" in caplog.text
+
+
+# -- related objects
+
+
+def test_objects_of_others_cannot_be_chosen(library: MCPClient, ann: User, bob: User):
+    Book.objects.create(isbn="1", title="Emma")
+    own, foreign = (Shelf.objects.create(name=each.username, owner=each) for each in (ann, bob))
+
+    refused = update_book(library, "1", shelf=foreign.pk).text
+    assert refused == update_book(library, "1", shelf=10**6).text
+    assert "- /shelf: Select a valid choice." in refused
+    assert not update_book(library, "1", shelf=own.pk).is_error
+
+
+def test_hole_the_permission_of_the_other_class_is_asked(server: MCPServer, ann: User):
+    Books.register(server)
+    Shelves.register(server, permission="library.view_shelf")
+    client = MCPClient(server, user=ann)
+    Book.objects.create(isbn="1", title="Emma")
+    own = Shelf.objects.create(name="ann", owner=ann)
+
+    assert "- /shelf: Select a valid choice." in update_book(client, "1", shelf=own.pk).text
+    ann.user_permissions.add(Permission.objects.get(codename="view_shelf"))
+    client.force_login(User.objects.get(pk=ann.pk))
+    assert not update_book(client, "1", shelf=own.pk).is_error
+
+
+def test_a_relation_that_is_not_named_stays_although_it_could_not_be_chosen(
+    library: MCPClient, bob: User
+):
+    foreign = Shelf.objects.create(name="bob", owner=bob)
+    Book.objects.create(isbn="1", title="Emma", shelf=foreign)
+
+    assert not update_book(library, "1", title="Emma 2").is_error
+    assert Book.objects.get().shelf == foreign
+
+
+def test_many_to_many_is_written_by_keys(library: MCPClient):
+    Book.objects.create(isbn="1", title="Emma")
+    tag = Tag.objects.create(name="classic")
+
+    update_book(library, "1", tags=[str(tag.pk)])
+    update_book(library, "1", title="Emma 2")
+
+    assert list(Book.objects.get().tags.all()) == [tag]
+    assert "/tags" in update_book(library, "1", tags=["x"]).text
+    assert "/tags" in update_book(library, "1", tags=[str(tag.pk)] * 1001).text
+
+
+# -- forms of the site
+
+
+def test_hole_members_that_could_not_be_chosen_stay(server: MCPServer, ann: User):
+    class SomeTags(ModelTools):
+        model = Tag
+        fields = ["id", "name"]
+
+        def get_queryset(self, user: Any) -> Any:
+            return Tag.objects.exclude(name="hidden")
+
+    class Tagged(Books):
+        fields = ["isbn", "title"]
+        writable = ["tags"]
+        writes = ["update"]
+
+    SomeTags.register(server)
+    Tagged.register(server)
+    hidden, seen, other = (Tag.objects.create(name=name) for name in ("hidden", "seen", "other"))
+    book = Book.objects.create(isbn="1", title="One")
+    book.tags.set([hidden, seen])
+    client = MCPClient(server, user=ann)
+
+    assert not client.call("update_book", isbn="1", tags=[str(other.pk)]).is_error
+    assert {each.name for each in book.tags.all()} == {"hidden", "other"}
+    assert "/tags" in client.call("update_book", isbn="1", tags=[str(hidden.pk)]).text
+
+
+class NoteForm(forms.ModelForm):
+    shout = forms.BooleanField(required=False)
+
+    class Meta:
+        model = Order
+        fields = ["note"]
+
+    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+
+    def clean(self) -> Any:
+        data = super().clean() or {}
+        if data.get("shout"):
+            data["note"] = f"{self.user}: {data['note'].upper()}"
+        return data
+
+
+def test_a_form_of_the_site_writes(server: MCPServer, orders: list[Order], ann: User):
+    class Noted(Orders):
+        fields = ["number", "note"]
+        sortable_by = ["note"]
+        writes = ["update"]
+        form = NoteForm
+
+        def get_form_kwargs(self, user: Any) -> dict[str, Any]:
+            return {"user": user}
+
+    Noted.register(server)
+
+    shown = write(
+        MCPClient(server, user=ann), "update_order", number="A-0", note="ring", shout=True
+    )
+
+    assert shown == {"number": "A-0", "note": "ann: RING"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"writes": ["remove"]}, "writes names 'remove'"),
+        ({"writes": ["update"], "fields": ["lines__id"]}, "there is no field to write"),
+        ({"writes": ["update"], "writable": ["nummer"]}, "writable: Unknown field(s) (nummer)"),
+        ({"writes": ["update"], "form": forms.Form}, "form is no ModelForm of shop.Order"),
+        (
+            {"writes": ["update"], "form": forms.modelform_factory(OrderLine, fields=["order"])},
+            "form is no ModelForm of shop.Order",
+        ),
+        (
+            {"writes": ["update"], "version_field": "note"},
+            "version_field names 'note', which is not a field among fields",
+        ),
+    ],
+)
+def test_wrong_options_are_faults(server: MCPServer, options: Any, text: str):
+    cls: Any = type("Made", (ModelTools,), {"model": Order, "fields": ["number"], **options})
+    cls.everyone = True
+
+    (fault,) = cls.register(server).find_faults()
+
+    assert (fault.id, fault.text[: len(text)]) == ("django_mcp.M005", text)
+    assert server.registry.tools == {}
+
+
+def test_a_secret_is_written_on_purpose_only(server: MCPServer):
+    class Users(ModelTools):
+        model = User
+        fields = ["username"]
+        writable = ["password"]
+        writes = ["update"]
+        everyone = True
+
+    (fault,) = Users.register(server).find_faults()
+
+    assert fault.id == "django_mcp.M002"

@@ -1,0 +1,266 @@
+"""Operations of Django Ninja as tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
+
+from django_mcp import MCPServer
+from django_mcp.contrib.ninja import operation_tools
+from example_project.shop.models import Order
+from tests.unit.contrib.ninja.api import make_api, make_difficult_api
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _same_thread(settings: Any):
+    settings.DJANGO_MCP = {"SYNC_THREADS": 0}
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("api", public=True)
+    operation_tools(server, make_api())
+    return server
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada")
+
+
+def make_order(customer: User, number: str, **more: Any) -> Order:
+    return Order.objects.create(customer=customer, number=number, placed_at=timezone.now(), **more)
+
+
+def names(server: MCPServer, user: Any = None) -> list[str]:
+    return sorted(each["name"] for each in server.list_tools(user=user))
+
+
+def schema(server: MCPServer, name: str) -> dict[str, Any]:
+    return server.registry.tools[name].input_schema
+
+
+def data(server: MCPServer, tool: str, user: Any = None, **arguments: Any) -> Any:
+    result = server.call_tool(tool, arguments, user=user)
+    assert not result.is_error, result.raw
+    return result.raw["structuredContent"]
+
+
+def error(server: MCPServer, tool: str, user: Any = None, **arguments: Any) -> str:
+    result = server.call_tool(tool, arguments, user=user)
+    assert result.is_error, result.raw
+    return result.raw["content"][0]["text"]
+
+
+OPEN = ["add_up", "download", "name_photo", "pages", "rows", "throttled", "user_names"]
+MINE = ["delete_order", "get_order", "later", "list_orders", "place_order", "set_note"]
+
+
+def test_each_operation_is_a_tool_for_those_whom_its_authentication_lets_in(
+    server: MCPServer, ada: User
+):
+    staff = User.objects.create_user("staff", is_staff=True)
+
+    assert names(server, AnonymousUser()) == OPEN
+    assert names(server, ada) == sorted(OPEN + MINE)
+    assert names(server, staff) == sorted([*OPEN, *MINE, "staff_only"])
+    assert data(server, "staff_only", staff) == {"result": "staff"}
+    with pytest.raises(LookupError, match="Unknown tool"):
+        server.call_tool("staff_only", {}, user=ada)
+
+
+def test_operations_can_be_chosen(ada: User):
+    server = MCPServer("orders", public=True)
+    operation_tools(
+        server,
+        make_api(),
+        tags=["orders"],
+        exclude=["set_note"],
+        prefix="shop",
+        names={"get_order": "find"},
+        descriptions={"get_order": "Find one."},
+        annotations={"place_order": {"destructive": False}},
+        permission=lambda user: user.username == "ada",
+    )
+
+    tools = {each["name"]: each for each in server.list_tools(user=ada)}
+    assert sorted(tools) == ["find", "shop_delete_order", "shop_list_orders", "shop_place_order"]
+    assert tools["find"]["description"] == "Find one."
+    assert tools["shop_list_orders"]["description"] == "List your orders."
+    assert tools["shop_list_orders"]["title"] == "List Orders"
+    assert tools["shop_list_orders"]["annotations"] == {"readOnlyHint": True}
+    assert tools["shop_place_order"]["annotations"] == {"destructiveHint": False}
+    assert names(server, User.objects.create_user("bob")) == []
+
+
+def test_a_hidden_operation_can_be_included():
+    server = MCPServer("hidden", public=True)
+    operation_tools(server, make_api(), include=["hidden"])
+
+    assert names(server) == ["hidden"]
+
+
+def test_an_unknown_operation_is_refused(server: MCPServer):
+    with pytest.raises(ImproperlyConfigured, match=r"no operation 'nothing'. There are add_up, "):
+        operation_tools(server, make_api(), exclude=["nothing"])
+
+
+def test_parameters_become_arguments(server: MCPServer):
+    listed = schema(server, "list_orders")
+    assert sorted(listed["properties"]) == ["limit", "offset", "since", "status"]
+    assert listed["properties"]["limit"]["maximum"] == 100
+
+    placed = schema(server, "place_order")
+    assert placed["required"] == ["lines"]
+    assert placed["properties"]["note"]["maxLength"] == 20
+    assert placed["properties"]["lines"]["items"] == {"$ref": "#/$defs/LineIn"}
+    assert placed["$defs"]["LineIn"]["properties"]["quantity"]["minimum"] == 1
+    assert schema(server, "add_up")["properties"]["body"]["type"] == "array"
+
+
+def test_lists_are_filtered_and_paged(server: MCPServer, ada: User):
+    for number in ("A-1", "A-2", "A-3"):
+        make_order(ada, number)
+    make_order(ada, "B-1", status="shipped")
+    make_order(User.objects.create_user("bob"), "C-1")
+
+    found = data(server, "list_orders", ada, status="placed", limit=2, offset=1)
+
+    assert found == {
+        "items": [{"number": "A-2", "status": "placed"}, {"number": "A-3", "status": "placed"}],
+        "count": 3,
+    }
+    assert "limit" in error(server, "list_orders", ada, limit=10**6)
+
+
+def test_objects_of_others_are_not_found(server: MCPServer, ada: User):
+    make_order(ada, "A-1")
+    bob = User.objects.create_user("bob")
+
+    assert data(server, "get_order", ada, number="A-1") == {"number": "A-1", "status": "placed"}
+    missing = error(server, "get_order", ada, number="A-2")
+    assert error(server, "get_order", bob, number="A-1") == missing
+    assert error(server, "delete_order", bob, number="A-1") == missing
+    assert data(server, "delete_order", ada, number="A-1") == {"result": None}
+    assert not Order.objects.exists()
+
+
+def test_bodies_are_read_and_errors_come_back_by_field(server: MCPServer, ada: User):
+    placed = data(server, "place_order", ada, lines=[{"sku": "mug", "quantity": 1}])
+    assert Order.objects.get().number == placed["number"]
+
+    text = error(server, "place_order", ada, note="x" * 21, lines=[{"sku": "mug", "quantity": 0}])
+    assert "/note" in text
+    assert "/lines/0/quantity" in text
+
+
+def test_what_a_refused_operation_wrote_is_rolled_back(server: MCPServer, ada: User):
+    assert error(server, "place_order", ada, note="fail", lines=[]) == "The shop is closed."
+    assert not Order.objects.exists()
+
+
+def test_forms_and_plain_values_are_read(server: MCPServer, ada: User):
+    assert data(server, "set_note", ada, number="A-1", note="Hi", tags=["a", "b"]) == {
+        "number": "A-1",
+        "note": "Hi",
+        "tags": ["a", "b"],
+    }
+    assert data(server, "add_up", body=[1, 2, 3]) == {"result": 6}
+
+
+def test_throttles_apply(server: MCPServer):
+    assert error(server, "throttled") == "Too many requests."
+
+
+def test_asynchronous_operations_run(server: MCPServer, ada: User):
+    assert data(server, "later", ada) == {"user": "ada"}
+
+
+def test_lists_without_pages_are_limited(ada: User):
+    server = MCPServer("users", public=True)
+    operation_tools(server, make_api(), include=["user_names"], max_results=1)
+    User.objects.create_user("bob")
+
+    assert data(server, "user_names") == {"results": ["ada"], "truncated": True}
+
+
+@pytest.mark.parametrize(
+    ("tool", "size", "start"), [("pages", "page_size", "page"), ("rows", "limit", "offset")]
+)
+def test_pages_are_limited(ada: User, tool: str, size: str, start: str):
+    server = MCPServer("pages", public=True)
+    operation_tools(server, make_api(), include=[tool], max_results=2)
+    for n in range(4):
+        make_order(ada, f"A-{n}")
+
+    def numbers(**arguments: Any) -> list[str]:
+        return [each["number"] for each in data(server, tool, **arguments)["items"]]
+
+    assert numbers() == ["A-0", "A-1"]
+    assert len(numbers(**{size: 2, start: 1})) == 2
+    assert numbers(**{size: 1, start: 2 if tool == "pages" else 1}) == ["A-1"]
+    for name, value in ((size, 3), (size, 0), (start, -1), (start, 10**30)):
+        assert f"/{name}: " in error(server, tool, **{name: value})
+    assert numbers(**{start: 2**31 - 1}) == []
+
+
+def test_an_optional_file_is_left_out_and_reported(server: MCPServer):
+    assert set(schema(server, "name_photo")["properties"]) == {"name"}
+    assert data(server, "name_photo", name="x") == {"name": "x", "has_photo": False}
+    (found,) = [each for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert found.id == "django_mcp.ninja.I001"
+    assert found.msg.endswith("api.name_photo takes files, which its tool leaves out: photo.")
+
+
+def test_a_response_that_is_a_file_becomes_one(server: MCPServer):
+    (block,) = server.call_tool("download", {}).raw["content"]
+
+    assert (block["resource"]["mimeType"], block["resource"]["text"]) == ("text/csv", "a,b")
+
+
+TOKEN = (
+    "with_token is no tool: its authentication Token reads credentials, which the server has "
+    "read already."
+)
+
+
+def test_what_cannot_be_a_tool_is_a_check_error():
+    server = MCPServer("difficult", public=True)
+    operation_tools(server, make_difficult_api())
+
+    found = {each.msg: each.hint for each in run_checks(tags=["django_mcp"]) if each.obj is server}
+
+    start = "The operation tests.unit.contrib.ninja.api."
+    assert [message.removeprefix(start) for message in found] == [
+        TOKEN,
+        "upload is no tool: it requires the file 'file'.",
+        "with_header is no tool: it requires the header 'x_trace', which a tool has not.",
+        "clashing is no tool: path.number and body.number would both be the argument 'number'.",
+    ]
+    assert "rename={'body.number': 'new_number'}" in str(list(found.values())[-1])
+    assert names(server) == []
+
+
+def test_the_site_says_what_other_authentication_comes_to(ada: User):
+    server = MCPServer("difficult", public=True)
+    operation_tools(
+        server,
+        make_difficult_api(),
+        include=["with_token", "clashing"],
+        auth=lambda request: request.user.is_authenticated and request.user,
+        rename={"body.number": "new_number"},
+    )
+
+    assert names(server, AnonymousUser()) == ["clashing"]
+    assert data(server, "with_token", ada) == {"auth": "ada"}
+    assert data(server, "clashing", number="A-1", new_number="A-2", status="x") == {
+        "old": "A-1",
+        "new": "A-2",
+    }

@@ -1,0 +1,150 @@
+"""What the doctor says of sites that would stop a client, each broken in one place."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from django_mcp.contrib.oauth import examination
+from tests.support.sites import free_port
+
+RESOURCE = "/.well-known/oauth-protected-resource"
+SERVER = "/.well-known/oauth-authorization-server"
+
+
+@contextmanager
+def fake_site(answers: dict[str, Any]) -> Iterator[str]:
+    """Answer each path with its status, headers and JSON, all written about `http://HERE`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", "0")))
+            host = self.headers["host"]
+            found = answers.get(self.path.partition("?")[0], (404, {}, {}))
+            status, headers, body = json.loads(json.dumps(found).replace("HERE", host))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *args: Any) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+CHALLENGE = {"www-authenticate": f'Bearer resource_metadata="http://HERE{RESOURCE}/mcp"'}
+RESOURCE_METADATA = {"resource": "http://HERE/mcp", "authorization_servers": ["http://HERE"]}
+SERVER_METADATA = {
+    "issuer": "http://HERE",
+    "authorization_endpoint": "http://HERE/authorize",
+    "token_endpoint": "http://HERE/token",
+    "registration_endpoint": "http://HERE/register",
+    "response_types_supported": ["code"],
+    "grant_types_supported": ["authorization_code", "refresh_token"],
+    "token_endpoint_auth_methods_supported": ["none"],
+    "code_challenge_methods_supported": ["S256"],
+    "client_id_metadata_document_supported": True,
+}
+SOUND: dict[str, Any] = {
+    "/mcp": (401, CHALLENGE, {}),
+    f"{RESOURCE}/mcp": (200, {}, RESOURCE_METADATA),
+    SERVER: (200, {}, SERVER_METADATA),
+    "/register": (201, {}, {"client_id": "a client"}),
+    "/authorize": (400, {}, {}),
+}
+
+
+def without(document: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({"/mcp": (200, {}, {})}, "answers without a token"),
+        ({"/mcp": (403, {}, {})}, "answers 403, not 401"),
+        ({"/mcp": (401, {}, {})}, "answers 401, not 401 with a challenge"),
+        ({"/mcp": (500, {}, {})}, "answers 500"),
+        ({"/mcp": (401, {"www-authenticate": "Bearer"}, {})}, "names no resource_metadata"),
+        ({f"{RESOURCE}/mcp": (404, {}, {})}, "no resource metadata at"),
+        (
+            {f"{RESOURCE}/mcp": (200, {}, {**RESOURCE_METADATA, "resource": "http://evil/mcp"})},
+            "is about http://evil/mcp",
+        ),
+        (
+            {f"{RESOURCE}/mcp": (200, {}, without(RESOURCE_METADATA, "authorization_servers"))},
+            "names no authorization server",
+        ),
+        ({SERVER: (404, {}, {})}, "no authorization server metadata"),
+        (
+            {SERVER: (200, {}, {**SERVER_METADATA, "issuer": "http://evil"})},
+            "issuer is http://evil",
+        ),
+        (
+            {SERVER: (200, {}, without(SERVER_METADATA, "code_challenge_methods_supported"))},
+            "PKCE by other methods",
+        ),
+        (
+            {SERVER: (200, {}, {**SERVER_METADATA, "grant_types_supported": []})},
+            "grant_types_supported has no 'refresh_token'",
+        ),
+        (
+            {SERVER: (200, {}, {**SERVER_METADATA, "token_endpoint": "http://evil/token"})},
+            "of another host: token_endpoint",
+        ),
+        (
+            {SERVER: (200, {}, without(SERVER_METADATA, "client_id_metadata_document_supported"))},
+            "metadata documents are off",
+        ),
+        ({"/register": (401, {}, {"error_description": "Sign in"})}, "answers 401: Sign in"),
+        ({"/register": (429, {}, {})}, "Too many clients"),
+        ({"/authorize": (200, {}, {})}, "without PKCE is not refused"),
+        ({"/authorize": (500, {}, {})}, "answers 500 to a valid request"),
+    ],
+)
+def test_the_place_where_a_client_would_stop_is_told_with_a_way_out(
+    broken: dict[str, Any], told: str
+):
+    with fake_site(SOUND | broken) as url:
+        findings = examination.run(url)
+
+    bad = [finding for finding in findings if not finding.ok]
+    assert any(told in finding.text for finding in bad), findings
+    assert all(finding.fix for finding in bad)
+
+
+def test_a_site_that_answers_nonsense_is_survived():
+    with fake_site(SOUND | {SERVER: (200, {}, ["no", "object"])}) as url:
+        findings = examination.run(url)
+
+    assert "no authorization server metadata" in findings[-1].text
+
+
+def test_a_site_that_does_not_answer_is_told():
+    (finding,) = examination.run(f"http://127.0.0.1:{free_port()}/mcp")
+
+    assert not finding.ok
+    assert "cannot be reached" in finding.text
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/mcp", "mcp", "http://[::1/mcp"])
+def test_what_is_no_url_is_told(url: str):
+    assert [finding.ok for finding in examination.run(url)] == [False]

@@ -1,0 +1,111 @@
+"""The options and the registration that all generated tools share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_mcp import MCPServer
+from django_mcp.contrib.generated import (
+    GeneratedFunction,
+    GeneratedOptions,
+    object_schema,
+    register_generated,
+)
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.test import MCPClient
+
+SCHEMA = object_schema({"n": {"type": "integer"}}, required=["n"])
+
+
+class Source:
+    pass
+
+
+def register(
+    server: MCPServer, action: str = "double", listed_if: Any = None, **options: Any
+) -> Any:
+    def run(ctx: Any, arguments: dict[str, Any]) -> Any:
+        return {"n": arguments["n"] * 2}
+
+    return register_generated(
+        server,
+        GeneratedOptions(**options),
+        GeneratedFunction(run, Source, action),
+        action=action,
+        name=f"{action}_source",
+        description="Double it.",
+        input_schema=SCHEMA,
+        output_schema=SCHEMA,
+        read_only=True,
+        listed_if=listed_if,
+    )
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("generated", public=True)
+
+
+def test_a_generated_tool_is_named_after_its_source(server: MCPServer):
+    entry = register(server)
+
+    assert (entry.name, entry.description) == ("double_source", "Double it.")
+    assert entry.source == f"{__name__}.Source.double"
+    assert entry.to_wire()["annotations"] == {"readOnlyHint": True}
+    assert MCPClient(server).call("double_source", n=4).structured == {"n": 8}
+
+
+def test_options_override_what_is_generated(server: MCPServer):
+    entry = register(
+        server,
+        prefix="my_",
+        names={"double": "twice"},
+        descriptions={"double": "Twice."},
+        annotations={"double": {"idempotent": True, "title": "Twice"}},
+        scopes=["numbers"],
+    )
+
+    wire = entry.to_wire()
+    assert (wire["name"], wire["description"], wire["title"]) == ("my_twice", "Twice.", "Twice")
+    assert wire["annotations"] == {"readOnlyHint": True, "idempotentHint": True}
+    assert entry.access.scopes == ("numbers",)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_there"),
+    [
+        ({}, True),
+        ({"include": ["double"]}, True),
+        ({"include": ["halve"]}, False),
+        ({"exclude": ["double"]}, False),
+        ({"include": ["double"], "exclude": ["double"]}, False),
+    ],
+)
+def test_actions_are_included_and_excluded(server: MCPServer, options: Any, is_there: bool):
+    assert (register(server, **options) is not None) == is_there
+
+
+def test_a_permission_is_needed_in_addition_to_what_the_source_asks_for(server: MCPServer):
+    register(server, permission=lambda user: user.is_staff, listed_if=lambda user: user.pk == 7)
+
+    for user in (User(pk=7, username="a"), User(pk=8, username="b", is_staff=True)):
+        MCPClient(server, user=user).assert_hidden("double_source")
+    MCPClient(server, user=User(pk=7, username="c", is_staff=True)).assert_visible("double_source")
+
+
+def test_a_check_gets_the_arguments_by_name(server: MCPServer):
+    register(server, check=lambda user, n: n < 5)
+    client = MCPClient(server, user=User(username="ann"))
+
+    assert client.call("double_source", n=4).structured == {"n": 8}
+    assert client.call("double_source", n=5).text == "Not found."
+
+
+def test_a_second_tool_of_a_name_is_an_error_that_names_the_source(server: MCPServer):
+    register(server)
+
+    with pytest.raises(RegistrationError, match=r"Source\.double: there is a tool"):
+        register(server)

@@ -1,0 +1,80 @@
+"""Asking unwinds a handler: what it wrote before a question goes, what `once` wrote stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp import Context, MCPServer
+from django_mcp.execution.threads import run_in_pool
+from tests.support.databases import make_product, products
+from tests.support.wire import R5, WireClient
+
+pytestmark = pytest.mark.usefixtures("databases")
+
+CAN_BE_ASKED: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+FORM = {"type": "object", "properties": {"yes": {"type": "boolean"}}}
+
+
+@pytest.fixture
+def client() -> WireClient:
+    server = MCPServer("asking", atomic=["first", "second"])
+
+    @server.tool
+    def order(ctx: Context) -> str:
+        """Write, ask, write."""
+        make_product("before")
+        ctx.once("reserve", lambda: make_product("reserved").sku)
+        answer = ctx.elicit("Sure?", FORM)
+        make_product("after")
+        return answer.action
+
+    @server.tool
+    def give_up(ctx: Context) -> str:
+        """Write once, and fail."""
+        ctx.once("reserve", lambda: make_product("reserved").sku)
+        raise RuntimeError
+
+    return WireClient(server, R5)
+
+
+def call(name: str = "order", **params: Any) -> dict[str, Any]:
+    return {"name": name, "_meta": CAN_BE_ASKED, **params}
+
+
+async def test_only_what_was_to_be_written_once_outlives_a_question(client: WireClient):
+    interim = await client.result("tools/call", call())
+
+    assert interim["resultType"] == "input_required"
+    assert await run_in_pool(products) == {"reserved"}
+
+    answers = {"question-1": {"action": "accept", "content": {"yes": True}}}
+    result = await client.result(
+        "tools/call", call(requestState=interim["requestState"], inputResponses=answers)
+    )
+
+    assert result["content"][0]["text"] == "accept"
+    assert await run_in_pool(products) == {"reserved", "before", "after"}
+
+
+async def test_what_was_written_once_outlives_a_failure(client: WireClient):
+    assert (await client.result("tools/call", call("give_up")))["isError"] is True
+
+    assert await run_in_pool(products) == {"reserved"}
+
+
+async def test_a_rotated_key_opens_states_sealed_before(client: WireClient):
+    """Any worker, and a worker with a newer key, serves the retry."""
+    with override_settings(SECRET_KEY="old"):
+        interim = await client.result("tools/call", call())
+    retry = call(
+        requestState=interim["requestState"],
+        inputResponses={"question-1": {"action": "decline"}},
+    )
+
+    with override_settings(SECRET_KEY="new"):
+        assert (await client.error("tools/call", retry))[1]["code"] == -32602
+    with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old"]):
+        assert "content" in await client.result("tools/call", retry)

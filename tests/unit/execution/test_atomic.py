@@ -1,0 +1,294 @@
+"""Which handlers run in a transaction, and on which databases: `atomic=` and the setting `ATOMIC`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.db import connections, transaction
+from django.test import override_settings
+
+from django_mcp import MCPServer, ToolResult
+from django_mcp.conf import find_aliases
+from django_mcp.execution.threads import run_in_pool
+from django_mcp.registry.problems import RegistrationError
+from tests.support.databases import make_product, products
+from tests.support.wire import R5, WireClient
+
+ALL = ("first", "second")
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    return MCPServer("atomic", atomic="first")
+
+
+async def call(server: MCPServer, name: str) -> str:
+    result = await WireClient(server, R5).call(name)
+    return "".join(each["text"] for each in result["content"])
+
+
+def entered() -> str:
+    """Return on which databases this thread is inside of a transaction."""
+    return " ".join(alias for alias in ALL if connections[alias].in_atomic_block)
+
+
+# -- which ones
+
+
+@pytest.mark.usefixtures("databases")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "first"),
+        ({"read_only": False}, "first"),
+        ({"read_only": True}, ""),
+        ({"atomic": False}, ""),
+        ({"atomic": "second"}, "second"),
+        ({"atomic": ["first", "second"]}, "first second"),
+        ({"atomic": ("second", "second")}, "second"),
+        ({"atomic": []}, ""),
+        ({"read_only": True, "atomic": "second"}, "second"),
+    ],
+    ids=str,
+)
+async def test_a_tool_runs_in_a_transaction_on_the_databases_it_names(
+    server: MCPServer, options: dict[str, Any], expected: str
+):
+    server.register_tool(entered, **options)
+
+    assert await call(server, "entered") == expected
+
+
+@pytest.mark.usefixtures("databases")
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [(False, ""), ("second", "second"), (["first", "second"], "first second")],
+    ids=str,
+)
+async def test_the_setting_says_what_tools_get_that_say_nothing(setting: Any, expected: str):
+    server = MCPServer("by the setting")
+    server.tool(entered)
+
+    with override_settings(DJANGO_MCP={"ATOMIC": setting}):
+        assert await call(server, "entered") == expected
+
+
+@pytest.mark.parametrize(
+    ("databases", "expected"), [({"default": {"ENGINE": "x"}}, ("default",)), ({}, ())], ids=str
+)
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+def test_true_means_the_default_database_where_there_is_one(
+    databases: dict[str, Any], expected: tuple[str, ...]
+):
+    with override_settings(DJANGO_MCP={}, DATABASES=databases):
+        atomic = MCPServer("without a word").options.atomic
+
+        assert atomic is True
+        assert find_aliases(atomic) == expected
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_tool_that_says_true_runs_on_the_default_database(server: MCPServer):
+    @server.tool(atomic=True)
+    def look() -> bool:
+        return connections["default"].in_atomic_block
+
+    assert await call(server, "look") == "true"
+
+
+@pytest.mark.usefixtures("databases")
+async def test_resources_prompts_and_completions_run_in_none(server: MCPServer):
+    server.resource("state://transaction")(entered)
+    server.prompt(entered)
+    seen: list[str] = []
+
+    @server.prompt
+    def name(prefix: str) -> str:
+        return prefix
+
+    @server.completion(name, "prefix")
+    def complete(value: str) -> list[str]:
+        seen.append(entered())
+        return []
+
+    client = WireClient(server, R5)
+    read = await client.result("resources/read", {"uri": "state://transaction"})
+    prompt = await client.result("prompts/get", {"name": "entered"})
+    await client.result(
+        "completion/complete",
+        {
+            "ref": {"type": "ref/prompt", "name": "name"},
+            "argument": {"name": "prefix", "value": ""},
+        },
+    )
+
+    assert read["contents"][0]["text"] == ""
+    assert prompt["messages"][0]["content"]["text"] == ""
+    assert seen == [""]
+
+
+@pytest.mark.usefixtures("databases")
+async def test_an_asynchronous_tool_runs_in_none(server: MCPServer):
+    @server.tool
+    async def look() -> str:
+        return await run_in_pool(entered)
+
+    assert await call(server, "look") == ""
+
+
+# -- what it costs
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"atomic": False}], ids=str)
+async def test_a_tool_without_a_transaction_makes_no_connection(
+    server: MCPServer, databases: str, options: dict[str, Any]
+):
+    connections["first"].settings_dict.update(
+        {"NAME": "/nowhere/at/all.sqlite3"} if databases == "sqlite" else {"PORT": "1"}
+    )
+
+    @server.tool(**options)
+    def answer() -> bool:
+        return connections["first"].connection is None
+
+    assert await call(server, "answer") == "true"
+
+
+async def test_a_database_that_is_away_fails_the_tool_before_it_runs(
+    server: MCPServer, databases: str, caplog: pytest.LogCaptureFixture
+):
+    connections["first"].settings_dict.update(
+        {"NAME": "/nowhere/at/all.sqlite3"} if databases == "sqlite" else {"PORT": "1"}
+    )
+    has_run = []
+
+    @server.tool
+    def answer() -> None:
+        has_run.append(1)
+
+    @server.tool(atomic=False)
+    def write() -> None:
+        make_product("a")
+
+    told, when_it_asks = await call(server, "answer"), await call(server, "write")
+
+    assert told.split("(")[0] == when_it_asks.split("(")[0] == "Internal error "
+    assert has_run == []
+    assert "OperationalError" in caplog.text
+
+
+# -- what is kept
+
+
+@pytest.mark.usefixtures("databases")
+async def test_callbacks_of_the_commit_have_run_when_the_answer_comes(server: MCPServer):
+    seen: list[bool] = []
+
+    @server.tool
+    def write() -> None:
+        make_product("a")
+        transaction.on_commit(lambda: seen.append(bool(entered())), using="first")
+        assert seen == []
+
+    await call(server, "write")
+
+    assert seen == [False]
+
+
+@pytest.mark.usefixtures("databases")
+async def test_a_result_that_says_it_is_an_error_keeps_what_was_written(server: MCPServer):
+    """Only an exception undoes: whoever returns has had the choice."""
+
+    @server.tool
+    def write() -> ToolResult:
+        make_product("a")
+        return ToolResult(content=["half of it"], is_error=True)
+
+    assert await call(server, "write") == "half of it"
+    assert await run_in_pool(products) == {"a"}
+
+
+@pytest.mark.usefixtures("databases")
+@pytest.mark.parametrize("max_age_s", [0, 60])
+async def test_connections_stay_healthy_after_tools_that_succeed_and_fail(
+    server: MCPServer, max_age_s: int
+):
+    connections["first"].settings_dict["CONN_MAX_AGE"] = max_age_s
+    numbers = iter(range(2))
+
+    @server.tool
+    def write() -> None:
+        make_product(f"kept {next(numbers)}")
+
+    @server.tool
+    def fail() -> None:
+        make_product("lost")
+        connections["first"].cursor().execute("SELECT nothing FROM nowhere")
+
+    @server.tool(read_only=True)
+    def look() -> str:
+        connection = connections["first"]
+        is_kept = connection.connection is not None
+        state = f"kept: {is_kept}, in a transaction: {not connection.get_autocommit()}"
+        found = f"{state}, {sorted(products())}"
+        connection.close()
+        return found
+
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
+        for name in ("write", "fail", "write"):
+            await call(server, name)
+
+        is_kept = max_age_s > 0
+        assert (
+            await call(server, "look")
+            == f"kept: {is_kept}, in a transaction: False, ['kept 0', 'kept 1']"
+        )
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("wrong", [1, 0, "", b"default", [1], [""], {"default": True}, object])
+def test_a_wrong_value_is_refused_when_the_tool_is_registered(server: MCPServer, wrong: Any):
+    with pytest.raises(RegistrationError, match=r"entered.*atomic= is .*list of aliases"):
+        server.register_tool(entered, atomic=wrong)
+
+
+@pytest.mark.parametrize("value", [True, "default", ["default"]], ids=str)
+def test_an_asynchronous_tool_cannot_ask_for_one(server: MCPServer, value: Any):
+    async def tool() -> None: ...
+
+    with pytest.raises(RegistrationError, match="asynchronous function gets no transaction"):
+        server.register_tool(tool, atomic=value)
+    server.register_tool(tool, atomic=False)
+
+
+def test_a_misspelt_option_is_refused_with_the_right_name(server: MCPServer):
+    options: dict[str, Any] = {"atomc": False}
+
+    with pytest.raises(TypeError, match="Did you mean 'atomic'"):
+        server.register_tool(entered, **options)
+
+
+def test_a_wrong_value_for_a_server_says_what_is_right():
+    with pytest.raises(ValueError, match=r"atomic=\.\.\..*list of such aliases"):
+        MCPServer("wrong", atomic=3)
+
+
+def test_a_check_names_the_databases_when_an_alias_is_unknown():
+    server = MCPServer("unknown databases", atomic="legder")
+    server.register_tool(entered, atomic=["default", "archive"])
+
+    with override_settings(DJANGO_MCP={"ATOMIC": "defualt"}):
+        found = [each for each in run_checks() if each.id == "django_mcp.E011"]
+
+    messages = "\n".join(each.msg for each in found)
+    assert "DJANGO_MCP['ATOMIC'] names the database 'defualt'" in messages
+    assert "server 'unknown databases' names the database 'legder'" in messages
+    assert "atomic= names the database 'archive', which is not in DATABASES" in messages
+    assert "names the database 'default'" not in messages
+    assert {each.hint for each in found} == {
+        "Databases are: 'default'. False opens no transaction."
+    }

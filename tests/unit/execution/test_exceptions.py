@@ -1,0 +1,123 @@
+"""What clients are told of Django's exceptions."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import (
+    MultipleObjectsReturned,
+    ObjectDoesNotExist,
+    PermissionDenied,
+    SuspiciousOperation,
+    ValidationError,
+)
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from django.utils import translation
+from django.utils.translation import gettext_lazy
+
+from django_mcp.context import Context
+from django_mcp.execution.results import DjangoExceptions
+from django_mcp.server.exchange.call import FailureKind
+from django_mcp.servers import MCPServer
+from example_project.shop.models import Order, Product
+from tests.support.wire import R5, WireClient
+
+map_error = DjangoExceptions().map
+
+TOLD = [
+    (PermissionDenied(), FailureKind.DENIED, "Permission denied."),
+    (PermissionDenied("Staff only."), FailureKind.DENIED, "Staff only."),
+    (PermissionDenied(gettext_lazy("Not found.")), FailureKind.DENIED, "Not found."),
+    (Http404(), FailureKind.MISSING, "Not found."),
+    (Http404("No such page."), FailureKind.MISSING, "No such page."),
+    (Http404({"tried": [], "path": "/secret"}), FailureKind.MISSING, "Not found."),
+    (Order.DoesNotExist("SELECT secret"), FailureKind.MISSING, "Order not found."),
+    (ObjectDoesNotExist("secret"), FailureKind.MISSING, "Not found."),
+    (ValidationError("Too late."), FailureKind.INVALID, "Too late."),
+    (ValidationError(["One.", "Two."]), FailureKind.INVALID, "One.\nTwo."),
+    (
+        ValidationError("At most %(most)s.", params={"most": 3}),
+        FailureKind.INVALID,
+        "At most 3.",
+    ),
+    (
+        ValidationError({"sku": ["Taken.", "Long."], "__all__": ["Sold out."]}),
+        FailureKind.INVALID,
+        "sku: Taken.\nsku: Long.\nSold out.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "text"), TOLD, ids=lambda value: str(value)[:30])
+def test_an_expected_exception_is_told(error: Exception, kind: FailureKind, text: str):
+    failure = map_error(error)
+
+    assert failure is not None
+    assert (failure.kind, failure.message) == (kind, text)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("x"), KeyError("x"), SuspiciousOperation("x"), MultipleObjectsReturned("x")],
+    ids=repr,
+)
+def test_any_other_is_a_fault(error: Exception):
+    assert map_error(error) is None
+
+
+def test_texts_are_in_the_callers_language():
+    with translation.override("de"):
+        failure = map_error(Order.DoesNotExist())
+
+    assert failure is not None
+    assert failure.message == "Order nicht gefunden."
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_tools_end_in_errors_that_differ():
+    server = MCPServer("exceptions")
+
+    @server.tool
+    def find(kind: str) -> None:
+        if kind == "denied":
+            raise PermissionDenied
+        if kind == "missing":
+            get_object_or_404(Product, sku="nothing")
+        if kind == "gone":
+            Product.objects.get(sku="nothing")
+        if kind == "invalid":
+            Product(sku="not a slug", name="", category="office", price=1).clean_fields()
+
+    texts = {}
+    for kind in ("denied", "missing", "gone", "invalid"):
+        result = await WireClient(server, R5).call("find", {"kind": kind})
+        assert result["isError"]
+        texts[kind] = result["content"][0]["text"]
+
+    assert texts["denied"] == "Permission denied."
+    assert texts["missing"] == "No Product matches the given query."
+    assert texts["gone"] == "Product not found."
+    assert set(texts["invalid"].splitlines()) == {
+        "sku: Enter a valid “slug” consisting of letters, numbers, underscores or hyphens.",
+        "name: This field cannot be blank.",
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_function_that_is_told_of_an_error_writes_to_the_database():
+    server = MCPServer("failing", public=True)
+
+    @server.tool(atomic=True)
+    def fail() -> str:
+        Product.objects.create(sku="half", name="Half", price=1, stock=1)
+        raise ZeroDivisionError
+
+    @server.on_error
+    def note(error: BaseException, ctx: Context, reference: str | None) -> None:
+        Product.objects.create(sku=reference or "", name=repr(error), price=1, stock=1)
+
+    answer = await WireClient(server, R5).result("tools/call", {"name": "fail"})
+
+    (noted,) = [product async for product in Product.objects.all()]
+    assert noted.name == "ZeroDivisionError()"
+    assert noted.sku in answer["content"][0]["text"]

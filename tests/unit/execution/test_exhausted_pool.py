@@ -1,0 +1,360 @@
+"""Threads are shared fairly, and a pool whose threads are all held says so."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.test import override_settings
+
+from django_mcp.endpoints import health
+from django_mcp.execution.threads import find_pool_states, in_calling_thread, run_in_pool
+from django_mcp.protocol.headers import Headers
+from django_mcp.protocol.json import encode
+from django_mcp.push import in_flight
+from django_mcp.push.in_flight import count_requests
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import Limits
+from tests.support.held import LIMIT_S, Holder
+from tests.support.server.tasks import Modern, until
+from tests.support.wire import R5, WireClient, headers_for, message
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 2, "TASK_THREADS": 1}):
+        yield
+
+
+@pytest.fixture
+def exhausted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_mcp.execution.pool.EXHAUSTED_AFTER_S", 0.0)
+
+
+@pytest.fixture
+def holder() -> Holder:
+    return Holder("held")
+
+
+async def is_ready() -> bool:
+    return (await health._respond("GET", "ready")).status_code == 200
+
+
+async def settle() -> None:
+    """Let what was begun come as far as it comes without a thread."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+# -- turns
+
+
+async def test_many_calls_of_one_principal_hold_another_up_for_one_turn_only(holder: Holder):
+    order: list[str] = []
+
+    @holder.server.tool
+    def note(name: str) -> None:
+        order.append(name)
+
+    async with holder.holding(2):
+        many = [
+            asyncio.create_task(holder.client("ann").call("note", {"name": f"ann {number}"}))
+            for number in range(20)
+        ]
+        await settle()
+        other = asyncio.create_task(holder.client("bob").call("note", {"name": "bob"}))
+        await settle()
+    await asyncio.gather(other, *many)
+
+    # Two threads note at the same time, and one may be interrupted before it does. Without turns it would be 20.
+    assert order.index("bob") < 10
+
+
+async def test_anonymous_callers_take_turns_by_address(holder: Holder):
+    order: list[str] = []
+
+    @holder.server.tool
+    def note(name: str) -> None:
+        order.append(name)
+
+    def call(name: str, address: str) -> asyncio.Task[object]:
+        request = message("tools/call", {"name": "note", "arguments": {"name": name}}, revision=R5)
+        lines = [(k.encode(), v.encode()) for k, v in headers_for(request, R5).items()]
+        exchange = Exchange(body=encode(request), headers=Headers(lines), address=address)
+        return asyncio.create_task(holder.server.answer(exchange))
+
+    async with holder.holding(2):
+        # Addresses of one /64 are one caller's.
+        many = [call(f"first {number}", f"2001:db8::{number:x}") for number in range(20)]
+        await settle()
+        other = call("second", "2001:db8:1::1")
+        await settle()
+    await asyncio.gather(other, *many)
+
+    assert order.index("second") < 10
+
+
+# -- calls that never had a thread
+
+
+async def test_the_calls_that_wait_for_a_thread_are_bounded(
+    holder: Holder, monkeypatch: pytest.MonkeyPatch
+):
+    limits = Limits(own_count=2, own_bytes=0, count=3, bytes=0)
+    monkeypatch.setattr("django_mcp.execution.threads.WAITING_LIMITS", limits)
+
+    @holder.server.tool
+    def quick() -> str:
+        return "done"
+
+    @holder.server.tool
+    async def query() -> str:
+        return await sync_to_async(lambda: "done")()
+
+    async def status(name: str, tool: str = "quick") -> tuple[int, bool]:
+        request = message("tools/call", {"name": tool, "arguments": {}}, revision=R5)
+        reply = await holder.client(name).post(encode(request), headers_for(request, R5))
+        return reply.status, (b"retry-after", b"2") in reply.headers
+
+    async with holder.holding(2):
+        waiting = [asyncio.create_task(status("ann")) for _ in range(2)]
+        await settle()
+        refused = await status("ann")
+        failed = await holder.client("ann").call("query")
+        waiting.append(asyncio.create_task(status("bob")))
+        await settle()
+        refused_too = await status("eve")
+
+    assert refused == refused_too == (503, True)
+    assert failed["isError"] is True
+    assert "busy" in failed["content"][0]["text"]
+    assert await asyncio.gather(*waiting) == [(200, False)] * 3
+    assert await status("ann") == (200, False)
+
+
+async def test_a_call_that_never_had_a_thread_is_refused_with_503_and_told_to_come_again(
+    holder: Holder,
+):
+    late: list[int] = []
+
+    @holder.server.tool(timeout=0.05)
+    def never() -> None:
+        late.append(1)
+
+    async with holder.holding(2):
+        request = message("tools/call", {"name": "never", "arguments": {}}, revision=R5)
+        reply = await holder.client().post(encode(request), headers_for(request, R5))
+
+    assert reply.status == 503
+    assert dict(reply.headers)[b"retry-after"] == b"2"
+    assert b"busy" in (reply.body or b"")
+    assert (await holder.client().call("hold"))["content"][0]["text"] == "held"
+    assert late == []
+
+
+async def test_an_async_tool_that_waits_for_a_thread_is_not_to_be_sent_again_and_not_blamed(
+    holder: Holder,
+):
+    """What it did before its query is done."""
+    late: list[int] = []
+
+    @holder.server.tool(timeout=0.05)
+    async def never() -> None:
+        await sync_to_async(late.append)(1)
+
+    async with holder.holding(2):
+        result = await holder.client().call("never")
+
+    assert result["isError"]
+    assert "busy with other calls" in result["content"][0]["text"]
+    assert (await holder.client().call("hold"))["content"][0]["text"] == "held"
+    assert late == []
+
+
+async def test_a_slow_tool_that_had_its_thread_has_timed_out_itself(holder: Holder):
+    may_go = threading.Event()
+
+    @holder.server.tool(timeout=0.05)
+    def slow() -> None:
+        may_go.wait(LIMIT_S)
+
+    result = await holder.client().call("slow")
+    may_go.set()
+
+    assert result["isError"]
+    assert "No result within 0.05 s" in result["content"][0]["text"]
+
+
+async def test_a_call_that_gave_up_waiting_leaves_nothing_in_the_queue(holder: Holder):
+    class Argument:
+        pass
+
+    argument = Argument()
+    seen = weakref.ref(argument)
+
+    async def query(held: Argument) -> None:
+        await sync_to_async(lambda: held)()
+
+    @holder.server.tool
+    async def give_up() -> str:
+        nonlocal argument
+        waiting = query(argument)
+        del argument
+        try:
+            async with asyncio.timeout(0.05):
+                await waiting
+        except TimeoutError:
+            return "gave up"
+        return "asked"
+
+    async with holder.holding(2):
+        result = await holder.client().call("give_up")
+        await settle()
+        gc.collect()
+        assert result["content"][0]["text"] == "gave up"
+        assert seen() is None
+
+
+# -- what an operator sees
+
+
+@pytest.mark.usefixtures("exhausted_at_once")
+async def test_the_log_names_the_tools_that_hold_the_threads(
+    holder: Holder, caplog: pytest.LogCaptureFixture
+):
+    @holder.server.tool(timeout=0.05)
+    def innocent() -> None:
+        pass
+
+    async with holder.holding(2):
+        for _ in range(3):
+            await holder.client("bob").error("tools/call", {"name": "innocent"})
+
+    told = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(told) == 1
+    assert told[0].count("tools/call hold by principal ann for 0 s") == 2
+    assert "SYNC_THREADS" in told[0]
+
+
+@pytest.mark.usefixtures("exhausted_at_once", "db")
+async def test_a_process_whose_threads_are_all_held_is_not_ready_until_one_is_free(holder: Holder):
+    @holder.server.tool(timeout=0.05)
+    def innocent() -> None:
+        pass
+
+    assert (await health._respond("GET", "ready")).status_code == 200
+    async with holder.holding(2):
+        # All are busy, but nobody waits.
+        assert (await health._respond("GET", "ready")).status_code == 200
+        await holder.client("bob").error("tools/call", {"name": "innocent"})
+        # The one that waited has gone; the next one would fare no better.
+        assert (await health._respond("GET", "ready")).status_code == 503
+        assert (await health._respond("GET", "")).status_code == 200
+    # The calls are answered a moment before their threads are free.
+    await until(is_ready)
+
+
+async def test_an_operator_sees_threads_that_outlive_their_calls(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(in_flight, "HELD_AFTER_S", 0.0)
+    holder = Holder("outlived", call_timeout_s=0.05)
+
+    try:
+        await holder.client().call("hold")
+        found = count_requests(holder.server.join_hub())
+    finally:
+        holder.let_go()
+
+    assert found is not None
+    assert (found["total"], found["threads"]) == (0, [1, 2, 0])
+    ((what, since_s),) = found["held"]
+    assert what.startswith("tools/call hold by ")
+    assert time.time() - LIMIT_S < since_s <= time.time()
+
+
+@pytest.mark.usefixtures("db")
+async def test_many_who_ask_for_readiness_at_once_share_one_look_at_the_databases():
+    looks: list[str] = []
+
+    def count(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        looks.append(sql)
+        return execute(sql, params, many, context)
+
+    with in_calling_thread():
+        await run_in_pool(lambda: connection.execute_wrappers.append(count))
+        try:
+            replies = await asyncio.gather(*(health._respond("GET", "ready") for _ in range(20)))
+        finally:
+            await run_in_pool(lambda: connection.execute_wrappers.remove(count))
+
+    assert {each.status_code for each in replies} == {200}
+    assert len(looks) == 1
+
+
+@pytest.mark.usefixtures("exhausted_at_once", "db")
+async def test_tasks_that_wait_for_a_thread_do_not_make_a_process_unready():
+    with override_settings(DJANGO_MCP={"TASK_THREADS": 1, "TASK_STORE": "memory"}):
+        holder = Holder("tasks", task_after_s=0.01)
+        holder.server.tool(name="long", task="required")(holder.hold)
+        client = Modern(holder.server)
+        for _ in range(2):
+            await client.raw("tools/call", {"name": "long", "arguments": {}})
+
+        async def one_waits() -> bool:
+            return find_pool_states()["TASK_THREADS"].waiting == 1
+
+        async def none_is_left() -> bool:
+            return not find_pool_states()["TASK_THREADS"].running
+
+        try:
+            await until(one_waits)
+            assert (await health._respond("GET", "ready")).status_code == 200
+        finally:
+            holder.let_go()
+            await until(none_is_left)
+
+
+# -- replacements
+
+
+async def test_a_thread_that_nobody_waits_for_is_replaced_up_to_the_bound():
+    holder = Holder("replaced", call_timeout_s=0.05)
+
+    @holder.server.tool(timeout=LIMIT_S)
+    def quick() -> str:
+        return "quick"
+
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 1, "REPLACEMENT_THREADS": 1}):
+        waiting = asyncio.create_task(holder.client("bob").call("quick"))
+        try:
+            await holder.client().call("hold")
+            async with asyncio.timeout(LIMIT_S):
+                assert (await waiting)["content"][0]["text"] == "quick"
+            await holder.client().call("hold")
+            status, _ = await WireClient(holder.server, R5).send("tools/call", {"name": "hold"})
+        finally:
+            holder.let_go()
+
+    assert status == 503
+
+
+async def test_without_replacements_no_thread_is_added():
+    holder = Holder("unreplaced", call_timeout_s=0.05)
+
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
+        try:
+            await holder.client().call("hold")
+            status, _ = await holder.client().send("tools/call", {"name": "hold"})
+        finally:
+            holder.let_go()
+
+    assert status == 503

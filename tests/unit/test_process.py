@@ -1,0 +1,44 @@
+"""What a process makes for itself, and when it is made again."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.process import PerProcess, process_id
+
+
+class Opened:
+    """Notes whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_an_object_is_made_once_and_again_after_a_setting_changed():
+    held = PerProcess(Opened, settings=("DJANGO_MCP",), close=Opened.close)
+    first = held.get()
+    assert held.get() is first
+
+    with override_settings(LANGUAGES=[("en", "English")]):
+        assert held.get() is first
+    with override_settings(DJANGO_MCP={}):
+        assert first.is_closed
+        assert held.get() is not first
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_the_child_of_a_fork_makes_its_own():
+    held = PerProcess(Opened)
+    first, parent = held.get(), process_id()
+    child = os.fork()
+    if not child:
+        is_new = held.current is None and held.get() is not first and process_id() != parent
+        os._exit(0 if is_new and not first.is_closed else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (held.get(), process_id()) == (first, parent)

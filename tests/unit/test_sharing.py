@@ -1,0 +1,97 @@
+"""One question to the database for all calls of a busy session that need its answer at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.models import Session as SessionRow
+from django_mcp.process import Sharing
+from tests.support.session_sites import Time, ToFirst, site
+
+
+class CountingRouter(ToFirst):
+    """Counts who looks for a session in the threads for that; writers and watchers have their own."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def db_for_read(self, model: type[Any], **_hints: Any) -> str:
+        in_pool = threading.current_thread().name.startswith("django-mcp-own")
+        self.asked += in_pool and model is SessionRow
+        return "first"
+
+    def db_for_write(self, *_args: Any, **_hints: Any) -> str:
+        return "first"
+
+
+@pytest.mark.usefixtures("databases")
+async def test_calls_that_find_a_session_stale_ask_the_database_once():
+    router, clock = CountingRouter(), Time()
+    with override_settings(DATABASE_ROUTERS=[router], DJANGO_MCP={}):
+        here = site("database", clock)
+        token, session = await here.open()
+        clock.now_s += 2
+        router.asked = 0
+
+        found = await asyncio.gather(*(here.store.find(token) for _ in range(20)))
+
+        assert found == [session] * 20
+        assert router.asked == 1
+
+        clock.now_s += 2
+        await here.store.find(token)
+        assert router.asked == 2
+
+
+async def test_who_leaves_takes_the_answer_from_nobody():
+    release: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    sharing: Sharing[str] = Sharing()
+
+    async def find() -> str:
+        return await release
+
+    first, second = (asyncio.create_task(sharing.ask("q", find)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    release.set_result("answer")
+
+    assert first.cancelled()
+    assert await second == "answer"
+
+
+async def test_a_failure_reaches_all_who_asked_and_nobody_later():
+    answers = iter([ConnectionError("away"), None])
+    sharing: Sharing[str] = Sharing()
+
+    async def find() -> str:
+        error = next(answers)
+        await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        return "answer"
+
+    failed = await asyncio.gather(
+        *(sharing.ask("q", find) for _ in range(3)), return_exceptions=True
+    )
+
+    assert [type(each) for each in failed] == [ConnectionError] * 3
+    assert await sharing.ask("q", find) == "answer"
+
+
+async def test_different_questions_have_answers_of_their_own():
+    sharing: Sharing[str] = Sharing()
+
+    async def find(answer: str) -> str:
+        await asyncio.sleep(0)
+        return answer
+
+    asked = [sharing.ask(name, partial(find, name)) for name in ("a", "b")]
+
+    assert await asyncio.gather(*asked) == ["a", "b"]

@@ -1,0 +1,234 @@
+"""Each refused request is one line in the log, which no client can forge or fill."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import path
+
+from django_mcp import MCPServer
+from django_mcp.auth import BearerAuthenticator, Principal, Rejection
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.http.refusals import MAX_LINES, PERIOD_S, RefusalLog
+from tests.support.http.harness import GONE, http_scope, part, talk
+
+
+class Tokens(BearerAuthenticator):
+    needs_authorization_server = False
+
+    async def verify(self, token: str, exchange: Exchange) -> Principal | Rejection | None:
+        return Principal(key="known") if token == "good" else Rejection(reason="The token is wrong")
+
+
+OPEN = MCPServer("refusing", public=True, max_body_bytes=1000)
+GUARDED = MCPServer("refusing-strangers", authenticators=[Tokens()])
+STATEFUL = MCPServer("refusing-news", public=True, revisions=["2025-11-25"])
+
+urlpatterns = [path("", OPEN.urls)]
+
+
+def call(method: str, params: Any = None, version: str = "2026-07-28") -> bytes:
+    meta = {keys.PROTOCOL_VERSION: version, keys.CLIENT_CAPABILITIES: {}}
+    params = {**(params or {}), "_meta": meta}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+def modern(method: str, version: str = "2026-07-28", **more: str) -> dict[str, str]:
+    return {"mcp-protocol-version": version, "mcp-method": method, **more}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("server", "method", "headers", "body", "told"),
+    [
+        (GUARDED, "POST", {}, b"{}", "401: Authentication is needed"),
+        (
+            GUARDED, "POST", {"authorization": "Bearer canary"}, b"{}", "401: The token is wrong",
+        ),
+        (OPEN, "POST", {}, b"{", "400: "),
+        (OPEN, "POST", {}, b"[]", "400: "),
+        (OPEN, "POST", {}, b"x" * 1001, "413: The body may have at most 1000 bytes"),
+        (OPEN, "POST", {"accept": "text/html"}, b"{}", "406: Accept must admit"),
+        (OPEN, "POST", {"content-type": "text/plain"}, b"{}", "415: Content-Type must be"),
+        (
+            OPEN, "POST", {"host": "evil.example"}, b"{}",
+            "403: This site is not evil.example. See the setting ALLOWED_HOSTS",
+        ),
+        (
+            OPEN, "POST", {"mcp-session-id": "gone-canary", "mcp-protocol-version": "2025-11-25"},
+            b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "404: ",
+        ),
+        (
+            OPEN, "POST", modern("tools/list", "1999-01-01"), call("tools/list", None, "1999-01-01"),
+            "400: Unsupported protocol version: 1999-01-01",
+        ),
+        (
+            STATEFUL, "POST", modern("tools/list"), call("tools/list"),
+            "400: This server speaks 2025-11-25; send initialize first",
+        ),
+        (
+            OPEN, "POST", modern("tools/list"), call("prompts/list"),
+            "400: The header Mcp-Method must be there once and equal the method",
+        ),
+        (OPEN, "POST", modern("magic"), call("magic"), "404: Unknown method: magic"),
+        (MCPServer("refusing-all"), "POST", {}, b"{}", "403: This server is closed"),
+    ],
+)  # fmt: skip
+async def test_each_refusal_is_one_line_with_its_reason(
+    server: MCPServer,
+    method: str,
+    headers: dict[str, str],
+    body: bytes,
+    told: str,
+    caplog: pytest.LogCaptureFixture,
+):
+    talked = await talk(consumer(server), http_scope(method, headers), part(body))
+
+    lines = [each for each in caplog.records if each.getMessage().startswith("Refused POST")]
+    [line] = lines
+    assert (line.name, line.levelno) == ("django_mcp", logging.WARNING)
+    assert line.getMessage().startswith(f"Refused {method} /mcp from 192.0.2.1 with {told}")
+    assert not line.getMessage().endswith(": ")
+    assert f"with {talked.status}" in line.getMessage()
+    assert "canary" not in caplog.text
+
+
+async def test_what_every_client_tries_is_logged_below_warnings(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        await talk(consumer(OPEN), http_scope("GET", modern("")), GONE)
+
+    [line] = caplog.records
+    assert line.levelno == logging.INFO
+    assert "with 405: Method not allowed: use POST" in line.getMessage()
+
+
+async def test_what_is_served_is_not_logged(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        talked = await talk(
+            consumer(OPEN), http_scope("POST", modern("tools/list")), part(call("tools/list"))
+        )
+
+    assert talked.status in (200, 404)
+    assert [each for each in caplog.records if "200" in each.getMessage()] == []
+
+
+async def test_no_client_can_forge_a_line(caplog: pytest.LogCaptureFixture):
+    forged = "\x1b[2J\u0085ERROR all is lost"
+    headers = {"origin": f"http://evil.example{forged}"}
+    scope = http_scope(headers=headers, path=f"/mcp\n{forged}\u202e\ud800", query_string=b"canary")
+
+    await talk(consumer(OPEN), scope, part(b"{}"))
+
+    [line] = caplog.records
+    assert line.getMessage().isprintable()
+    assert "canary" not in line.getMessage()
+    assert len(line.getMessage()) < 800
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_the_view_logs_as_well(caplog: pytest.LogCaptureFixture):
+    Client().post("/mcp", b"{}", content_type="text/plain", headers={"host": "localhost"})
+
+    assert "Refused POST /mcp from 127.0.0.1 with 415: Content-Type" in caplog.text
+
+
+def consumer(server: MCPServer) -> Any:
+    return MCPConsumer.as_asgi(server=server)
+
+
+# -- the log by itself
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def write(log: RefusalLog, reply: Reply) -> None:
+    log.write(reply, method="POST", path="/mcp", address=None)
+
+
+def test_no_client_can_fill_the_log(caplog: pytest.LogCaptureFixture):
+    clock = Clock()
+    log = RefusalLog(clock)
+    refused = refuse(Refusal(code=-32600, message="No"))
+
+    for _ in range(MAX_LINES + 5):
+        write(log, refused)
+    assert len(caplog.records) == MAX_LINES + 1
+    assert caplog.messages[-2:] == [
+        "Refused POST /mcp from an unknown address with 400: No",
+        "More refused requests are not logged for up to 60 s",
+    ]
+    clock.now_s += PERIOD_S
+    write(log, refused)
+
+    assert [each.getMessage() for each in caplog.records[MAX_LINES + 1 :]] == [
+        "5 more refused requests were not logged",
+        "Refused POST /mcp from an unknown address with 400: No",
+    ]
+
+
+def test_lines_that_are_not_shown_do_not_count(caplog: pytest.LogCaptureFixture):
+    log = RefusalLog(Clock())
+
+    with caplog.at_level(logging.WARNING):
+        for _ in range(MAX_LINES):
+            write(log, refuse(Refusal(code=-32600, message="No", status=405)))
+        write(log, refuse(Refusal(code=-32600, message="Yes")))
+
+    [line] = caplog.records
+    assert "Yes" in line.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (
+            refuse(Refusal(code=INVALID_PARAMS, message="/pin: must be 4 digits; not canary")),
+            "/pin",
+        ),
+        (refuse(Refusal(code=-32600, message="x" * 5000)), "x" * 300 + "…"),
+        (Reply(404, b"<h1>"), "no reason was given"),
+        (Reply(404, b"[1]"), "no reason was given"),
+        (Reply(404), "no reason was given"),
+    ],
+)
+def test_reasons_are_short_and_without_arguments(
+    reply: Reply, told: str, caplog: pytest.LogCaptureFixture
+):
+    write(RefusalLog(Clock()), reply)
+
+    [line] = caplog.records
+    assert line.getMessage().endswith(f": {told}")
+
+
+def test_what_the_log_has_the_cause_of_is_below_warnings(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO):
+        write(
+            RefusalLog(Clock()),
+            refuse(Refusal(code=-32603, message="The store is down", status=503)),
+        )
+
+    [line] = caplog.records
+    assert line.levelno == logging.INFO
+    assert line.getMessage().endswith("with 503: The store is down")
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(200), Reply(202), Reply(500), Reply(404, is_dispensable=True)]
+)
+def test_what_is_no_refusal_is_not_logged(reply: Reply, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.DEBUG):
+        write(RefusalLog(Clock()), reply)
+
+    assert caplog.records == []
