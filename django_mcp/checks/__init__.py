@@ -5,50 +5,11 @@ Importing this registers them. Their modules are imported when they are run: a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
-from django.core.checks import CheckMessage, Tags, register
-from django.core.exceptions import ImproperlyConfigured
+from django.core.checks import CheckMessage, register
 
-__all__ = ["check"]
-
-Check: TypeAlias = Callable[..., list[CheckMessage]]
-
-_checks: dict[tuple[tuple[str, ...], bool], list[Check]] = {
-    ((), False): [],
-    ((Tags.security,), False): [],
-    ((), True): [],
-}
-"""The checks of these modules, by their tags and whether they are for deployment alone."""
-
-
-def check(
-    *tags: str, id: str | None = None, deploy: bool = False
-) -> Callable[[Callable[[], Iterable[CheckMessage]]], Check]:
-    """Add a function that yields messages to the checks of one of these modules.
-
-    A setting that it cannot read ends it, since E001 reports that.
-
-    Args:
-        tags: none, or `Tags.security`.
-        id: of the messages that have none.
-    """
-
-    def decorate(find: Callable[[], Iterable[CheckMessage]]) -> Check:
-        def run(**_kwargs: Any) -> list[CheckMessage]:
-            found: list[CheckMessage] = []
-            with suppress(ImproperlyConfigured):
-                found.extend(find())
-            for each in found:
-                each.id = each.id or id
-            return found
-
-        _checks[tags, deploy].append(run)
-        return run
-
-    return decorate
+from django_mcp.checks.declared import Check, declared
 
 
 def _runner(checks: list[Check]) -> Check:
@@ -62,5 +23,5 @@ def _runner(checks: list[Check]) -> Check:
     return run
 
 
-for (_tags, _deploy), _found in _checks.items():
+for (_tags, _deploy), _found in declared.items():
     register(_runner(_found), "django_mcp", *_tags, deploy=_deploy)

@@ -12,7 +12,7 @@ from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth.addresses import METADATA_PATH
-from django_mcp.checks import check
+from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable

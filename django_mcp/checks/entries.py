@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 from django.core.checks import CheckMessage, Error, Info
 from django.db.models import Model
 
-from django_mcp.checks import check
+from django_mcp.checks.declared import check
 from django_mcp.registry import hints
 from django_mcp.registry.entries import Entry
 from django_mcp.registry.problems import RegistrationError

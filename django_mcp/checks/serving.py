@@ -13,7 +13,7 @@ from django.core.checks import CheckMessage, Info
 from django.core.management import get_commands
 from django.utils.module_loading import import_string
 
-from django_mcp.checks import check
+from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts, has_urlconf, is_wrapped
 from django_mcp.push.bus import choose_bus, has_shared_layer

@@ -8,7 +8,7 @@ from django.conf import settings as site_settings
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.checks import check
+from django_mcp.checks.declared import check
 from django_mcp.conf import find_aliases, find_problems, server_settings, settings
 from django_mcp.middleware import load_middleware
 from django_mcp.servers import all_servers

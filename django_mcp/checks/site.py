@@ -10,7 +10,7 @@ from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 
-from django_mcp.checks import check
+from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.servers import MCPServer, all_servers

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
 
-from django_mcp.checks import check
+from django_mcp.checks.declared import check
 
 DISTRIBUTION = "django-mcp-endpoints"
 
