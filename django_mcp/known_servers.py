@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -31,10 +32,28 @@ def find_known(name: object) -> MCPServer | None:
 def find_in_site(name: object) -> MCPServer | None:
     """Return the server of a name, or None; import the site's URLconf if it may create the server."""
     found = find_known(name)
-    if found is None and getattr(settings, "ROOT_URLCONF", None):
+    if found is None:
+        _import_urlconf()
+        found = find_known(name)
+    return found
+
+
+def find_unknown_tools(names: Collection[str]) -> list[str]:
+    """Return those names that are no tool of any server of the site."""
+
+    def unknown() -> list[str]:
+        known = {name for each in known_servers() for name in each.registry.tools}
+        return [name for name in names if name not in known]
+
+    if unknown():
+        _import_urlconf()
+    return unknown()
+
+
+def _import_urlconf() -> None:
+    """Import the site's URLconf, which may create servers."""
+    if getattr(settings, "ROOT_URLCONF", None):
         # Loads the machinery of databases, which importing a server must not.
         from django.urls import get_resolver
 
         _ = get_resolver().url_patterns
-        found = find_known(name)
-    return found

@@ -12,7 +12,12 @@ from django.utils.module_loading import import_string
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import unauthorized
-from django_mcp.auth.credentials import STRIPPED_HEADERS, find_fault, has_authorization
+from django_mcp.auth.credentials import (
+    STRIPPED_HEADERS,
+    find_bearer_token,
+    find_fault,
+    has_authorization,
+)
 from django_mcp.auth.failures import FailedAttempts
 from django_mcp.auth.principal import Rejection
 from django_mcp.execution.breaker import Breaker, is_outage
@@ -102,7 +107,7 @@ class Gate:
             _forget_credentials(headers)
             return None
         if has_authorization(headers):
-            return await self._refuse(exchange, _UNKNOWN_KIND)
+            return await self._refuse(exchange, self._reject_unknown(exchange, headers))
         if not self.is_public:
             return unauthorized(exchange)
         _forget_credentials(headers)
@@ -114,6 +119,13 @@ class Gate:
         remedy = self.remedy if site_settings.DEBUG else ""
         refusal = Refusal(code=INVALID_REQUEST, message=f"This server is closed. {remedy}".strip())
         return refuse(refusal, 403)
+
+    def _reject_unknown(self, exchange: Exchange, headers: Headers) -> Rejection:
+        takes_bearer = any(
+            (each.challenge(exchange) or "").startswith("Bearer") for each in self.authenticators
+        )
+        is_bearer = find_bearer_token(headers) is not None
+        return _NOT_BEARER if takes_bearer and not is_bearer else _UNKNOWN_KIND
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # If credentials cannot be checked, that is not the client's fault.
@@ -131,6 +143,9 @@ _DEACTIVATED = Rejection(reason="The account was deactivated")
 _UNREADABLE = Rejection(reason="Credentials cannot be checked now", error=None, status=503)
 _UNMIGRATED = Rejection(reason=Unmigrated.message, error=None, status=503)
 _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
+_NOT_BEARER = Rejection(
+    reason="This scheme is not accepted here: send Authorization: Bearer, followed by the key or token"
+)
 
 
 def _forget_credentials(headers: Headers) -> None:

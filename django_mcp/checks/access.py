@@ -110,7 +110,12 @@ def check_permissions() -> Iterator[CheckMessage]:
         for source, name, near in find_unknown_permissions(server.derived.requirements):
             yield checks.Warning(
                 f"{source} needs the permission {name!r}, which no model of the installed apps has.",
-                hint=f"Did you mean {near!r}?" if near else "Write it as app_label.codename.",
+                hint=(
+                    f"Did you mean {near!r}? If not, "
+                    if near
+                    else "Write it as app_label.codename and "
+                )
+                + "declare it in Meta.permissions of a model and migrate.",
             )
 
 

@@ -71,7 +71,8 @@ class Answerer:
         if key in self.by_key:
             if key in self._used:
                 raise Unanswered(
-                    f"The question {key!r} was asked again: the answer given does not fit it.",
+                    f"The question {key!r} was asked again, because the answer "
+                    f"{self.by_key[key]!r:.100} does not fit{_message_of(question)}",
                     questions,
                 )
             self._used.add(key)
@@ -130,7 +131,11 @@ def _to_object(value: Any) -> JSONObject:
 
 
 def _describe(key: str, question: JSONObject, given: Mapping[str, Any]) -> str:
-    message = question.get("params", {}).get("message")
-    asked = f": {message!r:.200}" if message else f" ({question.get('method')})"
+    asked = _message_of(question) or f" ({question.get('method')})"
     known = f" There are answers to {', '.join(map(repr, given))}." if given else ""
     return f"Nothing answers the question {key!r}{asked}.{known}"
+
+
+def _message_of(question: JSONObject) -> str:
+    message = question.get("params", {}).get("message")
+    return f": {message!r:.500}" if message else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, decode
 
 
@@ -34,7 +35,13 @@ class CallResult(Result):
 
     @property
     def structured(self) -> Any:
-        """The structured content: any JSON value; None if there is none."""
+        """The structured content: any JSON value; None if there is none.
+
+        Raises:
+            ToolError: the tool failed and has no structured content. The message is its `text`.
+        """
+        if self.is_error and "structuredContent" not in self.raw:
+            raise ToolError(self.text)
         return self.raw.get("structuredContent")
 
     @property

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.known_servers import find_unknown_tools
 from django_mcp.protocol.texts import clean, mark_invisible
 
 SECRET_BYTES = 32
@@ -60,10 +61,15 @@ class APIKeyManager(models.Manager["APIKey"]):
 
         Raises:
             TypeError: `scopes` or `tools` is one text, and not a list.
+            ValueError: no server of the site has one of the tools.
         """
         for argument, given in (("scopes", scopes), ("tools", tools)):
             if isinstance(given, str):
                 raise TypeError(f"{argument}= takes a list: write {argument}=[{given!r}]")
+        tools = None if tools is None else tuple(tools)
+        unknown = find_unknown_tools(tools or ())
+        if unknown:
+            raise ValueError(f"No MCP server has the tools {', '.join(map(repr, unknown))}.")
         key = self.model(
             user=user,
             name=name,
@@ -158,6 +164,12 @@ class APIKey(models.Model):
         return self.revoked_at is not None or (
             self.expires_at is not None and self.expires_at <= now
         )
+
+    def revoke(self) -> None:
+        """Revoke the key permanently: every process refuses it within seconds. It stays in the admin's list."""
+        if self.revoked_at is None:
+            self.revoked_at = timezone.now()
+            self.save(update_fields=["revoked_at"])
 
     @property
     def allowed_tools(self) -> frozenset[str] | None:

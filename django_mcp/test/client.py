@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from django_mcp.execution.threads import in_calling_thread
@@ -25,6 +26,8 @@ from django_mcp.test.listening import LISTS, AsyncListening, Listening
 from django_mcp.test.portal import in_sync, loop_continues
 from django_mcp.test.tasks import call_as_task, check_that_it_runs
 from django_mcp.test.visibility import assert_conforming, assert_hidden, assert_visible
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Requests(BaseClient):
@@ -64,22 +67,32 @@ class AsyncMCPClient(_Requests):
     send = _Requests._send
     discover = _Requests._discover
 
-    async def call(self, tool: str, /, **arguments: Any) -> CallResult:
+    async def call(
+        self, tool: str, mapping: Mapping[str, Any] = _NONE, /, **arguments: Any
+    ) -> CallResult:
         """Call a tool: `client.call("find_orders", query="x").structured`.
+
+        Args:
+            tool: its name.
+            mapping: arguments in a mapping, such as those whose names are no Python identifiers.
+            arguments: further arguments by name.
 
         Raises:
             UnknownTool: there is none of that name for the user.
             Unanswered: it asks something that has no `answer`.
             MCPError: any other error.
         """
-        params = {"name": tool, "arguments": arguments}
+        params = {"name": tool, "arguments": {**mapping, **arguments}}
         return CallResult(raw=await self._send("tools/call", params))
 
-    async def call_as_task(self, tool: str, /, **arguments: Any) -> CallResult:
+    async def call_as_task(
+        self, tool: str, mapping: Mapping[str, Any] = _NONE, /, **arguments: Any
+    ) -> CallResult:
         """Call a tool as a task, answer its questions, and return the result that it ends with.
 
-        Afterwards, `task` is the state of the task, in the protocol's form. It is None if a tool with
-        `task="auto"` answered directly.
+        The arguments are those of `call`. Afterwards, `task` is the state of the task, in the
+        protocol's form, with the last message of its progress. It is None if a tool with `task="auto"`
+        answered directly.
 
         Raises:
             UnknownTool: there is none of that name for the user.
@@ -88,7 +101,7 @@ class AsyncMCPClient(_Requests):
             TimeoutError: the task has not ended within `task_limit_s` seconds.
         """
         with in_calling_thread():
-            return CallResult(raw=await call_as_task(self, tool, arguments))
+            return CallResult(raw=await call_as_task(self, tool, {**mapping, **arguments}))
 
     async def read(self, uri: str) -> ResourceResult:
         """Read a resource.
@@ -99,14 +112,16 @@ class AsyncMCPClient(_Requests):
         """
         return ResourceResult(raw=await self._send("resources/read", {"uri": uri}))
 
-    async def prompt(self, name: str, /, **arguments: str) -> FilledPrompt:
-        """Get a prompt with its arguments filled in.
+    async def prompt(
+        self, name: str, mapping: Mapping[str, str] = _NONE, /, **arguments: str
+    ) -> FilledPrompt:
+        """Get a prompt with its arguments filled in; they are given as those of `call`.
 
         Raises:
             UnknownPrompt: there is none of that name for the user.
             MCPError: any other error.
         """
-        params = {"name": name, "arguments": arguments}
+        params = {"name": name, "arguments": {**mapping, **arguments}}
         return FilledPrompt(raw=await self._send("prompts/get", params))
 
     async def complete(

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 TASK_LIMIT_S = 60.0
 """How long a test waits for a task."""
 
+_LOG_IN = (
+    "Log in with force_login(user), or send credentials: headers={'Authorization': 'Bearer ...'}."
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
@@ -188,7 +192,12 @@ class BaseClient:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        result = result_of(response, method, message["id"])
+        try:
+            result = result_of(response, method, message["id"])
+        except MCPError as error:
+            if response.status == 401 and self._principal is None:
+                error.add_note(_LOG_IN)
+            raise
         self._results.append((method, result))
         return result
 
@@ -269,6 +278,11 @@ class BaseClient:
             answers = await self._answerer.answer_all({key: {"method": method, "params": params}})
             reply["result"] = answers[key]
         except (Unanswered, TypeError) as error:
+            if isinstance(error, Unanswered) and self._answerer.by_key:
+                error.add_note(
+                    f"At {self.revision} a question is sent without its key. The keys are "
+                    "question-1, question-2 and so on; or give the answers in order."
+                )
             # An exception here would be raised in the server: the test gets it after the call.
             self._failure = self._failure or error
             reply["error"] = {"code": INTERNAL_ERROR, "message": "The test has no answer to this"}

@@ -73,8 +73,15 @@ class AsyncListening:
         Raises:
             TimeoutError: none came in time.
         """
-        async with asyncio.timeout(timeout_s):
-            return await self._queue.get()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._queue.get()
+        except TimeoutError:
+            raise TimeoutError(
+                f"No notification arrived within {timeout_s:g} s, after {len(self.heard)} before. "
+                "Those of a transaction are sent at its commit: in a TestCase, make the change in "
+                "captureOnCommitCallbacks(execute=True), or use MCPTransactionTestCase."
+            ) from None
 
     async def __aiter__(self) -> AsyncIterator[JSONObject]:
         while True:

@@ -16,6 +16,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import AsyncToSync, async_to_sync
 
+from django_mcp.server.exchange.timers import find_running_loop
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -141,12 +143,20 @@ def in_sync(
     """Return the synchronous form of a method.
 
     While the calling thread listens, it runs on the same loop, which receives the notifications.
+
+    Raises:
+        RuntimeError: it was called in a coroutine.
     """
 
     @wraps(function)
     def call(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         if _portal is not None and _portal.owner is threading.current_thread():
             return _portal.run(function, client, *args, **kwargs)
+        if find_running_loop() is not None:
+            raise RuntimeError(
+                "An asynchronous test needs AsyncMCPClient, whose methods are awaited: "
+                "self.async_mcp in a test case, the fixture async_mcp_client in pytest."
+            )
         return async_to_sync(function)(client, *args, **kwargs)
 
     return call

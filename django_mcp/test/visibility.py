@@ -47,7 +47,14 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
     listed = await _listed(client)
     missing = [name for name in names if not any(name in seen for seen in listed.values())]
     known = sorted(name for seen in listed.values() for name in seen)
-    _require(not missing, f"Not in the lists: {missing}. In them: {known}.")
+    templates = client.server.registry.templates
+    hints = [
+        f" {name!r} is a URI of the template {template!r}: name the template."
+        for name in missing
+        for template, entry in templates.items()
+        if entry.match(name) is not None
+    ]
+    _require(not missing, f"Not in the lists: {missing}. In them: {known}.{''.join(hints)}")
 
 
 async def _listed(client: BaseClient) -> dict[str, set[str]]:

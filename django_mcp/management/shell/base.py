@@ -117,7 +117,8 @@ class ServerCommand(SiteCommand):
                 raise CommandError("Stopped.", returncode=INTERRUPTED) from error
             except MissingCapability as error:
                 raise CommandError(
-                    f"{error.message}. It asks questions: leave out --no-input, or give --answers."
+                    "The call asks questions: leave out --no-input, or give --answers. "
+                    f"({error.message})"
                 ) from error
             except Unanswered as error:
                 raise CommandError(f"{error.message} Give it in --answers.") from error
@@ -138,13 +139,16 @@ class ServerCommand(SiteCommand):
             for entry in getattr(server, kind.method)(user=user)
         ]
         things = self.kinds[0].key
+        of_kind = [getattr(server.registry, kind.mapping) for kind in self.kinds]
+        if user is None and any(name in entries for entries in of_kind):
+            return f"{error}. Anonymous users cannot use it: name a user with --user."
         close = [each for each in get_close_matches(name, known, n=4) if each != name][:3]
         if close:
             return f"{error}. Did you mean {' or '.join(close)}?"
         if known:
             shown = f"{', '.join(known[:20])}{', ...' if len(known) > 20 else ''}"
             return f"{error}. {things.capitalize()}: {shown}."
-        if any(getattr(server.registry, kind.mapping) for kind in self.kinds):
+        if any(of_kind):
             hint = " Name a user with --user." if user is None else ""
             return f"{error}. This user sees no {things}.{hint}"
         return f"The server {server.name!r} has no {things}. {where_to_register()}"

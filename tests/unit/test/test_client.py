@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from django.test import override_settings
 from django.urls import path
 
-from django_mcp import McpHeader, MCPServer
+from django_mcp import McpHeader, MCPServer, ToolError
 from django_mcp.auth import Authenticator, Principal
 from django_mcp.inprocess import (
     MCPError,
@@ -168,6 +168,7 @@ def test_without_a_login_the_servers_own_authentication_decides(staff: Any):
         with pytest.raises(MCPError) as raised:
             MCPClient(server, headers=headers).call("who")
         assert raised.value.status == 401
+        assert "force_login(user)" in raised.value.__notes__[0]
     assert MCPClient(server, headers={"Authorization": "Bearer right"}).call("who").text == "ann -"
     assert MCPClient(server, user=staff).call("who").text == "ann -"
 
@@ -234,6 +235,18 @@ def test_arguments_that_travel_as_headers_are_mirrored():
     assert MCPClient(server).call("route", region="Zürich").text == "Zürich"
 
 
+def test_arguments_may_be_given_in_a_mapping(newest: MCPClient):
+    assert newest.call("add", {"a": 1, "b": 2}).text == "3"
+    assert newest.call("add", {"a": 1}, b=2).text == "3"
+
+
+def test_structured_content_of_an_error_raises_its_text(newest: MCPClient):
+    result = newest.call("add", a="x")
+
+    with pytest.raises(ToolError, match="/a"):
+        _ = result.structured
+
+
 def test_progress_and_logs_of_the_last_request_are_kept(newest: MCPClient):
     newest.call("work")
 
@@ -282,6 +295,11 @@ def test_a_question_without_an_answer_is_told(revision: str):
     client.answer("red")
     with pytest.raises(TypeError, match="not an answer"):
         client.call("wish")
+    client.answer(other=True)
+    with pytest.raises(Unanswered, match="answers to 'other'") as raised:
+        client.call("wish")
+    notes = getattr(raised.value, "__notes__", [""])
+    assert ("question-1, question-2" in notes[0]) is (revision != NEWEST)
     client.answer({"colour": "red"}, True)
     assert client.call("wish").text == "red 1 accept"
 
@@ -340,6 +358,8 @@ def test_what_is_hidden_is_asserted_to_be(client: MCPClient, staff: Any):
         client.assert_hidden("kit-staff://{n}")
     with pytest.raises(AssertionError, match="Not in the lists"):
         client.assert_visible("staff_report")
+    with pytest.raises(AssertionError, match=r"URI of the template 'kit://\{n\}/page'"):
+        client.assert_visible("kit://1/page")
 
     client.force_login(staff)
     client.assert_visible("staff_report", "kit://staff-list")
@@ -457,6 +477,10 @@ class InATransaction(MCPTestCase):
         assert self.mcp.call("count", add_one=True, fails=True).is_error
 
         assert Product.objects.count() == 1
+
+    async def test_an_asynchronous_test_is_sent_to_the_other_client(self) -> None:
+        with pytest.raises(RuntimeError, match=r"self\.async_mcp"):
+            self.mcp.call("count")
 
     async def test_the_same_holds_in_an_asynchronous_test(self) -> None:
         await self.async_mcp.call("count", add_one=True)

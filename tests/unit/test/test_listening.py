@@ -187,6 +187,14 @@ class TestInATransaction:
             assert changes.next()["params"]["uri"] == "kit://1/page"
 
     @pytest.mark.parametrize("revision", NAMES)
+    def test_a_change_that_is_not_committed_is_explained(self, revision: str) -> None:
+        client = MCPClient(make_server(), revision=revision)
+        with client.subscribe("kit://1/page") as changes:
+            client.server.notify_resource_updated("kit://1/page")
+            with pytest.raises(TimeoutError, match="captureOnCommitCallbacks"):
+                changes.next(timeout_s=0.01)
+
+    @pytest.mark.parametrize("revision", NAMES)
     def test_who_may_not_see_a_resource_hears_nothing_of_it(self, revision: str) -> None:
         server = make_server()
         server.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")

@@ -25,5 +25,7 @@ class Command(BaseCommand):
         self.stdout.write(f"The admin is at http://{address}/admin/ (sam, password: shop)")
         known = settings.DJANGO_MCP["PUBLIC_URL"] if address == ADDRESS else None
         # Elsewhere than it is known to be, each request tells where the shop is.
-        with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "PUBLIC_URL": known}):
+        changes = {"DJANGO_MCP": {**settings.DJANGO_MCP, "PUBLIC_URL": known}}
+        # runserver prints the name of the settings, which overridden ones do not have.
+        with override_settings(**changes, SETTINGS_MODULE=settings.SETTINGS_MODULE):
             call_command("runserver", address, use_reloader=False)

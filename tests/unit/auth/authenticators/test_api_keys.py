@@ -53,6 +53,7 @@ def test_a_key_is_long_random_and_stored_as_a_digest(user: Any):
 @pytest.mark.parametrize("header", ["authorization", "x-api-key"])
 def test_a_key_is_its_users(server: MCPServer, user: Any, header: str):
     expires_at = timezone.now() + timedelta(days=1)
+    server.tool(lambda: "", name="look")
     key, text = issue(user, scopes=["a", "b"], tools=["look"], expires_at=expires_at)
 
     principal = admit(server, {header: f"Bearer {text}" if header == "authorization" else text})
@@ -63,6 +64,34 @@ def test_a_key_is_its_users(server: MCPServer, user: Any, header: str):
     assert principal.auth.client_id == f"mcp_{key.prefix}"
     assert principal.auth.authenticator == "api-key"
     assert principal.auth.expires_at == pytest.approx(expires_at.timestamp())
+
+
+def test_a_misspelt_tool_is_an_error(server: MCPServer, user: Any):
+    server.tool(lambda: "", name="look")
+
+    with pytest.raises(ValueError, match="No MCP server has the tools 'loook', 'fnid'"):
+        issue(user, tools=["look", "loook", "fnid"])
+    assert not APIKey.objects.exists()
+
+
+def test_a_key_is_revoked_in_python(server: MCPServer, user: Any):
+    key, text = issue(user)
+
+    key.revoke()
+
+    revoked_at = APIKey.objects.get().revoked_at
+    assert revoked_at is not None
+    assert challenges_of(refuse(server, bearer(text)))
+    key.revoke()
+    assert APIKey.objects.get().revoked_at == revoked_at
+
+
+def test_another_scheme_is_told_the_right_one(server: MCPServer, user: Any):
+    _key, text = issue(user)
+
+    refusal = refuse(server, {"authorization": f"Token {text}"})
+
+    assert b"send Authorization: Bearer, followed by the key or token" in (refusal.body or b"")
 
 
 def test_a_key_without_restriction_may_use_every_tool(server: MCPServer, user: Any):

@@ -196,10 +196,13 @@ def test_the_option_for_a_user_is_named_where_nothing_is_visible_without_one(run
         return 3
 
     call = ("mcp_call", "count_orders", "--server", "signed-in only")
-    text = "Unknown tool: count_orders. This user sees no tools."
-    assert error_of(run, *call)[0] == f"{text} Name a user with --user."
+    text = "Unknown tool: count_orders."
+    remedy = "Anonymous users cannot use it: name a user with --user."
+    assert error_of(run, *call)[0] == f"{text} {remedy}"
     get_user_model().objects.create_user("ann")
-    assert error_of(run, *call, "--user", "ann")[0] == text
+    assert error_of(run, *call, "--user", "ann")[0] == f"{text} This user sees no tools."
+    nothing = error_of(run, "mcp_call", "count", "--server", "signed-in only")[0]
+    assert nothing == "Unknown tool: count. This user sees no tools. Name a user with --user."
 
 
 @pytest.mark.usefixtures("server")
@@ -295,7 +298,9 @@ def test_answers_may_be_given_beforehand_or_refused(run: Run):
 
     assert '"Ann"' in run(*fill, "--answers", given)[0]
     assert '"decline"' in run(*fill, "--answers", "[false]")[0]
-    assert "--answers" in error_of(run, *fill, "--no-input")[0]
+    assert error_of(run, *fill, "--no-input")[0].startswith(
+        "The call asks questions: leave out --no-input, or give --answers. ("
+    )
     assert "Nothing answers" in error_of(run, *fill, "--answers", "{}")[0]
     assert error_of(run, *fill, "--answers", "7")[1] == 2
     assert error_of(run, *fill, "--answers", "{")[1] == 2
