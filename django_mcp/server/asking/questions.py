@@ -341,7 +341,7 @@ def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = 
         if not ctx.rules.interim_fields and not ctx.has_back_channel:
             raise CannotAsk(
                 "This needs to ask you something, which clients of this protocol version "
-                "can only be asked within a session, on an event stream. Use a newer client.",
+                "can only be asked within a session, on an event stream (not under WSGI). Use a newer client.",
                 ask.capability,
                 tuple(asks.values()) if may_be_told else (),
             )
