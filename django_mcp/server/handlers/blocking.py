@@ -32,6 +32,9 @@ def watch_steps(awaitable: Awaitable[T], limit_s: float, what: str) -> Generator
             result: T = end.value
             return result
         finally:
+            # An exception refers to this frame by its traceback: in a cycle, what the handler holds,
+            # such as an open cursor, would stay until the garbage is collected.
+            value = None
             _report(time.perf_counter() - started_s, limit_s, what)
         try:
             resume, value = steps.send, (yield waited_for)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 from typing import Any
 
 import pytest
 from django.test import override_settings
 
+from django_mcp.inprocess import MCPError
 from django_mcp.server.handlers.blocking import watch_steps
 from django_mcp.servers import MCPServer
 from tests.support.wire import R5, WireClient
@@ -87,3 +90,36 @@ async def test_a_site_watches_in_debug(caplog: pytest.LogCaptureFixture, is_debu
         await WireClient(server, R5).call("sleepy")
 
     assert [m for m in caplog.messages if "tool sleepy blocked" in m] == caplog.messages[:is_debug]
+
+
+@pytest.mark.parametrize("debug", [True, False])
+async def test_what_a_cancelled_handler_holds_is_freed_at_once(debug: bool):
+    """An open cursor, for example, which would lock the database of others."""
+    server = MCPServer("cancelled", public=True)
+    held: list[weakref.ref[Held]] = []
+    started = asyncio.Event()
+
+    @server.tool
+    async def wait() -> None:
+        local = Held()
+        held.append(weakref.ref(local))
+        started.set()
+        await asyncio.Event().wait()
+
+    gc.disable()
+    try:
+        with override_settings(DEBUG=debug):
+            task = asyncio.create_task(server.acall_tool("wait", {}))
+            await started.wait()
+            task.cancel()
+            with pytest.raises((asyncio.CancelledError, MCPError)):
+                await task
+        del task
+        await asyncio.sleep(0)
+        assert held[0]() is None
+    finally:
+        gc.enable()
+
+
+class Held:
+    """Something that must not outlive its handler."""
