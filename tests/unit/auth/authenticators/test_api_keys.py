@@ -53,7 +53,7 @@ def test_a_key_is_long_random_and_stored_as_a_digest(user: Any):
 @pytest.mark.parametrize("header", ["authorization", "x-api-key"])
 def test_a_key_is_its_users(server: MCPServer, user: Any, header: str):
     expires_at = timezone.now() + timedelta(days=1)
-    server.tool(lambda: "", name="look")
+    server.tool(name="look")(lambda: "")
     key, text = issue(user, scopes=["a", "b"], tools=["look"], expires_at=expires_at)
 
     principal = admit(server, {header: f"Bearer {text}" if header == "authorization" else text})
@@ -67,7 +67,7 @@ def test_a_key_is_its_users(server: MCPServer, user: Any, header: str):
 
 
 def test_a_misspelt_tool_is_an_error(server: MCPServer, user: Any):
-    server.tool(lambda: "", name="look")
+    server.tool(name="look")(lambda: "")
 
     with pytest.raises(ValueError, match="No MCP server has the tools 'loook', 'fnid'"):
         issue(user, tools=["look", "loook", "fnid"])
