@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -27,12 +27,17 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin.filters import RevisionFilter, ServerFilter, TransportFilter
-from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
+from django_mcp.admin.lists import (
+    BY_USERNAME,
+    ReadOnlyList,
+    RevisionFilter,
+    ServerFilter,
+    TransportFilter,
+)
+from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_sessions, note
 from django_mcp.admin.pages import without_transaction
-from django_mcp.admin.permissions import has_object_backend, may, only_visible
+from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.revoke import may_revoke_any
-from django_mcp.admin.steps import in_steps
 from django_mcp.admin.texts import code, inert
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
@@ -94,11 +99,8 @@ class StreamAdmin(ReadOnlyList):
         self, request: HttpRequest, queryset: QuerySet[Stream]
     ) -> HttpResponse | None:
         """Close streams; those of calls end with their calls."""
-        from django_mcp.admin.live_actions import OF_CALL
-
         mine = only_visible(request.user, queryset, "end")
-        page = in_steps(
-            self,
+        page = self.act_in_steps(
             request,
             mine.exclude(kind=Stream.Kind.CALL),
             _("Close the selected streams"),
@@ -111,9 +113,6 @@ class StreamAdmin(ReadOnlyList):
 
 
 def _close(request: HttpRequest, streams: list[Stream]) -> int:
-    from django_mcp.admin.closing import close_stream, note
-    from django_mcp.admin.live_actions import DONE
-
     for stream in streams:
         close_stream(stream)
     note(request, str(DONE["close"]), *streams)
@@ -121,9 +120,6 @@ def _close(request: HttpRequest, streams: list[Stream]) -> int:
 
 
 def _end(request: HttpRequest, sessions: list[Session]) -> int:
-    from django_mcp.admin.closing import end_sessions, note
-    from django_mcp.admin.live_actions import DONE
-
     end_sessions(sessions)
     note(request, str(DONE["end"]), *sessions)
     return len(sessions)
@@ -212,8 +208,7 @@ class SessionAdmin(ReadOnlyList):
         self, request: HttpRequest, queryset: QuerySet[Session]
     ) -> HttpResponse | None:
         """End sessions, with their calls and streams."""
-        return in_steps(
-            self,
+        return self.act_in_steps(
             request,
             only_visible(request.user, queryset, "end"),
             _("End the selected sessions"),
@@ -223,8 +218,6 @@ class SessionAdmin(ReadOnlyList):
 
     def get_urls(self) -> list[Any]:
         """Return Django's URLs, and those of the live page."""
-        from django_mcp.admin.live_actions import act
-
         view = self.admin_site.admin_view
         return [
             path("live/", view(self.live_view), name="django_mcp_live"),
@@ -360,10 +353,6 @@ def _find_acts(user: Any) -> dict[str, list[str]]:
     on_sessions = ["end", "revoke"] if may_revoke else ["end"]
     on_streams = ["close", "cut", "ping", "log"] if may_revoke else ["close", "ping", "log"]
     return {
-        "sessions": on_sessions if _may_end_any(user, Session) else [],
-        "streams": on_streams if _may_end_any(user, Stream) else [],
+        "sessions": on_sessions if may_any(user, "end", Session) else [],
+        "streams": on_streams if may_any(user, "end", Stream) else [],
     }
-
-
-def _may_end_any(user: Any, model: type[Model]) -> bool:
-    return may(user, "end", model) or has_object_backend()

@@ -1,24 +1,28 @@
-"""The common parts of the pages: URLs, tabs and permissions."""
+"""The common parts of the pages: URLs, tabs, links, permissions, servers by name, and the history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db import connections
+from django.db.models import Model
 from django.db.transaction import non_atomic_requests
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.lookup import find_key
+from django_mcp.models import CallRecord
 from django_mcp.pages.policy import protect_admin_page
+from django_mcp.servers import MCPServer, find_server
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
@@ -189,3 +193,59 @@ def needs(request: HttpRequest, *permissions: str) -> None:
     """
     if not request.user.has_perms([f"django_mcp.{permission}" for permission in permissions]):
         raise PermissionDenied
+
+
+KINDS = {
+    CallRecord.Method.TOOL.value: ("tools",),
+    CallRecord.Method.RESOURCE.value: ("resources", "templates"),
+    CallRecord.Method.PROMPT.value: ("prompts",),
+}
+"""The kinds of entries that a method is for."""
+
+
+def get_server(name: object) -> MCPServer:
+    """Return the server of a name.
+
+    Raises:
+        Http404: there is none.
+    """
+    server = find_server(name)
+    if server is None:
+        raise Http404
+    return server
+
+
+def find_key(server_name: str, method: str, name: str) -> tuple[str, str] | None:
+    """Return the kind and the key of the entry that a recorded call names; None: there is none."""
+    server = find_server(server_name)
+    if server is None:
+        return None
+    for kind in KINDS.get(method, ()):
+        for key, entry in server.registry.registered(kind).items():
+            if entry.name == name:
+                return kind, key
+    return None
+
+
+def note_action(
+    request: HttpRequest, model: type[Model], name: str, message: str, pk: Any = None
+) -> None:
+    """Record that the request's user did something to the object of that name."""
+    note_actions(request, model, [(name, message, pk)])
+
+
+def note_actions(
+    request: HttpRequest, model: type[Model], notes: Iterable[tuple[str, str, Any]]
+) -> None:
+    """Record actions of the request's user: the object's name, what was done, and its key."""
+    LogEntry.objects.bulk_create(
+        LogEntry(
+            user_id=str(request.user.pk),
+            content_type_id=ContentType.objects.get_for_model(model).pk,
+            object_id=None if pk is None else str(pk),
+            object_repr=name[:200],
+            action_flag=CHANGE,
+            change_message=message,
+        )
+        for name, message, pk in notes
+    )

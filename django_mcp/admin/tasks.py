@@ -13,12 +13,9 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_mcp.admin.filters import RevisionFilter, ServerFilter
-from django_mcp.admin.history import note_action
-from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
-from django_mcp.admin.pages import without_transaction
-from django_mcp.admin.permissions import has_object_backend, may, only_visible
-from django_mcp.admin.steps import in_steps
+from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
+from django_mcp.admin.pages import note_action, without_transaction
+from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import inert
 from django_mcp.models import Task
 from django_mcp.protocol.tasks import FINAL
@@ -82,7 +79,7 @@ class TaskAdmin(ReadOnlyList):
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may cancel tasks, or perhaps single ones."""
-        return may(request.user, "change", Task) or has_object_backend()
+        return may_any(request.user, "change", Task)
 
     @admin.display(description=_("status message"))
     def shown_message(self, task: Task) -> str:
@@ -93,8 +90,7 @@ class TaskAdmin(ReadOnlyList):
     def cancel(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:
         """Cancel unfinished tasks; the workers that run them stop."""
         unfinished = queryset.exclude(status__in=FINAL)
-        return in_steps(
-            self,
+        return self.act_in_steps(
             request,
             only_visible(request.user, unfinished, "change"),
             _("Cancel the selected tasks"),
