@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _t
 from django_mcp.admin.pages import note_action
 from django_mcp.admin.permissions import has_object_backend, may, may_any, permission_for
 from django_mcp.auth.principal import make_key
-from django_mcp.auth.tokens import revoke_tokens
+from django_mcp.auth.users import revoke_tokens
 from django_mcp.models import APIKey, Session, Stream
 from django_mcp.push.access import announce_key
 

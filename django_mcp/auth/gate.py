@@ -18,20 +18,61 @@ from django_mcp.auth.credentials import (
     find_fault,
     has_authorization,
 )
-from django_mcp.auth.failures import FailedAttempts
 from django_mcp.auth.principal import Rejection
 from django_mcp.execution.breaker import Breaker, is_outage
+from django_mcp.execution.expiring import Expiring
 from django_mcp.execution.threads import lease_for_authentication, run_in_pool, through_breaker
 from django_mcp.process import Warner
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.callables import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.scopes_and_rates import find_wait_s, too_many
 from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
+
+MAX_WAITING = 10_000
+"""Addresses that a process remembers; beyond that the first ones are forgotten."""
+
+
+class FailedAttempts:
+    """Refuses addresses that sent too many bad credentials to a server.
+
+    `DJANGO_MCP["THROTTLE"]["failures"]` is the limit; nothing is counted without it.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+        self._waiting: Expiring[float] = Expiring(MAX_WAITING)
+
+    def find_refusal(self, exchange: Exchange) -> Reply | None:
+        """Return the refusal of an address that has to wait, whatever its credentials."""
+        if not self._waiting or not exchange.address:
+            return None
+        until_s = self._waiting.get(network_of(exchange.address))
+        wait_s = 0.0 if until_s is None else until_s - self._server.clock()
+        return refuse(too_many(wait_s)) if wait_s > 0 else None
+
+    async def count(self, exchange: Exchange) -> Reply | None:
+        """Count one more failure; return the refusal if the limit is reached."""
+        rate = self._server.derived.failures
+        if rate is None or not exchange.address:
+            return None
+        network = network_of(exchange.address)
+        try:
+            wait_s = await find_wait_s(self._server, [(f"failures {network}", rate)])
+        except StoreUnavailable as error:
+            # Without a count, a client could continue guessing.
+            return refuse(error.to_refusal())
+        if wait_s is None:
+            return None
+        self._waiting.set(network, self._server.clock() + wait_s, wait_s)
+        return refuse(too_many(wait_s))
+
 
 TIMEOUT_S = 10.0
 """How long a request waits for an authenticator's thread. Our own limit."""
@@ -201,5 +242,5 @@ def _load(entry: Any) -> Authenticator:
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"{entry} cannot be made without arguments: {error}") from error
     if not isinstance(found, Authenticator):
-        raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.Authenticator")
+        raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.authenticators.Authenticator")
     return found

@@ -46,7 +46,7 @@ def check_gates() -> Iterator[CheckMessage]:
         except ImproperlyConfigured as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} is wrong: {error}",
-                hint="Name classes or instances of django_mcp.auth.Authenticator.",
+                hint="Name classes or instances of django_mcp.auth.authenticators.Authenticator.",
                 id="django_mcp.E006",
             )
             continue

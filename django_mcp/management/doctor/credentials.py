@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from django_mcp.auth import (
+from django_mcp.auth.authenticators import (
     APIKeyAuthenticator,
     Authenticator,
     BearerAuthenticator,

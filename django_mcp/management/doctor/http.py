@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.request import Request
 
-from django_mcp.auth.authenticators.fetch import make_opener
+from django_mcp.auth.authenticators.issuers import make_opener
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
 TIMEOUT_S = 10
