@@ -14,7 +14,7 @@ from django_mcp.pages.asking import PARAMETER
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-    from django_mcp.models.page_visits import PageVisit
+    from django_mcp.models.calls import PageVisit
 
 
 class Elicitation:

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser, no_translations
 
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
-from django_mcp.management.shell.base import (
+from django_mcp.management.base import (
     SiteCommand,
     add_pipe_user,
     add_server,

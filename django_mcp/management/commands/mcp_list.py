@@ -7,14 +7,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_mcp.inprocess.errors import MCPError
-from django_mcp.management.shell.base import (
+from django_mcp.management.base import (
     ServerCommand,
     find_server,
     find_user,
     where_to_register,
     wrong_use,
 )
-from django_mcp.management.shell.output import printable
+from django_mcp.management.terminal import printable
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.kinds import KINDS, Kind

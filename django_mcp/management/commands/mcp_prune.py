@@ -17,7 +17,7 @@ from django_mcp.conf import server_settings, settings
 from django_mcp.execution.pruning import delete_some
 from django_mcp.execution.states import expired_states
 from django_mcp.execution.threads import in_calling_thread
-from django_mcp.management.shell.base import SiteCommand
+from django_mcp.management.base import SiteCommand
 from django_mcp.models import Session, Task
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, no_translations
 
-from django_mcp.management.shell.base import SiteCommand, add_server, find_server, wrong_use
+from django_mcp.management.base import SiteCommand, add_server, find_server, wrong_use
 from django_mcp.protocol.json import (
     JSONDecodeError,
     JSONObject,

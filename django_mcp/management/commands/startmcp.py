@@ -11,7 +11,7 @@ from django.apps import AppConfig, apps
 from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.conf import settings
-from django_mcp.management.shell.base import SiteCommand, wrong_use
+from django_mcp.management.base import SiteCommand, wrong_use
 
 MODULE = '''\
 """The MCP tools of the app {label}; Django loads this module by itself, like admin.py."""

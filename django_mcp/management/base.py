@@ -1,7 +1,8 @@
-"""The base class of commands that use a server in process."""
+"""The base classes of the commands, their options, and the server, user and token that these name."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -13,13 +14,25 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp.conf import settings
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_in_site
-from django_mcp.management.shell.asking import Interrupted, Terminal
-from django_mcp.management.shell.output import ProgressBar, printable
+from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.registry.kinds import Kind
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.unmigrated import Unmigrated, is_unmigrated
+
+TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def take_token(option: str | None) -> str | None:
+    """Return the token that the option or the environment holds, and None if neither does.
+
+    It is removed from the environment, which processes that the command starts inherit.
+    """
+    in_environment = os.environ.pop(TOKEN_VARIABLE, None)
+    # An empty option is a wrong token, and not the lack of one.
+    return (in_environment or None) if option is None else option
+
 
 T = TypeVar("T")
 
