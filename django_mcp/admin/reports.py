@@ -25,7 +25,7 @@ from django.utils.translation import gettext as _t
 from django_mcp.admin.pages import KINDS
 from django_mcp.admin.texts import inert
 from django_mcp.calls.call import upper_ms
-from django_mcp.calls.tallies import KEPT_MINUTES, WHAT
+from django_mcp.calls.rows import KEPT_MINUTES, WHAT
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import CallRecord, CallTally
 from django_mcp.protocol.texts import clean

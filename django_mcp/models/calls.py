@@ -96,7 +96,7 @@ class CallTally(models.Model):
     """The number of calls with the same name, outcome and step of duration in a span of time.
 
     Written in the transaction of the calls that it counts. Each call is counted in a span of each
-    width in `django_mcp.calls.tallies`.
+    width in `django_mcp.calls.rows`.
 
     Attributes:
         width: minutes of the span.

@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
-from django_mcp.calls.retention import old_calls, old_tallies
+from django_mcp.calls.rows import old_calls, old_tallies
 from django_mcp.conf import server_settings, settings
 from django_mcp.execution.pruning import delete_some
 from django_mcp.execution.states import expired_states

@@ -17,7 +17,7 @@ from django.core.management.base import CommandError, CommandParser
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.auth.users import find_users
-from django_mcp.calls.writer import flush_calls
+from django_mcp.calls.recorder import flush_calls
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.inprocess.call import principal_of
 from django_mcp.management.base import (
