@@ -18,8 +18,6 @@ from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
 from django_mcp.servers import MCPServer, all_servers
 
-__all__: list[str] = []
-
 _PRIVATE = re.compile(
     r"(^|_)(password|passwd|passphrase|secret|api_?key|(access|refresh|auth|id)_token|credentials?"
     r"|ssn|iban|card_number|e_?mail|phone(_number)?)(_|$)|^token$"
