@@ -134,7 +134,6 @@ class CallRecordAdmin(ReadOnlyList):
             return inert(call.arguments)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the entry, the session, and other calls like this one."""
         from django_mcp.admin.connect import kept_arguments
 
         found = self.link_entry(request, row.server, row.method, row.name)
@@ -156,7 +155,6 @@ class CallRecordAdmin(ReadOnlyList):
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Show a call, with texts that make it again."""
         from django_mcp.admin.connect import as_texts
 
         obj = kwargs.get("obj")
@@ -165,11 +163,9 @@ class CallRecordAdmin(ReadOnlyList):
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
-        """Return the duration."""
         return f"{call.duration_ms:.1f} ms"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestList]:
-        """Return the class of the list."""
         return NewestList
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
@@ -190,7 +186,6 @@ class CallRecordAdmin(ReadOnlyList):
     # -- charts
 
     def get_urls(self) -> list[Any]:
-        """Return Django's URLs, and those of the charts."""
         view = self.admin_site.admin_view
         return [
             path("errors/", view(self.errors_view), name="django_mcp_errors"),
@@ -201,7 +196,6 @@ class CallRecordAdmin(ReadOnlyList):
         ]
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the failed calls in groups."""
         from django_mcp.admin.reports import SPANS, find_errors
 
         needs(request, "view_callrecord")
@@ -260,7 +254,6 @@ class CallRecordAdmin(ReadOnlyList):
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the data of the charts."""
         from django_mcp.admin.reports import SPANS, find_summary, label_methods
 
         needs(request, "view_callrecord")

@@ -5,7 +5,7 @@ What only its views need is imported in them, since Django loads this module whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -22,16 +22,12 @@ from django_mcp.admin.pages import Page, get_server, needs, note_action, without
 from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import inert, pretty
 from django_mcp.models import CallRecord, DisabledEntry
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.protocol.tasks import NEVER, REQUIRED
-from django_mcp.registry.entries import PromptEntry, TemplateEntry
+from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry
 from django_mcp.registry.kinds import KINDS
 from django_mcp.servers import MCPServer, all_servers
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.json import JSONObject
-    from django_mcp.registry.access import Access
-    from django_mcp.registry.entries import Entry
 
 Kind = DisabledEntry.Kind
 
@@ -45,7 +41,6 @@ class Viewer(Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """The query parameters for this viewer."""
         return {"user": self.username, "revision": self.revision}
 
     def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
@@ -78,7 +73,6 @@ class CatalogueAdmin(Page):
     # -- the list
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show every entry of a server."""
         from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.errors import MCPError
 
@@ -126,6 +120,8 @@ class CatalogueAdmin(Page):
         registry = server.registry
         registered = registry.registered(kind.value)
         disabled = _find_disabled(server, kind.value)
+        entry_url = self.url_of("entry")
+        query = {"server": server.name, "kind": kind.value, **viewer.query}
         rows = [
             {
                 "key": key,
@@ -137,27 +133,18 @@ class CatalogueAdmin(Page):
                 "disabled": disabled.get(key),
                 "badges": _find_badges(entry),
                 "calls": calls.get((kind.value, entry.name)),
-                "url": self._entry_url(server, kind.value, key, viewer),
+                "url": f"{entry_url}?{urlencode({'key': key, **query})}",
             }
             for key, entry in registered.items()
             if _is_found(term, entry.name, entry.title, entry.description, key)
         ]
         # Disabled, and not registered any more: such rows can be deleted.
         rows += [
-            {
-                "key": key,
-                "name": inert(key, 400),
-                "is_gone": True,
-                "disabled": disabled[key],
-            }
+            {"key": key, "name": inert(key, 400), "is_gone": True, "disabled": disabled[key]}
             for key in sorted(set(disabled) - set(registered))
             if _is_found(term, key)
         ]
         return rows
-
-    def _entry_url(self, server: MCPServer, kind: str, key: str, viewer: Viewer) -> str:
-        query = {"server": server.name, "kind": kind, "key": key, **viewer.query}
-        return f"{self.url_of('entry')}?{urlencode(query)}"
 
     def _viewer(self, request: HttpRequest) -> Viewer:
         revision = request.GET.get("revision", "")
@@ -207,13 +194,7 @@ class CatalogueAdmin(Page):
             inert(str(entry.title or entry.name), 200),
             server=server,
             parents=[(_("Catalogue"), self.url_of("disabledentry_changelist"))],
-            links=self.link(
-                request,
-                _("Calls"),
-                "callrecord",
-                server=server.name,
-                name=entry.name,
-            ),
+            links=self.link(request, _("Calls"), "callrecord", server=server.name, name=entry.name),
             entry=entry,
             kind=Kind(kind),
             key=key,
@@ -311,11 +292,7 @@ _TITLES = {
 
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
-    """Return a registered entry, disabled or not.
-
-    Raises:
-        Http404: there is none.
-    """
+    """Return a registered entry, disabled or not; raise Http404 if there is none."""
     entry = server.registry.registered(kind).get(key) if kind in Kind.values else None
     if entry is None:
         raise Http404
@@ -338,7 +315,7 @@ def _name_of(function: Any) -> str:
 
 
 def _facts(entry: Entry) -> list[tuple[Any, str]]:
-    access: Access = entry.access
+    access = entry.access
     permission: Any = access.permission
     if callable(permission):
         permission = (_name_of(permission),)

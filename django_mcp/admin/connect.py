@@ -42,12 +42,7 @@ class Endpoint:
 
 
 def find_endpoints(request: HttpRequest, key: str = "") -> list[Endpoint]:
-    """Return every endpoint with a fixed URL, without duplicates.
-
-    Args:
-        request: tells the site's address.
-        key: an API key to put into the configurations.
-    """
+    """Return every endpoint with a fixed URL, without duplicates, its configurations with a key."""
     found: dict[int, Endpoint] = {}
     origin = origin_of(request) + get_script_prefix().rstrip("/")
     for mount in find_mounts():

@@ -10,7 +10,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextInputWidget, FilteredSelectMultiple
 from django.contrib.auth import get_user_model
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
@@ -28,9 +28,6 @@ from django_mcp.auth.scopes import named_scopes
 from django_mcp.conf import settings
 from django_mcp.models.keys import APIKey
 from django_mcp.servers import all_servers
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 if TYPE_CHECKING:
     BaseForm = forms.ModelForm[APIKey]
@@ -55,13 +52,10 @@ class _Names(forms.MultipleChoiceField):
 
 
 class KeyForm(BaseForm):
-    """The form of a key, made for a user who looks at it.
-
-    Attributes:
-        viewer: the user, set on the subclass of a request.
-    """
+    """The form of a key, made for a user who looks at it."""
 
     viewer: ClassVar[Any] = None
+    """The user, set on the subclass of a request."""
 
     lifetime = forms.ChoiceField(
         choices=LIFETIMES, required=False, initial=DEFAULT_LIFETIME, label=_("expires")
@@ -163,7 +157,6 @@ class APIKeyAdmin(VisibleList):
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the sessions and the calls of the key."""
         opened = make_key("api-key", row.user_id, f"mcp_{row.prefix}")
         return [
             *self.link(request, _("Sessions"), "session", principal_key=opened),
@@ -171,7 +164,6 @@ class APIKeyAdmin(VisibleList):
         ]
 
     def is_open(self, row: Any) -> bool:
-        """Return whether the key can still be revoked."""
         return row.revoked_at is None
 
     @admin.display(description=_("name"), ordering="name")
@@ -186,7 +178,6 @@ class APIKeyAdmin(VisibleList):
 
     @admin.display(description=_("state"))
     def state(self, key: APIKey) -> str:
-        """Return whether the key still works."""
         if not key.prefix:
             return "-"
         if key.revoked_at is not None:
@@ -205,7 +196,6 @@ class APIKeyAdmin(VisibleList):
         )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may revoke all keys, or perhaps single ones."""
         return may_revoke_any(request.user)
 
     # -- whose keys
@@ -251,13 +241,11 @@ class APIKeyAdmin(VisibleList):
         return [(first[0], {**first[1], "fields": names}), *others]
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Return the form for the request's user."""
         form: Any = super().get_form(request, *args, **kwargs)
         form.viewer = request.user
         return form
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return a field for the user's name."""
         users = get_user_model()
         return forms.ModelChoiceField(
             users._default_manager.all(),

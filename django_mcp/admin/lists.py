@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -22,9 +22,6 @@ from django_mcp.admin.texts import inert
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.kinds import KINDS
 from django_mcp.servers import all_servers
-
-if TYPE_CHECKING:
-    from django.contrib.admin.options import ModelAdmin
 
 BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__startswith"
 """Finds rows by the start of their user's name."""
@@ -150,11 +147,9 @@ class ReadOnlyList(VisibleList):
         return rows.filter(pk__in=known[self.model])
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds any."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits any."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -180,16 +175,14 @@ class ReadOnlyList(VisibleList):
 
 
 class TextFilter(admin.SimpleListFilter):
-    """A filter by a text that the user enters.
-
-    Attributes:
-        lookup: how a row is found by it.
-    """
+    """A filter by a text that the user enters, with the lookup of the rows."""
 
     lookup = ""
     template = "admin/django_mcp/text_filter.html"
 
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+    def lookups(
+        self, request: HttpRequest, model_admin: admin.ModelAdmin[Any]
+    ) -> list[tuple[str, str]]:
         """Return one choice, or the filter would not be shown."""
         return [("", "")]
 
@@ -204,7 +197,6 @@ class TextFilter(admin.SimpleListFilter):
         yield {"value": self.value() or "", "name": self.parameter_name, "others": others}
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows that are found."""
         value = self.value()
         return queryset.filter(**{self.lookup: value}) if value else queryset
 
@@ -230,7 +222,9 @@ class _ChoiceFilter(admin.SimpleListFilter):
 
     values: Callable[[], Iterable[str]]
 
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin[Any]) -> list[tuple[str, str]]:
+    def lookups(
+        self, request: HttpRequest, model_admin: admin.ModelAdmin[Any]
+    ) -> list[tuple[str, str]]:
         return [(value, value) for value in self.values()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -85,7 +85,6 @@ class StreamAdmin(ReadOnlyList):
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the session, if there is one."""
         if row.session_id is None:
             return []
         return self.link(request, _("Session"), "session", row.session_id)
@@ -136,7 +135,6 @@ class SubscriptionAdmin(ReadOnlyList):
     fields = ("session", "shown_uri", "created_at")
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the link to the session."""
         return self.link(request, _("Session"), "session", row.session_id)
 
     @admin.display(description=_("URI"))
@@ -181,7 +179,6 @@ class SessionAdmin(ReadOnlyList):
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to what the session has opened, and to its calls."""
         models = {
             "stream": _("Streams"),
             "subscription": _("Subscriptions"),
@@ -207,7 +204,6 @@ class SessionAdmin(ReadOnlyList):
     def end_selected(
         self, request: HttpRequest, queryset: QuerySet[Session]
     ) -> HttpResponse | None:
-        """End sessions, with their calls and streams."""
         return self.act_in_steps(
             request,
             only_visible(request.user, queryset, "end"),
@@ -217,7 +213,6 @@ class SessionAdmin(ReadOnlyList):
         )
 
     def get_urls(self) -> list[Any]:
-        """Return Django's URLs, and those of the live page."""
         view = self.admin_site.admin_view
         return [
             path("live/", view(self.live_view), name="django_mcp_live"),
@@ -256,19 +251,14 @@ class SessionAdmin(ReadOnlyList):
                 "columns": columns,
                 "heads": [_HEADS[column] for column in columns.split()],
                 "acts": " ".join(acts.get(name, ())),
-                "link": self._find_row_link(request, name),
+                # The URL of a row, with a place for its key.
+                "link": next((url for _title, url in self.link(request, "", name[:-1], "ID")), ""),
             }
             for name, title, columns in _TABLES
             if name in visible
         ]
 
-    def _find_row_link(self, request: HttpRequest, table: str) -> str:
-        """Return the URL of a table's rows with a place for the key; empty if there is none."""
-        model = {"sessions": "session", "streams": "stream"}.get(table, "")
-        return next((url for _title, url in self.link(request, "", model, "ID")), "")
-
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the current data."""
         from django_mcp.admin.live_rows import Look
 
         found = _visibility(request).snapshot(Look.of(request.GET.dict()))

@@ -246,7 +246,11 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
         rows = rows.filter(started_at__gte=cut)
     grouped = rows.values(*_CALLER).annotate(calls=Count("pk"), seen=Max("started_at"))
     callers = {
-        _caller_key(row): (row["seen"], row["calls"]) for row in grouped.order_by("-seen")[:SHOWN]
+        tuple("" if row[name] is None else str(row[name]) for name in _CALLER): (
+            row["seen"],
+            row["calls"],
+        )
+        for row in grouped.order_by("-seen")[:SHOWN]
     }
     # Their first call is not over yet, or calls are not recorded.
     for key in in_flight:
@@ -271,10 +275,6 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
             }
         )
     return found
-
-
-def _caller_key(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple("" if row[name] is None else str(row[name]) for name in _CALLER)
 
 
 def _worker(row: Worker, now: datetime) -> JSONObject:

@@ -158,11 +158,7 @@ class Page(Base):
         )
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return Django's list.
-
-        Raises:
-            IncorrectLookupParameters: a filter has a text that no database accepts.
-        """
+        """Return Django's list, unless a filter has a text that no database accepts."""
         filters = ((name, each) for name, values in request.GET.lists() for each in values)
         if any("\0" in each for name, each in filters if name != SEARCH_VAR):
             raise IncorrectLookupParameters
@@ -186,11 +182,7 @@ def without_transaction(view: View) -> View:
 
 
 def needs(request: HttpRequest, *permissions: str) -> None:
-    """Check that a user has all of these permissions.
-
-    Raises:
-        PermissionDenied: they lack one.
-    """
+    """Raise PermissionDenied unless a user has all of these permissions."""
     if not request.user.has_perms([f"django_mcp.{permission}" for permission in permissions]):
         raise PermissionDenied
 
@@ -204,11 +196,7 @@ KINDS = {
 
 
 def get_server(name: object) -> MCPServer:
-    """Return the server of a name.
-
-    Raises:
-        Http404: there is none.
-    """
+    """Return the server of a name; raise Http404 if there is none."""
     server = find_server(name)
     if server is None:
         raise Http404

@@ -107,15 +107,9 @@ def find_summary(key: str, name: str = "") -> dict[str, Any]:
     return summary
 
 
-def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str, Any]:
-    """Return the points of the charts, and a row for each name.
-
-    Args:
-        span: how far to look back.
-        name: only calls of this tool, resource or prompt count for the points; empty: all.
-        now: seconds since the epoch; by default the clock's.
-    """
-    last = int((time.time() if now is None else now) // 60)
+def summarise(span: Span, name: str = "") -> dict[str, Any]:
+    """Return the points of the charts for calls of a name, or all, and a row for each name."""
+    last = int(time.time() // 60)
     first = (last - span.length) // span.width * span.width + span.width
     slots = range(first, last + 1, span.width)
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
@@ -225,14 +219,9 @@ _SAME = ("server", "method", "name", "outcome", "error")
 
 
 def find_errors(since: datetime) -> tuple[list[dict[str, Any]], bool]:
-    """Return the groups of the calls that failed, those with the newest first.
+    """Return the groups of the calls that failed, and whether older calls were not grouped.
 
-    Args:
-        since: the time to look back to; aware.
-
-    Returns:
-        Each has the number of its calls, when the first and the last began, and the last as an
-        example; and whether there are older calls that were not grouped.
+    Each has the number of its calls, when the first and the last began, and the last as an example.
     """
     failed = CallRecord.objects.filter(outcome__in=FAILURES, started_at__gt=since).order_by()
     # Each is read from an index alone, which no order of all three is in.

@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.core.handlers.asgi import ASGIRequest
@@ -29,12 +29,10 @@ from django_mcp.models import DisabledEntry
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
+from django_mcp.protocol.revisions import Revision
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
 
 CLIENT_INFO = {"name": "django-admin", "version": "1"}
 
@@ -172,15 +170,11 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
     )
 
 
-class _Wire:
+class _Wire(asyncio.Queue[bytes | None]):
     """Collects what the server sends before its response."""
 
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-
     async def send(self, message: bytes) -> None:
-        """See `Sink.send`."""
-        self.queue.put_nowait(message)
+        self.put_nowait(message)
 
 
 def _respond(
@@ -238,9 +232,9 @@ async def _exchange(
 async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIterator[bytes]:
     yield _encode(line("sent", exchange.body))
     task = asyncio.ensure_future(server.answer(exchange))
-    task.add_done_callback(lambda _task: wire.queue.put_nowait(None))
+    task.add_done_callback(lambda _task: wire.put_nowait(None))
     try:
-        while (ahead := await wire.queue.get()) is not None:
+        while (ahead := await wire.get()) is not None:
             yield _encode(line("ahead", ahead))
         reply = await task
         yield _encode(line("answer", reply.body or b""))
