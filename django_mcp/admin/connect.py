@@ -30,12 +30,14 @@ class Endpoint:
     """One server at one URL.
 
     Attributes:
-        name: the title of the server, or its name.
+        server: the name of the server.
+        name: its title, or its name.
         url: its endpoint.
         clients: the client's name, its configuration, where to put it, and the address that has the
             client install it, if there is one.
     """
 
+    server: str
     name: str
     url: str
     clients: list[tuple[str, str, str, str]]
@@ -76,7 +78,7 @@ def _describe(server: MCPServer, url: str, api_key: str) -> Endpoint:
         link = form.install_link(name, configuration)
         clients.append((client, encode_pretty(configuration), str(form.where), link))
     title = inert(str(server.options.title or name), 80)
-    return Endpoint(name=title, url=url, clients=clients)
+    return Endpoint(server=name, name=title, url=url, clients=clients)
 
 
 def kept_arguments(call: CallRecord) -> JSONObject | None:
@@ -103,7 +105,7 @@ def as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
         f"print(server.call_tool({call.name!r}, {arguments!r}))"
     )
     texts = [("Python", python)]
-    urls = [each.url for each in find_endpoints(request) if each.name == server.name]
+    urls = [each.url for each in find_endpoints(request) if each.server == server.name]
     if urls and server.revisions.stateless:
         revision = server.revisions.stateless[-1]
         params: JSONObject = {"name": call.name, "arguments": arguments}

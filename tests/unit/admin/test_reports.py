@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.db import connection
-from django.test import AsyncClient, Client, override_settings
+from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 
+from django_mcp.admin.connect import as_texts
 from django_mcp.calls import RecordedCall
 from django_mcp.calls.rows import insert
 from django_mcp.models import CallRecord, CallTally
@@ -204,6 +206,20 @@ def test_a_call_whose_arguments_were_kept_can_be_copied(admin: Client):
     ran: dict[str, Any] = {}
     exec(copies["Python"].replace("print(", "found = ("), ran)
     assert ran["found"].text == "it's"
+
+
+def test_a_call_is_copied_for_curl_also_from_a_server_with_a_title(admin: Client):
+    server = MCPServer("copied", title="Copies", public=True)
+    server.tool(name="greet", record_arguments=True)(_tool)
+    make_calls(1, server="copied", arguments="{}")
+    call = CallRecord.objects.get()
+    urls = ModuleType("urls")
+    urls.urlpatterns = server.urls[0]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=urls, ALLOWED_HOSTS=["testserver"]):
+        copies = dict(as_texts(RequestFactory().get("/"), call))
+
+    assert "curl http://testserver/mcp" in copies["curl"]
 
 
 def test_a_call_of_which_only_kinds_are_known_cannot(admin: Client):
