@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from django_mcp.auth.authenticator import Authenticator
@@ -21,13 +21,11 @@ from django_mcp.execution.breaker import Breaker
 from django_mcp.execution.expiring import Expiring
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import Sharing
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.errors import Refusal
 
 MAX_AGE_S = 2.0
 """How long permissions are cached. A change without a signal counts that much later."""
@@ -128,7 +126,11 @@ class DjangoAccess:
             return ANONYMOUS
         user = None
         if described["user"] is not None:
-            user = await run_in_pool(partial(_find_user, described["user"]))
+            # Loads models, which importing a server must not.
+            from django_mcp.auth.users import find_users
+
+            found = await run_in_pool(partial(find_users, [described["user"]]))
+            user = next(iter(found.values()), None)
             if user is None:
                 return None
         if described["key"] is None:
@@ -216,9 +218,3 @@ def _read_auth(described: JSONObject) -> AuthInfo:
         "claims": MappingProxyType(described["claims"]),
     }
     return AuthInfo(**{**described, **read})
-
-
-def _find_user(pk: str) -> Any | None:
-    from django_mcp.auth.users import find_users
-
-    return next(iter(find_users([pk]).values()), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -28,12 +28,10 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.registry.callables import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import network_of
+from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.scopes_and_rates import find_wait_s, too_many
 from django_mcp.unmigrated import Unmigrated, is_unmigrated
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
 
 MAX_WAITING = 10_000
 """Addresses that a process remembers; beyond that the first ones are forgotten."""

@@ -182,8 +182,7 @@ class GrantWatch:
     ) -> dict[Principal, Grants]:
         """Return the principals that are new or whose grants changed, with their grants.
 
-        Args:
-            principals: each with the permission functions of what they have open.
+        Each is given with the permission functions of what they have open.
         """
         known = {each: each.user.pk for each in principals if each.user.pk is not None}
         if not known:

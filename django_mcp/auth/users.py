@@ -39,12 +39,7 @@ def find_without_active_user(principals: Collection[Principal]) -> set[Principal
 
 
 def revoke_tokens(user_id: Any, client_id: str) -> bool:
-    """End all that a user has allowed a client; return whether there was any.
-
-    Args:
-        user_id: primary key of the user; None: the client's own tokens.
-        client_id: of the client.
-    """
+    """End all that a user has allowed a client, or the client's own; return whether there was any."""
     from oauth2_provider.models import (
         get_access_token_model,
         get_grant_model,

@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.calls.call import RecordedCall
 from django_mcp.conf import settings
@@ -17,14 +17,11 @@ from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import clean
 from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
-from django_mcp.server.exchange.call import FailureKind
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.server import MCPServer
 from django_mcp.signals import tool_called
-
-if TYPE_CHECKING:
-    from django_mcp.registry.registry import Registry
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.server import MCPServer
 
 MAX_QUEUED = 10_000
 BATCH = 1000
@@ -105,11 +102,7 @@ _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
 class CallRecorder:
-    """Queues the record of each call; see `Observer`.
-
-    Args:
-        server: the server whose calls it records.
-    """
+    """Queues the record of each call of a server; see `Observer`."""
 
     def __init__(self, server: MCPServer) -> None:
         self._server = server

@@ -118,8 +118,6 @@ def to_principal(
     """Return a principal for a user; other results are returned as they are.
 
     Args:
-        found: the result of a function or class.
-        source: the authenticator that called it.
         scopes: the scopes of a user's credentials; None: everything that the user may do.
         presented: the credentials, by which `source` can check again.
     """

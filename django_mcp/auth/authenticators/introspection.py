@@ -58,11 +58,7 @@ class QueueFull(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """One question, and how many wait for its answer.
-
-    Attributes:
-        address: from where an unknown token came; None: the token is known.
-    """
+    """One question, and how many wait for its answer."""
 
     key: Hashable
     ask: Callable[[], Any]

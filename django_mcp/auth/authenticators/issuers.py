@@ -117,11 +117,7 @@ FindUser: TypeAlias = Callable[[Claims], Any]
 
 
 def check_audience(audience: Any) -> list[str]:
-    """Return the accepted audiences, given as one or several names.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the accepted audiences, given as one or several names."""
     names = [audience] if isinstance(audience, str) else audience
     found = list(names) if isinstance(names, Iterable) else []
     if not found or not all(isinstance(each, str) and each for each in found):
@@ -176,12 +172,7 @@ def _to_seconds(value: Any) -> float | None:
 
 
 class UserFinder:
-    """Finds the account of claims.
-
-    Args:
-        field: the field of the user model that is compared with `claim`.
-        claim: the claim that identifies the user; its issuer must guarantee it.
-    """
+    """Finds the account of claims: by a function, or the user whose field equals a claim."""
 
     def __init__(self, *, field: str | None, claim: str, function: FindUser | None) -> None:
         self._field = field
