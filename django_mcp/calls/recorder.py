@@ -174,18 +174,11 @@ def _name_at(registry: Registry, uri: Any) -> tuple[str, bool]:
     if type(uri) is not str:
         return "", False
     entry = registry.registered("resources").get(uri)
-    if entry is None:
-        templates = registry.registered("templates").values()
-        entry = next(
-            (
-                each
-                for each in templates
-                if isinstance(each, TemplateEntry) and each.match(uri) is not None
-            ),
-            None,
-        )
     if entry is not None:
         return clean(entry.name, 200), True
+    for each in registry.registered("templates").values():
+        if isinstance(each, TemplateEntry) and each.match(uri) is not None:
+            return clean(each.name, 200), True
     scheme = _SCHEME.match(uri)
     return "" if scheme is None else scheme[0], False
 

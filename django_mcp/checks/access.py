@@ -68,11 +68,7 @@ def check_gates() -> Iterator[CheckMessage]:
 
 
 def _mounted_servers() -> list[MCPServer]:
-    """Return the servers in the URLconf.
-
-    Raises:
-        ImproperlyConfigured: a setting that says who gets in cannot be read.
-    """
+    """Return the servers in the URLconf, once the settings that say who gets in can be read."""
     for key in ("PUBLIC", "AUTHENTICATORS"):
         getattr(settings, key)
     mounted = {mount.server for mount in find_mounts()}

@@ -116,11 +116,7 @@ class ServerCommand(SiteCommand):
         self.stderr.write(f"[{level}] {printable(text)}", lambda line: line)
 
     def attempt(self, call: Callable[..., T], options: dict[str, Any], *args: Any) -> T:
-        """Return the result of a method of the command's server, with its progress shown.
-
-        Raises:
-            CommandError: the server rejected it.
-        """
+        """Return the result of a method of the command's server, with its progress shown."""
         server, keywords = find_server(options["server"]), self._keywords(options)
         with ProgressBar(self.stderr._out) as bar:
             show = bar.show if bar.is_shown else None
@@ -178,11 +174,7 @@ def add_server(parser: CommandParser) -> None:
 
 
 def find_server(name: str | None) -> MCPServer:
-    """Return the server called `name`, or the default one.
-
-    Raises:
-        CommandError: there is no such server; the text lists those that exist.
-    """
+    """Return the server called `name`, or the default one; raise CommandError if there is none."""
     found = all_servers()[0] if name is None else find_in_site(name)
     if not isinstance(found, MCPServer):
         names = sorted({server.name for server in all_servers()})
@@ -191,11 +183,7 @@ def find_server(name: str | None) -> MCPServer:
 
 
 def find_user(username: str | None) -> Any:
-    """Return the user of a name; None without one.
-
-    Raises:
-        CommandError: there is none, or they are not active.
-    """
+    """Return the active user of a name, and None without one; raise CommandError if there is none."""
     if username is None:
         return None
     from django.contrib.auth import get_user_model
@@ -227,11 +215,7 @@ def add_pipe_user(parser: CommandParser) -> None:
 
 
 def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
-    """Return the user that a client over stdio may act for.
-
-    Raises:
-        CommandError: there is none, or it is a superuser without `may_be_superuser`.
-    """
+    """Return the user that a client over stdio may act for, or raise CommandError."""
     user = find_user(username)
     if getattr(user, "is_superuser", False) and not may_be_superuser:
         raise CommandError(
@@ -251,11 +235,7 @@ def where_to_register() -> str:
 
 
 def parse_json(text: str, what: str) -> Any:
-    """Return the JSON value of an argument.
-
-    Raises:
-        CommandError: it is not JSON.
-    """
+    """Return the JSON value of an argument, or raise CommandError."""
     try:
         return decode(text)
     except (JSONDecodeError, UnicodeError) as error:

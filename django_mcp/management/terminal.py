@@ -39,11 +39,7 @@ def _binary(kind: str, block: JSONObject, key: str) -> str:
 
 
 class ProgressBar:
-    """Shows progress in one line of a stream, and removes it at the end.
-
-    Attributes:
-        is_shown: the stream is a terminal.
-    """
+    """Shows progress in one line of a stream, if it is a terminal, and removes it at the end."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -101,9 +97,7 @@ class Interrupted(Exception):
 class Terminal:
     """Asks a person at a terminal, who answers with lines; the end of input cancels.
 
-    Args:
-        stdin: where lines come from.
-        stderr: where questions go, so that the output holds only the result.
+    Questions go to `stderr`, so that the output holds only the result.
     """
 
     def __init__(self, stdin: Any, stderr: Any) -> None:

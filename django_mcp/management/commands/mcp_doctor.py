@@ -208,11 +208,7 @@ _FLOW = "Have the OAuth flow bring a token with --oauth --user NAME."
 
 
 def advise(server: MCPServer | None) -> str:
-    """Return how to give the command credentials that a server accepts.
-
-    Args:
-        server: None: the command does not know which one has the endpoint.
-    """
+    """Return how to give the command credentials that a server accepts, if the server is known."""
     if server is None or server.gate is None:
         return f"Put a token into {_PLACE}. {_FLOW}"
     found = dict.fromkeys(_find_ways(server.gate.authenticators))

@@ -81,11 +81,7 @@ def _nothing(server: MCPServer) -> str:
 def find_lists(
     server: MCPServer, *, user: Any, revision: str | None
 ) -> dict[str, list[JSONObject]]:
-    """Return the four lists as a user sees them, by their keys on the wire.
-
-    Raises:
-        CommandError: that revision has no such lists.
-    """
+    """Return the four lists as a user sees them, by their keys on the wire."""
     try:
         return {
             kind.key: getattr(server, kind.method)(user=user, revision=revision) for kind in KINDS

@@ -112,11 +112,7 @@ def _name(function: Any) -> str | None:
 
 
 def read_surface(file: Path) -> JSONObject:
-    """Return the snapshot in a file.
-
-    Raises:
-        CommandError: there is none.
-    """
+    """Return the snapshot in a file; raise CommandError if there is none."""
     try:
         found = decode(file.read_bytes())
     except FileNotFoundError:

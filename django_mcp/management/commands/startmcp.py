@@ -88,11 +88,7 @@ class Command(SiteCommand):
 
 
 def find_app(name: str) -> AppConfig:
-    """Return the installed app of a label, or of a dotted name.
-
-    Raises:
-        CommandError: it is not installed, or its label is not a valid function name.
-    """
+    """Return the installed app of a label, or of a dotted name, or raise CommandError."""
     for config in apps.get_app_configs():
         if name in (config.label, config.name):
             if not config.label.isidentifier() or keyword.iskeyword(config.label):
