@@ -1,6 +1,7 @@
 """Admin pages: calls and their charts, the catalogue, and live connections.
 
-Django's admin finds them by itself. `register(site)` adds them to another admin site.
+Django's admin finds them by itself. `register(site)` adds them to another admin site. Django loads them
+when it starts, so their views import what only they need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The record of calls in the admin: a list that is fast with millions of rows, and charts.
-
-What only its views need is imported in them, since Django loads this module when it starts.
-"""
+"""The record of calls in the admin: a list that is fast with millions of rows, and charts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones.
-
-What only its views need is imported in them, since Django loads this module when it starts.
-"""
+"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones."""
 
 from __future__ import annotations
 

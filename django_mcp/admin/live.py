@@ -1,7 +1,4 @@
-"""The live page: sessions, streams and callers in all workers, and actions on them.
-
-What only its views need is imported in them, since Django loads this module when it starts.
-"""
+"""The live page: sessions, streams and callers in all workers, and actions on them."""
 
 from __future__ import annotations
 
@@ -251,12 +248,17 @@ class SessionAdmin(ReadOnlyList):
                 "columns": columns,
                 "heads": [_HEADS[column] for column in columns.split()],
                 "acts": " ".join(acts.get(name, ())),
-                # The URL of a row, with a place for its key.
-                "link": next((url for _title, url in self.link(request, "", name[:-1], "ID")), ""),
+                "link": self._find_row_link(request, name),
             }
             for name, title, columns in _TABLES
             if name in visible
         ]
+
+    def _find_row_link(self, request: HttpRequest, table: str) -> str:
+        """Return the URL of a table's rows with a place for the key; empty if there is none."""
+        model = {"sessions": "session", "streams": "stream"}.get(table)
+        found = [] if model is None else self.link(request, "", model, "ID")
+        return found[0][1] if found else ""
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.live_rows import Look

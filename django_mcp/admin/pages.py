@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlencode
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -72,16 +73,13 @@ class Page(Base):
 
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
         """Return the pages that this user may open."""
-        pages = {model._meta.label_lower: page for model, page in self.admin_site._registry.items()}
         found: list[dict[str, Any]] = []
+        sees_all_calls = request.user.has_perm("django_mcp.view_callrecord")
         for name, title, models in TABS:
-            seen = (pages.get(f"django_mcp.{model}") for model in models)
-            if models and not any(page and page.has_view_permission(request) for page in seen):
+            if models and not any(self._may_see(request, model) for model in models):
                 continue
             # They show all calls together.
-            if name in ("charts", "errors") and not request.user.has_perm(
-                "django_mcp.view_callrecord"
-            ):
+            if name in ("charts", "errors") and not sees_all_calls:
                 continue
             url = self.find_url(name)
             if url is not None:
@@ -92,13 +90,15 @@ class Page(Base):
             max(here, key=lambda each: len(each["url"]))["is_here"] = True
         return found
 
+    def _may_see(self, request: HttpRequest, model: str) -> bool:
+        page = self.admin_site._registry.get(apps.get_model("django_mcp", model))
+        return page is not None and page.has_view_permission(request)
+
     def link(
         self, request: HttpRequest, title: Any, model: str, pk: Any = None, **query: Any
     ) -> list[tuple[Any, str]]:
         """Return the title and URL of a row's page or a list's; nothing if the user may not see it."""
-        pages = {each._meta.label_lower: page for each, page in self.admin_site._registry.items()}
-        page = pages.get(f"django_mcp.{model}")
-        if page is None or not page.has_view_permission(request):
+        if not self._may_see(request, model):
             return []
         name = f"{self.admin_site.name}:django_mcp_{model}_"
         if pk is not None:

@@ -8,7 +8,7 @@ import io
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -272,11 +272,10 @@ def export(request: HttpRequest, calls: QuerySet[Any]) -> StreamingHttpResponse:
     """Return the newest of these calls as a CSV document."""
     keys = list(calls.values_list("pk", flat=True)[:MAX_ROWS])
     batches = [keys[at : at + AT_ONCE] for at in range(0, len(keys), AT_ONCE)]
+    reads = [partial(_encode, [COLUMNS]), *(partial(_read, calls, each) for each in batches)]
     name = f"calls-{timezone.now():%Y-%m-%d}.csv"
     return StreamingHttpResponse(
-        _stream_async(calls, batches)
-        if isinstance(request, ASGIRequest)
-        else _stream(calls, batches),
+        _read_in_pool(reads) if isinstance(request, ASGIRequest) else (read() for read in reads),
         content_type="text/csv; charset=utf-8",
         headers={
             "Cache-Control": "no-store",
@@ -285,16 +284,9 @@ def export(request: HttpRequest, calls: QuerySet[Any]) -> StreamingHttpResponse:
     )
 
 
-def _stream(calls: QuerySet[Any], batches: Sequence[list[Any]]) -> Iterator[bytes]:
-    yield _encode([COLUMNS])
-    for batch in batches:
-        yield _read(calls, batch)
-
-
-async def _stream_async(calls: QuerySet[Any], batches: Sequence[list[Any]]) -> AsyncIterator[bytes]:
-    yield _encode([COLUMNS])
-    for batch in batches:
-        yield await run_in_pool(partial(_read, calls, batch))
+async def _read_in_pool(reads: Iterable[Callable[[], bytes]]) -> AsyncIterator[bytes]:
+    for read in reads:
+        yield await run_in_pool(read)
 
 
 def _read(calls: QuerySet[Any], keys: list[Any]) -> bytes:
