@@ -36,42 +36,6 @@ from django_mcp.unmigrated import Unmigrated, is_unmigrated
 MAX_WAITING = 10_000
 """Addresses that a process remembers; beyond that the first ones are forgotten."""
 
-
-class FailedAttempts:
-    """Refuses addresses that sent too many bad credentials to a server.
-
-    `DJANGO_MCP["THROTTLE"]["failures"]` is the limit; nothing is counted without it.
-    """
-
-    def __init__(self, server: MCPServer) -> None:
-        self._server = server
-        self._waiting: Expiring[float] = Expiring(MAX_WAITING)
-
-    def find_refusal(self, exchange: Exchange) -> Reply | None:
-        """Return the refusal of an address that has to wait, whatever its credentials."""
-        if not self._waiting or not exchange.address:
-            return None
-        until_s = self._waiting.get(network_of(exchange.address))
-        wait_s = 0.0 if until_s is None else until_s - self._server.clock()
-        return refuse(too_many(wait_s)) if wait_s > 0 else None
-
-    async def count(self, exchange: Exchange) -> Reply | None:
-        """Count one more failure; return the refusal if the limit is reached."""
-        rate = self._server.derived.failures
-        if rate is None or not exchange.address:
-            return None
-        network = network_of(exchange.address)
-        try:
-            wait_s = await find_wait_s(self._server, [(f"failures {network}", rate)])
-        except StoreUnavailable as error:
-            # Without a count, a client could continue guessing.
-            return refuse(error.to_refusal())
-        if wait_s is None:
-            return None
-        self._waiting.set(network, self._server.clock() + wait_s, wait_s)
-        return refuse(too_many(wait_s))
-
-
 TIMEOUT_S = 10.0
 """How long a request waits for an authenticator's thread. Our own limit."""
 
@@ -101,7 +65,7 @@ class Gate:
         self.authenticators = tuple(authenticators)
         self.is_public = is_public
         self.remedy = remedy
-        self._failures = FailedAttempts(server)
+        self._waiting: Expiring[float] = Expiring(MAX_WAITING)
         self._closed = Warner()
         self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
 
@@ -124,7 +88,7 @@ class Gate:
         exchange.gate = self
         if not (self._askers or self.is_public):
             return self._refuse_closed()
-        waits = self._failures.find_refusal(exchange)
+        waits = self._find_wait(exchange)
         if waits is not None:
             return waits
         headers = exchange.headers or Headers([])
@@ -168,7 +132,7 @@ class Gate:
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # If credentials cannot be checked, that is not the client's fault.
-        waits = await self._failures.count(exchange) if rejection.status < 500 else None
+        waits = await self._count_failure(exchange) if rejection.status < 500 else None
         if waits is not None:
             # No reason has credentials in it.
             waits.note = str(rejection.reason)
@@ -176,6 +140,30 @@ class Gate:
         return unauthorized(
             exchange, rejection.reason, error=rejection.error, status=rejection.status
         )
+
+    def _find_wait(self, exchange: Exchange) -> Reply | None:
+        """Return the refusal of an address that sent too many bad credentials, whatever it sends now."""
+        if not self._waiting or not exchange.address:
+            return None
+        until_s = self._waiting.get(network_of(exchange.address))
+        wait_s = 0.0 if until_s is None else until_s - self.server.clock()
+        return refuse(too_many(wait_s)) if wait_s > 0 else None
+
+    async def _count_failure(self, exchange: Exchange) -> Reply | None:
+        """Count one more failure; return the refusal if the limit in `THROTTLE` is reached."""
+        rate = self.server.derived.failures
+        if rate is None or not exchange.address:
+            return None
+        network = network_of(exchange.address)
+        try:
+            wait_s = await find_wait_s(self.server, [(f"failures {network}", rate)])
+        except StoreUnavailable as error:
+            # Without a count, a client could continue guessing.
+            return refuse(error.to_refusal())
+        if wait_s is None:
+            return None
+        self._waiting.set(network, self.server.clock() + wait_s, wait_s)
+        return refuse(too_many(wait_s))
 
 
 _DEACTIVATED = Rejection(reason="The account was deactivated")
