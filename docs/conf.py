@@ -54,7 +54,8 @@ vars(questions).update(ClientMethods=ClientMethods)
 MODULES = [
     "django_mcp",
     "django_mcp.asgi",
-    "django_mcp.auth",
+    "django_mcp.auth.authenticators",
+    "django_mcp.auth.principal",
     "django_mcp.inprocess",
     "django_mcp.middleware",
     "django_mcp.models",

@@ -1,6 +1,7 @@
 """Admin pages: calls and their charts, the catalogue, and live connections.
 
-Django's admin finds them by itself. `register(site)` adds them to another admin site.
+Django's admin finds them by itself. `register(site)` adds them to another admin site. Django loads them
+when it starts, so their views import what only they need.
 """
 
 from __future__ import annotations
@@ -9,31 +10,23 @@ from typing import Any
 
 from django.contrib import admin
 
+from django_mcp import models
 from django_mcp.admin.calls import CallRecordAdmin
 from django_mcp.admin.catalogue import CatalogueAdmin
 from django_mcp.admin.keys import APIKeyAdmin
 from django_mcp.admin.live import SessionAdmin, StreamAdmin, SubscriptionAdmin
 from django_mcp.admin.tasks import TaskAdmin
-from django_mcp.models import (
-    APIKey,
-    CallRecord,
-    DisabledEntry,
-    Session,
-    Stream,
-    Subscription,
-    Task,
-)
 
 __all__ = ["register"]
 
 PAGES: tuple[tuple[Any, Any], ...] = (
-    (DisabledEntry, CatalogueAdmin),
-    (CallRecord, CallRecordAdmin),
-    (APIKey, APIKeyAdmin),
-    (Session, SessionAdmin),
-    (Stream, StreamAdmin),
-    (Subscription, SubscriptionAdmin),
-    (Task, TaskAdmin),
+    (models.DisabledEntry, CatalogueAdmin),
+    (models.CallRecord, CallRecordAdmin),
+    (models.APIKey, APIKeyAdmin),
+    (models.Session, SessionAdmin),
+    (models.Stream, StreamAdmin),
+    (models.Subscription, SubscriptionAdmin),
+    (models.Task, TaskAdmin),
 )
 
 

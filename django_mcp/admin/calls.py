@@ -1,7 +1,4 @@
-"""The record of calls in the admin: a list that is fast with millions of rows, and charts.
-
-What only its views need is imported in them, since Django loads this module when it starts.
-"""
+"""The record of calls in the admin: a list that is fast with millions of rows, and charts."""
 
 from __future__ import annotations
 
@@ -27,17 +24,17 @@ from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.filters import (
+from django_mcp.admin.lists import (
+    BY_USERNAME,
     ClientFilter,
     NameFilter,
+    NewestList,
+    ReadOnlyList,
     RevisionFilter,
     ServerFilter,
     UserFilter,
 )
-from django_mcp.admin.history import note_action
-from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
-from django_mcp.admin.pages import needs
-from django_mcp.admin.paging import NewestList
+from django_mcp.admin.pages import needs, note_action
 from django_mcp.admin.texts import code, inert
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session
@@ -134,8 +131,7 @@ class CallRecordAdmin(ReadOnlyList):
             return inert(call.arguments)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the entry, the session, and other calls like this one."""
-        from django_mcp.admin.call_texts import kept_arguments
+        from django_mcp.admin.connect import kept_arguments
 
         found = self.link_entry(request, row.server, row.method, row.name)
         if found and kept_arguments(row) is not None:
@@ -156,8 +152,7 @@ class CallRecordAdmin(ReadOnlyList):
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Show a call, with texts that make it again."""
-        from django_mcp.admin.call_texts import as_texts
+        from django_mcp.admin.connect import as_texts
 
         obj = kwargs.get("obj")
         more = {"copies": [] if obj is None else as_texts(request, obj)}
@@ -165,11 +160,9 @@ class CallRecordAdmin(ReadOnlyList):
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
-        """Return the duration."""
         return f"{call.duration_ms:.1f} ms"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestList]:
-        """Return the class of the list."""
         return NewestList
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
@@ -190,7 +183,6 @@ class CallRecordAdmin(ReadOnlyList):
     # -- charts
 
     def get_urls(self) -> list[Any]:
-        """Return Django's URLs, and those of the charts."""
         view = self.admin_site.admin_view
         return [
             path("errors/", view(self.errors_view), name="django_mcp_errors"),
@@ -201,9 +193,7 @@ class CallRecordAdmin(ReadOnlyList):
         ]
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
-        """Show the failed calls in groups."""
-        from django_mcp.admin.charts import SPANS
-        from django_mcp.admin.errors import find_errors
+        from django_mcp.admin.reports import SPANS, find_errors
 
         needs(request, "view_callrecord")
         key = request.GET.get("span", "day")
@@ -231,7 +221,7 @@ class CallRecordAdmin(ReadOnlyList):
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Return the calls that the list is asked for as CSV, also those that it leaves out."""
-        from django_mcp.admin.export import export
+        from django_mcp.admin.reports import export
 
         if not self.has_view_permission(request) or not request.user.has_perm(MAY_EXPORT):
             raise PermissionDenied
@@ -244,7 +234,7 @@ class CallRecordAdmin(ReadOnlyList):
 
     def charts_view(self, request: HttpRequest) -> HttpResponse:
         """Show the charts page, which a script fills."""
-        from django_mcp.admin.charts import ERRORS
+        from django_mcp.admin.reports import ERRORS
 
         needs(request, "view_callrecord")
         return self.show(
@@ -261,8 +251,7 @@ class CallRecordAdmin(ReadOnlyList):
         )
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the data of the charts."""
-        from django_mcp.admin.charts import SPANS, find_summary, label_methods
+        from django_mcp.admin.reports import SPANS, find_summary, label_methods
 
         needs(request, "view_callrecord")
         key, name = request.GET.get("span", "hour"), request.GET.get("name", "")[:200]

@@ -1,11 +1,8 @@
-"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones.
-
-What only its views need is imported in them, since Django loads this module when it starts.
-"""
+"""The catalogue: the entries of each server as a user at a revision sees them, and disabled ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -18,21 +15,16 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from msgspec import Struct
 
-from django_mcp.admin.history import note_action
-from django_mcp.admin.lookup import get_server
-from django_mcp.admin.pages import Page, needs, without_transaction
+from django_mcp.admin.pages import Page, get_server, needs, note_action, without_transaction
 from django_mcp.admin.permissions import may
 from django_mcp.admin.texts import inert, pretty
 from django_mcp.models import CallRecord, DisabledEntry
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.protocol.tasks import NEVER, REQUIRED
+from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry
 from django_mcp.registry.kinds import KINDS
 from django_mcp.servers import MCPServer, all_servers
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.json import JSONObject
-    from django_mcp.registry.access import Access
-    from django_mcp.registry.entries import Entry
 
 Kind = DisabledEntry.Kind
 
@@ -46,7 +38,6 @@ class Viewer(Struct, frozen=True, kw_only=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """The query parameters for this viewer."""
         return {"user": self.username, "revision": self.revision}
 
     def seen(self, server: MCPServer, kind: str) -> dict[str, JSONObject]:
@@ -79,8 +70,7 @@ class CatalogueAdmin(Page):
     # -- the list
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show every entry of a server."""
-        from django_mcp.admin.catalogue_rows import calls_of_the_day
+        from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.errors import MCPError
 
         needs(request, "view_disabledentry")
@@ -124,11 +114,11 @@ class CatalogueAdmin(Page):
         term: str,
         calls: dict[tuple[str, str], Any],
     ) -> list[dict[str, Any]]:
-        from django_mcp.admin.catalogue_rows import find_badges, is_found
-
         registry = server.registry
         registered = registry.registered(kind.value)
         disabled = _find_disabled(server, kind.value)
+        entry_url = self.url_of("entry")
+        query = {"server": server.name, "kind": kind.value, **viewer.query}
         rows = [
             {
                 "key": key,
@@ -138,29 +128,20 @@ class CatalogueAdmin(Page):
                 "description": inert(str(entry.description or ""), 300),
                 "is_visible": key in seen,
                 "disabled": disabled.get(key),
-                "badges": find_badges(entry),
+                "badges": _find_badges(entry),
                 "calls": calls.get((kind.value, entry.name)),
-                "url": self._entry_url(server, kind.value, key, viewer),
+                "url": f"{entry_url}?{urlencode({'key': key, **query})}",
             }
             for key, entry in registered.items()
-            if is_found(term, entry.name, entry.title, entry.description, key)
+            if _is_found(term, entry.name, entry.title, entry.description, key)
         ]
         # Disabled, and not registered any more: such rows can be deleted.
         rows += [
-            {
-                "key": key,
-                "name": inert(key, 400),
-                "is_gone": True,
-                "disabled": disabled[key],
-            }
+            {"key": key, "name": inert(key, 400), "is_gone": True, "disabled": disabled[key]}
             for key in sorted(set(disabled) - set(registered))
-            if is_found(term, key)
+            if _is_found(term, key)
         ]
         return rows
-
-    def _entry_url(self, server: MCPServer, kind: str, key: str, viewer: Viewer) -> str:
-        query = {"server": server.name, "kind": kind, "key": key, **viewer.query}
-        return f"{self.url_of('entry')}?{urlencode(query)}"
 
     def _viewer(self, request: HttpRequest) -> Viewer:
         revision = request.GET.get("revision", "")
@@ -190,9 +171,7 @@ class CatalogueAdmin(Page):
 
     def entry_view(self, request: HttpRequest) -> HttpResponse:
         """Show one entry, and a form to try it."""
-        from django_mcp.admin.catalogue_rows import find_completers
-        from django_mcp.admin.try_it import revision_tried
-        from django_mcp.admin.try_session import can_answer
+        from django_mcp.admin.try_it import can_answer, revision_tried
         from django_mcp.inprocess.errors import MCPError
 
         needs(request, "view_disabledentry")
@@ -212,13 +191,7 @@ class CatalogueAdmin(Page):
             inert(str(entry.title or entry.name), 200),
             server=server,
             parents=[(_("Catalogue"), self.url_of("disabledentry_changelist"))],
-            links=self.link(
-                request,
-                _("Calls"),
-                "callrecord",
-                server=server.name,
-                name=entry.name,
-            ),
+            links=self.link(request, _("Calls"), "callrecord", server=server.name, name=entry.name),
             entry=entry,
             kind=Kind(kind),
             key=key,
@@ -243,13 +216,13 @@ class CatalogueAdmin(Page):
                 "key": key,
                 "revision": viewer.revision,
                 "wire": entry.to_wire(),
-                "completers": find_completers(server, entry),
+                "completers": _find_completers(server, entry),
             },
         )
 
     def _values(self, request: HttpRequest) -> JSONObject:
         """Return the arguments of the recorded call that the form is opened for."""
-        from django_mcp.admin.call_texts import kept_arguments
+        from django_mcp.admin.connect import kept_arguments
 
         pk = request.GET.get("call", "")
         if not (pk.isascii() and pk.isdigit() and len(pk) < 19):
@@ -316,11 +289,7 @@ _TITLES = {
 
 
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
-    """Return a registered entry, disabled or not.
-
-    Raises:
-        Http404: there is none.
-    """
+    """Return a registered entry, disabled or not; raise Http404 if there is none."""
     entry = server.registry.registered(kind).get(key) if kind in Kind.values else None
     if entry is None:
         raise Http404
@@ -343,7 +312,7 @@ def _name_of(function: Any) -> str:
 
 
 def _facts(entry: Entry) -> list[tuple[Any, str]]:
-    access: Access = entry.access
+    access = entry.access
     permission: Any = access.permission
     if callable(permission):
         permission = (_name_of(permission),)
@@ -355,3 +324,30 @@ def _facts(entry: Entry) -> list[tuple[Any, str]]:
         (_("Source"), entry.source),
     ]
     return [(title, inert(text, 400)) for title, text in facts if text]
+
+
+def _is_found(term: str, *texts: Any) -> bool:
+    """Return whether what somebody searches for is in one of these texts."""
+    return not term or any(term.casefold() in str(text or "").casefold() for text in texts)
+
+
+def _find_badges(entry: Entry) -> list[Any]:
+    """Return what an entry says of itself: what it does to data, and how it runs and is shown."""
+    hints = getattr(entry, "annotations", None)
+    hints = hints if isinstance(hints, dict) else {}
+    is_read_only = hints.get("readOnlyHint") is True
+    badges = {
+        _("read-only"): is_read_only,
+        # Clients take a tool that says nothing for one that may destroy.
+        _("destructive"): not is_read_only and hints.get("destructiveHint") is True,
+        _("task"): getattr(entry, "task", NEVER) != NEVER,
+        _("app"): "ui" in (entry.meta or {}),
+    }
+    return [badge for badge, is_so in badges.items() if is_so]
+
+
+def _find_completers(server: MCPServer, entry: Entry) -> list[str]:
+    """Return the names of the arguments or variables that the server proposes values for."""
+    if not isinstance(entry, PromptEntry | TemplateEntry):
+        return []
+    return [name for name in entry.argument_names if server.registry.completer(entry, name)]

@@ -1,4 +1,4 @@
-"""The endpoints of this site's servers, and the configuration of each client for them."""
+"""Texts to copy: the configuration of each client for this site's endpoints, and a recorded call as a command."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.texts import inert
+from django_mcp.admin.try_it import write_request
 from django_mcp.auth.addresses import origin_of
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
 from django_mcp.endpoints.mounts import find_mounts
-from django_mcp.models import APIKey
-from django_mcp.protocol.json import encode_pretty
-from django_mcp.servers import MCPServer
+from django_mcp.models import APIKey, CallRecord
+from django_mcp.protocol.headers import encode_value
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_pretty
+from django_mcp.servers import MCPServer, find_server
 
 KEYS_SHOWN = 50
 
@@ -28,24 +30,21 @@ class Endpoint:
     """One server at one URL.
 
     Attributes:
-        name: the title of the server, or its name.
+        server: the name of the server.
+        name: its title, or its name.
         url: its endpoint.
         clients: the client's name, its configuration, where to put it, and the address that has the
             client install it, if there is one.
     """
 
+    server: str
     name: str
     url: str
     clients: list[tuple[str, str, str, str]]
 
 
 def find_endpoints(request: HttpRequest, key: str = "") -> list[Endpoint]:
-    """Return every endpoint with a fixed URL, without duplicates.
-
-    Args:
-        request: tells the site's address.
-        key: an API key to put into the configurations.
-    """
+    """Return every endpoint with a fixed URL, without duplicates, its configurations with a key."""
     found: dict[int, Endpoint] = {}
     origin = origin_of(request) + get_script_prefix().rstrip("/")
     for mount in find_mounts():
@@ -79,4 +78,49 @@ def _describe(server: MCPServer, url: str, api_key: str) -> Endpoint:
         link = form.install_link(name, configuration)
         clients.append((client, encode_pretty(configuration), str(form.where), link))
     title = inert(str(server.options.title or name), 80)
-    return Endpoint(name=title, url=url, clients=clients)
+    return Endpoint(server=name, name=title, url=url, clients=clients)
+
+
+def kept_arguments(call: CallRecord) -> JSONObject | None:
+    """Return the arguments of a call; None if only their kinds were recorded, or a part of them."""
+    server = find_server(call.server)
+    tool = None if server is None else server.registry.registered("tools").get(call.name)
+    if call.method != CallRecord.Method.TOOL or not getattr(tool, "record_arguments", False):
+        return None
+    try:
+        found: Any = decode(call.arguments.encode()) if call.arguments else {}
+    except JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def as_texts(request: HttpRequest, call: CallRecord) -> list[tuple[str, str]]:
+    """Return titles and texts to copy."""
+    arguments, server = kept_arguments(call), find_server(call.server)
+    if arguments is None or server is None:
+        return []
+    python = (
+        "from django_mcp.servers import find_server\n\n"
+        f"server = find_server({call.server!r})\n"
+        f"print(server.call_tool({call.name!r}, {arguments!r}))"
+    )
+    texts = [("Python", python)]
+    urls = [each.url for each in find_endpoints(request) if each.server == server.name]
+    if urls and server.revisions.stateless:
+        revision = server.revisions.stateless[-1]
+        params: JSONObject = {"name": call.name, "arguments": arguments}
+        body = write_request(revision, call.method, params)
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": revision.name,
+            "Mcp-Method": call.method,
+            "Mcp-Name": encode_value(call.name),
+            **({"Authorization": KEY_PLACE} if needs_key(server) else {}),
+        }
+        options = "".join(
+            f" \\\n  -H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()
+        )
+        data = shlex.quote(encode(body).decode())
+        texts.insert(0, ("curl", f"curl {shlex.quote(urls[0])}{options} \\\n  -d {data}"))
+    return texts

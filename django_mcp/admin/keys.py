@@ -1,14 +1,16 @@
-"""The admin's page of API keys, to create, restrict and revoke them."""
+"""API keys in the admin: their list, their form, and the page that shows a new key's secret."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.admin.widgets import AdminTextInputWidget, FilteredSelectMultiple
 from django.contrib.auth import get_user_model
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
@@ -16,17 +18,101 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.admin.key_form import KeyForm, usable_tools
 from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted
 from django_mcp.admin.revoke import may_act_on_key, may_revoke_any, revoke_key
-from django_mcp.admin.steps import in_steps
 from django_mcp.admin.texts import inert
+from django_mcp.auth.permissions import visible_to
 from django_mcp.auth.principal import make_key
+from django_mcp.auth.scopes import named_scopes
+from django_mcp.conf import settings
 from django_mcp.models.keys import APIKey
+from django_mcp.servers import all_servers
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
+    BaseForm = forms.ModelForm[APIKey]
+else:
+    BaseForm = forms.ModelForm
+
+LIFETIMES = (
+    ("30", _("in 30 days")),
+    ("90", _("in 90 days")),
+    ("365", _("in a year")),
+    ("never", _("never")),
+    ("", _("at the time below")),
+)
+DEFAULT_LIFETIME = "90"
+
+
+class _Names(forms.MultipleChoiceField):
+    """Names from a list, which the model keeps as text."""
+
+    def clean(self, value: Any) -> str:
+        return " ".join(super().clean(value))
+
+
+class KeyForm(BaseForm):
+    """The form of a key, made for a user who looks at it."""
+
+    viewer: ClassVar[Any] = None
+    """The user, set on the subclass of a request."""
+
+    lifetime = forms.ChoiceField(
+        choices=LIFETIMES, required=False, initial=DEFAULT_LIFETIME, label=_("expires")
+    )
+    scopes = _Names(
+        required=False,
+        label=_("scopes"),
+        help_text=_("The scopes that the key grants, for tools that require scopes."),
+        widget=FilteredSelectMultiple(_("scopes"), is_stacked=False),
+    )
+    tools = _Names(
+        required=False,
+        label=_("tools"),
+        widget=FilteredSelectMultiple(_("tools"), is_stacked=False),
+    )
+
+    class Meta:
+        model = APIKey
+        fields = "__all__"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offered = {"scopes": wanted_scopes(), "tools": usable_tools(self.viewer)}
+        for name, known in offered.items():
+            kept = self.initial[name] = getattr(self.instance, name).split()
+            field: Any = self.fields[name]
+            field.choices = [(each, each) for each in sorted({*known, *kept})]
+        if not self.instance._state.adding:
+            del self.fields["lifetime"]
+
+    def clean(self) -> dict[str, Any]:
+        """Replace the chosen lifetime by the time when it ends."""
+        found: dict[str, Any] = super().clean() or {}
+        lifetime = found.get("lifetime")
+        if lifetime:
+            is_endless = lifetime == "never"
+            found["expires_at"] = (
+                None if is_endless else timezone.now() + timedelta(days=int(lifetime))
+            )
+        return found
+
+
+def usable_tools(user: Any) -> set[str]:
+    """Return the names of the tools that a user may use; others stay unknown to them."""
+    found = set()
+    for server in all_servers():
+        visible = visible_to(user, server.derived.requirements)
+        found |= {name for name, tool in server.registry.tools.items() if visible.includes(tool)}
+    return found
+
+
+def wanted_scopes() -> set[str]:
+    """Return the scopes that anything asks for."""
+    servers = all_servers()
+    gates = [server.gate for server in servers if server.gate is not None]
+    required = chain.from_iterable(gate.required_scopes for gate in gates)
+    return {*named_scopes(servers), *required, *(settings.SCOPE_IMPLIES or ())}
 
 
 class APIKeyAdmin(VisibleList):
@@ -71,7 +157,6 @@ class APIKeyAdmin(VisibleList):
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the sessions and the calls of the key."""
         opened = make_key("api-key", row.user_id, f"mcp_{row.prefix}")
         return [
             *self.link(request, _("Sessions"), "session", principal_key=opened),
@@ -79,7 +164,6 @@ class APIKeyAdmin(VisibleList):
         ]
 
     def is_open(self, row: Any) -> bool:
-        """Return whether the key can still be revoked."""
         return row.revoked_at is None
 
     @admin.display(description=_("name"), ordering="name")
@@ -94,7 +178,6 @@ class APIKeyAdmin(VisibleList):
 
     @admin.display(description=_("state"))
     def state(self, key: APIKey) -> str:
-        """Return whether the key still works."""
         if not key.prefix:
             return "-"
         if key.revoked_at is not None:
@@ -104,8 +187,7 @@ class APIKeyAdmin(VisibleList):
     @admin.action(description=_("Revoke the selected keys"), permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> HttpResponse | None:
         """Revoke keys permanently; they stay in the list."""
-        return in_steps(
-            self,
+        return self.act_in_steps(
             request,
             queryset.filter(revoked_at=None),
             _("Revoke the selected keys"),
@@ -114,7 +196,6 @@ class APIKeyAdmin(VisibleList):
         )
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may revoke all keys, or perhaps single ones."""
         return may_revoke_any(request.user)
 
     # -- whose keys
@@ -160,13 +241,11 @@ class APIKeyAdmin(VisibleList):
         return [(first[0], {**first[1], "fields": names}), *others]
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """Return the form for the request's user."""
         form: Any = super().get_form(request, *args, **kwargs)
         form.viewer = request.user
         return form
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Return a field for the user's name."""
         users = get_user_model()
         return forms.ModelChoiceField(
             users._default_manager.all(),

@@ -1,22 +1,36 @@
-"""Admin lists that show each user the rows they may see."""
+"""Admin lists of large tables, which show each user the rows they may see."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.pages import Page, without_transaction
-from django_mcp.admin.paging import SpanQuerySet
-from django_mcp.admin.permissions import has_object_backend, may, only_visible
+from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
 from django_mcp.admin.texts import inert
+from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.registry.kinds import KINDS
+from django_mcp.servers import all_servers
 
 BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__startswith"
 """Finds rows by the start of their user's name."""
+
+AT_ONCE = 1000
+"""Rows that an action takes with each request."""
+
+LISTED_AT_MOST = 20_000
+"""Rows that a list looks at: SQLite takes a tenth of a second to filter or sort so many."""
 
 
 class VisibleList(Page):
@@ -41,6 +55,59 @@ class VisibleList(Page):
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Return whether the admin's index shows the list to the user."""
         return super().has_module_permission(request) or self.has_view_permission(request)
+
+    def act_in_steps(
+        self,
+        request: HttpRequest,
+        rows: QuerySet[Any],
+        title: Any,
+        act: Callable[[HttpRequest, list[Any]], int],
+        done_text: Any,
+        *,
+        at_once: int = AT_ONCE,
+    ) -> TemplateResponse | None:
+        """Ask before an action, then act on some rows with each request, so that none takes long.
+
+        Args:
+            request: that of the action, or of the page that this returned.
+            rows: what the action is for, and the user may act on.
+            title: of the action.
+            act: does it to some rows; returns to how many.
+            done_text: the message for a number of rows, a lazy text with its plural.
+            at_once: rows of one request.
+
+        Returns:
+            The page that asks, or says how far it is and sends the next request; None when no more
+            rows are left, which the user is told.
+        """
+        total, done = (_number(request.POST.get(name)) for name in ("total", "done"))
+        if "confirmed" in request.POST:
+            batch = list(rows[:at_once])
+            done += act(request, batch) if batch else 0
+            if len(batch) < at_once or done >= total:
+                self.message_user(request, done_text % done)
+                return None
+        else:
+            total = rows.count()
+        is_across = request.POST.get("select_across") == "1"
+        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        return self.show(
+            request,
+            "steps.html",
+            title,
+            action=request.POST.get("action"),
+            select_across=int(is_across),
+            # Django asks for one at least.
+            selected=selected[:1] if is_across else selected,
+            done=done,
+            total=total,
+            is_confirmed="confirmed" in request.POST,
+            list_url=request.get_full_path(),
+        )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 class ReadOnlyList(VisibleList):
@@ -80,11 +147,9 @@ class ReadOnlyList(VisibleList):
         return rows.filter(pk__in=known[self.model])
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds any."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits any."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -96,7 +161,7 @@ class ReadOnlyList(VisibleList):
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may end rows, or perhaps single ones; for actions."""
-        return may(request.user, self.ending, self.model) or has_object_backend()
+        return may_any(request.user, self.ending, self.model)
 
     @admin.display(description=_("principal"), ordering="principal_key")
     def principal(self, row: Any) -> str:
@@ -107,3 +172,182 @@ class ReadOnlyList(VisibleList):
     def client(self, row: Any) -> str:
         """Return the client's name, with invisible characters escaped."""
         return inert(f"{row.client_name} {row.client_version}".strip(), 160) or "-"
+
+
+class TextFilter(admin.SimpleListFilter):
+    """A filter by a text that the user enters, with the lookup of the rows."""
+
+    lookup = ""
+    template = "admin/django_mcp/text_filter.html"
+
+    def lookups(
+        self, request: HttpRequest, model_admin: admin.ModelAdmin[Any]
+    ) -> list[tuple[str, str]]:
+        """Return one choice, or the filter would not be shown."""
+        return [("", "")]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Return what the form of the filter holds."""
+        others = [
+            (name, each)
+            for name, values in changelist.filter_params.items()
+            for each in values
+            if name != self.parameter_name
+        ]
+        yield {"value": self.value() or "", "name": self.parameter_name, "others": others}
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset.filter(**{self.lookup: value}) if value else queryset
+
+
+class ClientFilter(TextFilter):
+    """Filter by the start of the client's name."""
+
+    title = _("client")
+    parameter_name = "client"
+    lookup = "client_name__startswith"
+
+
+class UserFilter(TextFilter):
+    """Filter by the user's name."""
+
+    title = _("user")
+    parameter_name = "username"
+    lookup = f"user__{get_user_model().USERNAME_FIELD}"
+
+
+class _ChoiceFilter(admin.SimpleListFilter):
+    """A filter by values that are known without a query."""
+
+    values: Callable[[], Iterable[str]]
+
+    def lookups(
+        self, request: HttpRequest, model_admin: admin.ModelAdmin[Any]
+    ) -> list[tuple[str, str]]:
+        return [(value, value) for value in self.values()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset if value is None else queryset.filter(**{str(self.parameter_name): value})
+
+
+def _by(field: str, title: Any, values: Callable[[], Iterable[str]]) -> type[_ChoiceFilter]:
+    attributes = {"title": title, "parameter_name": field, "values": staticmethod(values)}
+    return type(f"By{field.title()}", (_ChoiceFilter,), attributes)
+
+
+def _entry_names() -> list[str]:
+    registries = [server.registry for server in all_servers()]
+    kinds = [reg.registered(kind.mapping) for reg in registries for kind in KINDS]
+    return sorted({each.name for kind in kinds for each in kind.values()})
+
+
+NameFilter = _by("name", _("name"), _entry_names)
+ServerFilter = _by("server", _("server"), lambda: [server.name for server in all_servers()])
+RevisionFilter = _by("revision", _("revision"), lambda: [each.name for each in REVISIONS])
+# Those that keep sessions.
+TransportFilter = _by("transport", _("transport"), lambda: ["http", "sse"])
+
+
+class NewestList(ChangeList):
+    """A list of the newest rows, up to `LISTED_AT_MOST` of those that an index selects.
+
+    Other filters, searches and sorting apply to these, so no page takes longer the more rows there are.
+
+    Attributes:
+        is_cut: older rows were left out.
+        all_rows: those that are asked for, older ones included.
+    """
+
+    def get_queryset(self, request: HttpRequest, *args: Any, **kwargs: Any) -> QuerySet[Any]:
+        """Return the rows that are asked for, of the newest."""
+        rows: Any = super().get_queryset(request, *args, **kwargs)
+        page: Any = self.model_admin
+        indexed: Any = self.root_queryset.all()
+        for each in rows.query.where.children:
+            field = getattr(getattr(each, "lhs", None), "target", None)
+            if field is not None and field.model is self.model and field.name in page.indexed:
+                indexed.query.where.add(each, "AND")
+                if page.indexed[field.name]:
+                    # Its index leaves these out, which not every database infers.
+                    rows = rows.exclude(**{field.name: ""})
+                    indexed = indexed.exclude(**{field.name: ""})
+        newest = indexed.order_by(*page.ordering).values_list(page.date_hierarchy, flat=True)
+        cut = newest[LISTED_AT_MOST : LISTED_AT_MOST + 1].first()
+        self.is_cut, self.all_rows = cut is not None, rows
+        if self.is_cut:
+            rows = rows.filter(**{f"{page.date_hierarchy}__gte": cut})
+        # The periods of all, or nobody could choose an older one.
+        rows.spanned = indexed
+        return rows  # type: ignore[no-any-return]
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Count the rows, and read those of the page if there are any."""
+        super().get_results(request)
+        if not self.result_count:
+            self.result_list = self.queryset.none()
+
+
+class SpanQuerySet(QuerySet[Any]):
+    """Rows for which the date hierarchy offers every period between the first and the last.
+
+    Finding the periods with rows would read the whole table.
+
+    Attributes:
+        spanned: the rows whose periods are offered; None: these.
+    """
+
+    spanned: QuerySet[Any] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._known_ends: dict[str, tuple[Any, Any] | None] = {}
+
+    def datetimes(self, field_name: str, kind: str, order: str = "ASC", tzinfo: Any = None) -> Any:
+        """Return the periods from the first row to the last, whether they have rows or not."""
+        ends = self._find_ends(field_name)
+        if ends is None:
+            return []
+        if timezone.is_aware(ends[0]):
+            ends = (timezone.localtime(ends[0], tzinfo), timezone.localtime(ends[1], tzinfo))
+        return list(_periods(ends[0], ends[1], kind))
+
+    def aggregate(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the aggregates, with the hierarchy's first and last row by the index."""
+        if not args and set(kwargs) == {"first", "last"}:
+            ends = self._find_ends(kwargs["first"].source_expressions[0].name) or (None, None)
+            return {"first": ends[0], "last": ends[1]}
+        return super().aggregate(*args, **kwargs)
+
+    def _find_ends(self, field: str) -> tuple[Any, Any] | None:
+        if field not in self._known_ends:
+            self._known_ends[field] = _ends(self if self.spanned is None else self.spanned, field)
+        return self._known_ends[field]
+
+
+def _ends(rows: QuerySet[Any], field: str) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value of an indexed field; None: there are no rows.
+
+    Two queries, since some databases read the whole table to aggregate both in one.
+    """
+    values = rows.values_list(field, flat=True)
+    first = values.order_by(field).first()
+    return None if first is None else (first, values.order_by(f"-{field}").first())
+
+
+def _periods(first: datetime, last: datetime, kind: str) -> Iterator[datetime]:
+    here = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    if kind in ("month", "year"):
+        here = here.replace(day=1)
+    if kind == "year":
+        here = here.replace(month=1)
+    while here <= last:
+        yield here
+        match kind:
+            case "year":
+                here = here.replace(year=here.year + 1)
+            case "month":
+                here = (here + timedelta(days=31)).replace(day=1)
+            case _:
+                here += timedelta(days=1)

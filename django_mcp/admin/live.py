@@ -1,7 +1,4 @@
-"""The live page: sessions, streams and callers in all workers, and actions on them.
-
-What only its views need is imported in them, since Django loads this module when it starts.
-"""
+"""The live page: sessions, streams and callers in all workers, and actions on them."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -27,12 +24,17 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.http import require_POST
 
-from django_mcp.admin.filters import RevisionFilter, ServerFilter, TransportFilter
-from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
+from django_mcp.admin.lists import (
+    BY_USERNAME,
+    ReadOnlyList,
+    RevisionFilter,
+    ServerFilter,
+    TransportFilter,
+)
+from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_sessions, note
 from django_mcp.admin.pages import without_transaction
-from django_mcp.admin.permissions import has_object_backend, may, only_visible
+from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.revoke import may_revoke_any
-from django_mcp.admin.steps import in_steps
 from django_mcp.admin.texts import code, inert
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
@@ -80,7 +82,6 @@ class StreamAdmin(ReadOnlyList):
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the session, if there is one."""
         if row.session_id is None:
             return []
         return self.link(request, _("Session"), "session", row.session_id)
@@ -94,11 +95,8 @@ class StreamAdmin(ReadOnlyList):
         self, request: HttpRequest, queryset: QuerySet[Stream]
     ) -> HttpResponse | None:
         """Close streams; those of calls end with their calls."""
-        from django_mcp.admin.live_actions import OF_CALL
-
         mine = only_visible(request.user, queryset, "end")
-        page = in_steps(
-            self,
+        page = self.act_in_steps(
             request,
             mine.exclude(kind=Stream.Kind.CALL),
             _("Close the selected streams"),
@@ -111,9 +109,6 @@ class StreamAdmin(ReadOnlyList):
 
 
 def _close(request: HttpRequest, streams: list[Stream]) -> int:
-    from django_mcp.admin.closing import close_stream, note
-    from django_mcp.admin.live_actions import DONE
-
     for stream in streams:
         close_stream(stream)
     note(request, str(DONE["close"]), *streams)
@@ -121,9 +116,6 @@ def _close(request: HttpRequest, streams: list[Stream]) -> int:
 
 
 def _end(request: HttpRequest, sessions: list[Session]) -> int:
-    from django_mcp.admin.closing import end_sessions, note
-    from django_mcp.admin.live_actions import DONE
-
     end_sessions(sessions)
     note(request, str(DONE["end"]), *sessions)
     return len(sessions)
@@ -140,7 +132,6 @@ class SubscriptionAdmin(ReadOnlyList):
     fields = ("session", "shown_uri", "created_at")
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the link to the session."""
         return self.link(request, _("Session"), "session", row.session_id)
 
     @admin.display(description=_("URI"))
@@ -185,7 +176,6 @@ class SessionAdmin(ReadOnlyList):
     )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to what the session has opened, and to its calls."""
         models = {
             "stream": _("Streams"),
             "subscription": _("Subscriptions"),
@@ -211,9 +201,7 @@ class SessionAdmin(ReadOnlyList):
     def end_selected(
         self, request: HttpRequest, queryset: QuerySet[Session]
     ) -> HttpResponse | None:
-        """End sessions, with their calls and streams."""
-        return in_steps(
-            self,
+        return self.act_in_steps(
             request,
             only_visible(request.user, queryset, "end"),
             _("End the selected sessions"),
@@ -222,9 +210,6 @@ class SessionAdmin(ReadOnlyList):
         )
 
     def get_urls(self) -> list[Any]:
-        """Return Django's URLs, and those of the live page."""
-        from django_mcp.admin.live_actions import act
-
         view = self.admin_site.admin_view
         return [
             path("live/", view(self.live_view), name="django_mcp_live"),
@@ -271,11 +256,11 @@ class SessionAdmin(ReadOnlyList):
 
     def _find_row_link(self, request: HttpRequest, table: str) -> str:
         """Return the URL of a table's rows with a place for the key; empty if there is none."""
-        model = {"sessions": "session", "streams": "stream"}.get(table, "")
-        return next((url for _title, url in self.link(request, "", model, "ID")), "")
+        model = {"sessions": "session", "streams": "stream"}.get(table)
+        found = [] if model is None else self.link(request, "", model, "ID")
+        return found[0][1] if found else ""
 
     def data_view(self, request: HttpRequest) -> HttpResponse:
-        """Return the current data."""
         from django_mcp.admin.live_rows import Look
 
         found = _visibility(request).snapshot(Look.of(request.GET.dict()))
@@ -360,10 +345,6 @@ def _find_acts(user: Any) -> dict[str, list[str]]:
     on_sessions = ["end", "revoke"] if may_revoke else ["end"]
     on_streams = ["close", "cut", "ping", "log"] if may_revoke else ["close", "ping", "log"]
     return {
-        "sessions": on_sessions if _may_end_any(user, Session) else [],
-        "streams": on_streams if _may_end_any(user, Stream) else [],
+        "sessions": on_sessions if may_any(user, "end", Session) else [],
+        "streams": on_streams if may_any(user, "end", Stream) else [],
     }
-
-
-def _may_end_any(user: Any, model: type[Model]) -> bool:
-    return may(user, "end", model) or has_object_backend()

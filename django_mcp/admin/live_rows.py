@@ -117,15 +117,15 @@ class Visibility:
             tables |= {"callers", "workers"}
         return cls(user=user, tables=frozenset(tables))
 
-    def snapshot(self, look: Look = Look(), now: datetime | None = None) -> JSONObject:
+    def snapshot(self, look: Look = Look()) -> JSONObject:
         """Return the current data, with invisible characters of others' texts escaped.
 
         Rows have `may_end` if the user may act on some of them only. If calls are not recorded, only
         callers with requests in flight are known.
         """
-        now = now or timezone.now()
+        now = timezone.now()
         workers = list(Worker.objects.order_by("-started_at"))
-        load = _Load.of([row for row in workers if row.lease_until > now])
+        of_sessions, of_callers = _find_load(row for row in workers if row.lease_until > now)
         found: JSONObject = {"at": int(now.timestamp())}
         counted: dict[str, QuerySet[Any]] = {}
         if "streams" in self.tables:
@@ -144,20 +144,15 @@ class Visibility:
             counted["sessions"] = sessions = look.narrow(sessions)
             newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
             shown = look.page("sessions", newest.defer("client_info", "capabilities"))
-            found["sessions"] = [
-                self._mark(row, _session(row, load.sessions, now)) for row in shown
-            ]
-        callers: list[JSONObject] = []
-        if "callers" in self.tables:
-            callers = _callers(now, load.callers, look)
-            found["callers"] = look.page("callers", callers)
+            found["sessions"] = [self._mark(row, _session(row, of_sessions, now)) for row in shown]
+        totals = {}
         if "workers" in self.tables:
+            callers = _callers(now, of_callers, look)
+            found["callers"] = look.page("callers", callers)
             found["workers"] = [_worker(row, now) for row in look.page("workers", workers)]
             counted["subscriptions"] = Subscription.objects.filter(session__expires_at__gt=now)
-        found["counts"] = _counts(counted)
-        if "workers" in self.tables:
-            found["counts"]["workers"] = len(workers)
-        found["counts"] |= {"callers": len(callers)} if "callers" in self.tables else {}
+            totals = {"callers": len(callers), "workers": len(workers)}
+        found["counts"] = {**_counts(counted), **totals}
         return found
 
     def _mark(self, row: Stream | Session, shown: JSONObject) -> JSONObject:
@@ -169,22 +164,16 @@ class Visibility:
 _CONNECTED: Mapping[str, type[Model]] = {"streams": Stream, "sessions": Session}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Load:
-    """The number of requests in flight, by session and by caller."""
-
-    sessions: Counter[str]
-    callers: Counter[tuple[str, ...]]
-
-    @classmethod
-    def of(cls, workers: Iterable[Worker]) -> _Load:
-        load = cls(sessions=Counter(), callers=Counter())
-        for row in workers:
-            state = row.in_flight or {}
-            load.sessions.update(state.get("sessions", {}))
-            for *caller, count in state.get("callers", ()):
-                load.callers[tuple(caller)] += count
-        return load
+def _find_load(workers: Iterable[Worker]) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
+    """Return the number of requests in flight, by session and by caller."""
+    sessions: Counter[str] = Counter()
+    callers: Counter[tuple[str, ...]] = Counter()
+    for row in workers:
+        state = row.in_flight or {}
+        sessions.update(state.get("sessions", {}))
+        for *caller, count in state.get("callers", ()):
+            callers[tuple(caller)] += count
+    return sessions, callers
 
 
 _CALLER = ("server", "principal", "user_id", "revision", "client_name", "client_version")
@@ -246,7 +235,11 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
         rows = rows.filter(started_at__gte=cut)
     grouped = rows.values(*_CALLER).annotate(calls=Count("pk"), seen=Max("started_at"))
     callers = {
-        _caller_key(row): (row["seen"], row["calls"]) for row in grouped.order_by("-seen")[:SHOWN]
+        tuple("" if row[name] is None else str(row[name]) for name in _CALLER): (
+            row["seen"],
+            row["calls"],
+        )
+        for row in grouped.order_by("-seen")[:SHOWN]
     }
     # Their first call is not over yet, or calls are not recorded.
     for key in in_flight:
@@ -271,10 +264,6 @@ def _callers(now: datetime, in_flight: Counter[tuple[str, ...]], look: Look) -> 
             }
         )
     return found
-
-
-def _caller_key(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple("" if row[name] is None else str(row[name]) for name in _CALLER)
 
 
 def _worker(row: Worker, now: datetime) -> JSONObject:

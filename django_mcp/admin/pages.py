@@ -1,24 +1,29 @@
-"""The common parts of the pages: URLs, tabs and permissions."""
+"""The common parts of the pages: URLs, tabs, links, permissions, servers by name, and the history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlencode
 
+from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db import connections
+from django.db.models import Model
 from django.db.transaction import non_atomic_requests
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.admin.lookup import find_key
+from django_mcp.models import CallRecord
 from django_mcp.pages.policy import protect_admin_page
+from django_mcp.servers import MCPServer, find_server
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
@@ -68,16 +73,13 @@ class Page(Base):
 
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
         """Return the pages that this user may open."""
-        pages = {model._meta.label_lower: page for model, page in self.admin_site._registry.items()}
         found: list[dict[str, Any]] = []
+        sees_all_calls = request.user.has_perm("django_mcp.view_callrecord")
         for name, title, models in TABS:
-            seen = (pages.get(f"django_mcp.{model}") for model in models)
-            if models and not any(page and page.has_view_permission(request) for page in seen):
+            if models and not any(self._may_see(request, model) for model in models):
                 continue
             # They show all calls together.
-            if name in ("charts", "errors") and not request.user.has_perm(
-                "django_mcp.view_callrecord"
-            ):
+            if name in ("charts", "errors") and not sees_all_calls:
                 continue
             url = self.find_url(name)
             if url is not None:
@@ -88,13 +90,15 @@ class Page(Base):
             max(here, key=lambda each: len(each["url"]))["is_here"] = True
         return found
 
+    def _may_see(self, request: HttpRequest, model: str) -> bool:
+        page = self.admin_site._registry.get(apps.get_model("django_mcp", model))
+        return page is not None and page.has_view_permission(request)
+
     def link(
         self, request: HttpRequest, title: Any, model: str, pk: Any = None, **query: Any
     ) -> list[tuple[Any, str]]:
         """Return the title and URL of a row's page or a list's; nothing if the user may not see it."""
-        pages = {each._meta.label_lower: page for each, page in self.admin_site._registry.items()}
-        page = pages.get(f"django_mcp.{model}")
-        if page is None or not page.has_view_permission(request):
+        if not self._may_see(request, model):
             return []
         name = f"{self.admin_site.name}:django_mcp_{model}_"
         if pk is not None:
@@ -154,11 +158,7 @@ class Page(Base):
         )
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return Django's list.
-
-        Raises:
-            IncorrectLookupParameters: a filter has a text that no database accepts.
-        """
+        """Return Django's list, unless a filter has a text that no database accepts."""
         filters = ((name, each) for name, values in request.GET.lists() for each in values)
         if any("\0" in each for name, each in filters if name != SEARCH_VAR):
             raise IncorrectLookupParameters
@@ -182,10 +182,58 @@ def without_transaction(view: View) -> View:
 
 
 def needs(request: HttpRequest, *permissions: str) -> None:
-    """Check that a user has all of these permissions.
-
-    Raises:
-        PermissionDenied: they lack one.
-    """
+    """Raise PermissionDenied unless a user has all of these permissions."""
     if not request.user.has_perms([f"django_mcp.{permission}" for permission in permissions]):
         raise PermissionDenied
+
+
+KINDS = {
+    CallRecord.Method.TOOL.value: ("tools",),
+    CallRecord.Method.RESOURCE.value: ("resources", "templates"),
+    CallRecord.Method.PROMPT.value: ("prompts",),
+}
+"""The kinds of entries that a method is for."""
+
+
+def get_server(name: object) -> MCPServer:
+    """Return the server of a name; raise Http404 if there is none."""
+    server = find_server(name)
+    if server is None:
+        raise Http404
+    return server
+
+
+def find_key(server_name: str, method: str, name: str) -> tuple[str, str] | None:
+    """Return the kind and the key of the entry that a recorded call names; None: there is none."""
+    server = find_server(server_name)
+    if server is None:
+        return None
+    for kind in KINDS.get(method, ()):
+        for key, entry in server.registry.registered(kind).items():
+            if entry.name == name:
+                return kind, key
+    return None
+
+
+def note_action(
+    request: HttpRequest, model: type[Model], name: str, message: str, pk: Any = None
+) -> None:
+    """Record that the request's user did something to the object of that name."""
+    note_actions(request, model, [(name, message, pk)])
+
+
+def note_actions(
+    request: HttpRequest, model: type[Model], notes: Iterable[tuple[str, str, Any]]
+) -> None:
+    """Record actions of the request's user: the object's name, what was done, and its key."""
+    LogEntry.objects.bulk_create(
+        LogEntry(
+            user_id=str(request.user.pk),
+            content_type_id=ContentType.objects.get_for_model(model).pk,
+            object_id=None if pk is None else str(pk),
+            object_repr=name[:200],
+            action_flag=CHANGE,
+            change_message=message,
+        )
+        for name, message, pk in notes
+    )

@@ -29,6 +29,11 @@ def may(user: Any, action: str, what: type[Model] | Model) -> bool:
     return user.has_perm(name) or (has_object_backend() and user.has_perm(name, what))
 
 
+def may_any(user: Any, action: str, model: type[Model]) -> bool:
+    """Return whether a user has a permission for all of a model, or perhaps for single objects."""
+    return may(user, action, model) or has_object_backend()
+
+
 def only_visible(user: Any, rows: QuerySet[Any], action: str = "view") -> QuerySet[Any]:
     """Return the ordered `rows` that a user may see, or act on.
 

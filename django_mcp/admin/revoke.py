@@ -14,10 +14,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.history import note_action
-from django_mcp.admin.permissions import has_object_backend, may, permission_for
+from django_mcp.admin.pages import note_action
+from django_mcp.admin.permissions import has_object_backend, may, may_any, permission_for
 from django_mcp.auth.principal import make_key
-from django_mcp.auth.tokens import revoke_tokens
+from django_mcp.auth.users import revoke_tokens
 from django_mcp.models import APIKey, Session, Stream
 from django_mcp.push.access import announce_key
 
@@ -39,7 +39,7 @@ def may_act_on_key(user: Any, action: str, key: APIKey) -> bool:
 
 def may_revoke_any(user: Any) -> bool:
     """Return whether a user may revoke all keys, or perhaps single ones."""
-    return may(user, "change", APIKey) or has_object_backend()
+    return may_any(user, "change", APIKey)
 
 
 def revoke_key(key: APIKey, request: HttpRequest) -> bool:
@@ -70,22 +70,19 @@ def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
     if not may_revoke_any(request.user):
         raise PermissionDenied
     kind, *rest = (unquote(part) for part in row.principal_key.split(":"))
-    match kind, rest:
-        case "api-key", [_user, client]:
-            key = APIKey.objects.filter(prefix=client.removeprefix("mcp_")).first()
-            return Outcome.NOTHING if key is None else _revoke_if_allowed(request, key)
+    if kind == "api-key" and len(rest) == 2:
+        key = APIKey.objects.filter(prefix=rest[1].removeprefix("mcp_")).first()
+        if key is None:
+            return Outcome.NOTHING
+        if not may_act_on_key(request.user, "change", key):
+            raise PermissionDenied
+        return Outcome.DONE if revoke_key(key, request) else Outcome.ALREADY
     if kind.partition("#")[0] == "oauth" and apps.is_installed("oauth2_provider"):
         # Tokens have no permissions for single objects.
         if not may(request.user, "change", APIKey):
             raise PermissionDenied
         return _revoke_tokens(row.principal_key, row.user_id)
     return Outcome.NOTHING
-
-
-def _revoke_if_allowed(request: HttpRequest, key: APIKey) -> Outcome:
-    if not may_act_on_key(request.user, "change", key):
-        raise PermissionDenied
-    return Outcome.DONE if revoke_key(key, request) else Outcome.ALREADY
 
 
 def _revoke_tokens(principal_key: str, user_id: Any) -> Outcome:

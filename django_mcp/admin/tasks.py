@@ -13,12 +13,9 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_mcp.admin.filters import RevisionFilter, ServerFilter
-from django_mcp.admin.history import note_action
-from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList
-from django_mcp.admin.pages import without_transaction
-from django_mcp.admin.permissions import has_object_backend, may, only_visible
-from django_mcp.admin.steps import in_steps
+from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
+from django_mcp.admin.pages import note_action, without_transaction
+from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import inert
 from django_mcp.models import Task
 from django_mcp.protocol.tasks import FINAL
@@ -63,7 +60,6 @@ class TaskAdmin(ReadOnlyList):
         return super().changelist_view(request, extra_context)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
-        """Return the links to the tool, the session and the calls of the tool."""
         named = {"server": row.server, "name": row.tool}
         return [
             *self.link_entry(request, row.server, "tools/call", row.tool),
@@ -72,29 +68,28 @@ class TaskAdmin(ReadOnlyList):
         ]
 
     def is_open(self, row: Any) -> bool:
-        """Return whether the task goes on."""
         return row.status not in FINAL
 
     @admin.display(description=_("status"), ordering="status")
     def state(self, task: Task) -> str:
         """Return the status, or that the worker of the task has gone."""
-        return str(_("lost: its worker has gone") if _is_lost(task) else task.get_status_display())
+        lease, is_working = task.leased_until, task.status == Task.Status.WORKING
+        if is_working and lease is not None and lease < timezone.now():
+            return str(_("lost: its worker has gone"))
+        return task.get_status_display()
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may cancel tasks, or perhaps single ones."""
-        return may(request.user, "change", Task) or has_object_backend()
+        return may_any(request.user, "change", Task)
 
     @admin.display(description=_("status message"))
     def shown_message(self, task: Task) -> str:
-        """Return the tool's last message, cut short."""
         return inert(task.status_message, 500)
 
     @admin.action(description=_("Cancel the selected tasks"), permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Task]) -> HttpResponse | None:
         """Cancel unfinished tasks; the workers that run them stop."""
         unfinished = queryset.exclude(status__in=FINAL)
-        return in_steps(
-            self,
+        return self.act_in_steps(
             request,
             only_visible(request.user, unfinished, "change"),
             _("Cancel the selected tasks"),
@@ -115,14 +110,6 @@ def _cancel(request: HttpRequest, tasks: list[Task]) -> int:
             count += 1
             note_action(request, Task, task.tool, _t("Cancelled."), task.pk)
     return count
-
-
-def _is_lost(task: Task) -> bool:
-    return (
-        task.status == Task.Status.WORKING
-        and task.leased_until is not None
-        and task.leased_until < timezone.now()
-    )
 
 
 def _settle_lost() -> None:

@@ -11,37 +11,120 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.history import note_action
-from django_mcp.admin.lookup import get_server
-from django_mcp.admin.pages import needs
+from django_mcp.admin.pages import get_server, needs, note_action
 from django_mcp.admin.texts import inert
-from django_mcp.admin.try_session import (
-    CLIENT_INFO,
-    Conversation,
-    can_answer,
-    line,
-    next_id,
-    session_headers,
-)
 from django_mcp.inprocess.call import principal_of
 from django_mcp.inprocess.questions import ALL_CAPABILITIES
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol import meta as keys
+from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
+from django_mcp.protocol.revisions import Revision
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer
 
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
+CLIENT_INFO = {"name": "django-admin", "version": "1"}
+
+next_id = itertools.count(1).__next__
+
+
+def can_answer(server: MCPServer, revision: Revision, request: HttpRequest) -> bool:
+    """Return whether a question of a call at this revision could be answered on the page.
+
+    Before 2026-07-28 that needs a session, and a server that can stream.
+    """
+    if revision.is_stateless:
+        return True
+    return server.keeps_sessions and isinstance(request, ASGIRequest)
+
+
+def session_headers(revision: Revision, token: str) -> Headers:
+    """Return the headers of a message in a session."""
+    return Headers.from_mapping({SESSION_ID: token, PROTOCOL_VERSION: revision.name})
+
+
+def line(at: str, message: bytes) -> JSONObject:
+    """Return a message for the page: where it is on its way, its text, and the time."""
+    return {"at": at, "text": message.decode(), "time": time.time()}
+
+
+class Conversation:
+    """A session that lasts for one call, so that questions can be answered, as for any client.
+
+    Before questions were part of results, they were sent on the stream of a call, and the answer in a
+    request of its own, to any worker.
+
+    Attributes:
+        token: the id of the session; empty if there is none.
+        exchanged: all messages on the wire, as made by `line`: at `sent` or `received`.
+    """
+
+    def __init__(self, server: MCPServer, revision: Revision, principal: Any) -> None:
+        self.token = ""
+        self.exchanged: list[JSONObject] = []
+        self._server = server
+        self._revision = revision
+        self._principal = principal
+
+    async def open(self) -> None:
+        """Do the handshake; if it fails there is no `token`."""
+        declared = {
+            "protocolVersion": self._revision.name,
+            "capabilities": ALL_CAPABILITIES,
+            "clientInfo": CLIENT_INFO,
+        }
+        headers = {PROTOCOL_VERSION: self._revision.name}
+        answer, found = await self._send(
+            {"id": next_id(), "method": "initialize", "params": declared},
+            Headers.from_mapping(headers),
+        )
+        self.token = next(
+            (value.decode() for name, value in found if name == SESSION_ID.encode()), ""
+        )
+        if not self.token:
+            return
+        await self._send({"method": "notifications/initialized"}, self.headers)
+        if "logging" in answer.get("result", {}).get("capabilities", {}):
+            level = {"id": next_id(), "method": "logging/setLevel", "params": {"level": "debug"}}
+            await self._send(level, self.headers)
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of every message of the session."""
+        return session_headers(self._revision, self.token)
+
+    async def close(self) -> None:
+        """End the session, and its calls."""
+        if self.token:
+            await self._server.end_session(
+                Exchange(headers=self.headers, principal=self._principal)
+            )
+
+    async def _send(
+        self, message: JSONObject, headers: Headers
+    ) -> tuple[JSONObject, Iterable[tuple[bytes, bytes]]]:
+        body = encode({"jsonrpc": "2.0", **message})
+        self.exchanged.append(line("sent", body))
+        reply = await self._server.answer(
+            Exchange(body=body, headers=headers, principal=self._principal, can_stream=True)
+        )
+        if reply.body is None:
+            return {}, reply.headers
+        self.exchanged.append(line("received", reply.body))
+        found: JSONObject = decode(reply.body)
+        return found, reply.headers
+
 
 COMPLETE = "completion/complete"
 """The method that proposes values for a field. It calls no entry."""
@@ -87,15 +170,11 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
     )
 
 
-class _Wire:
+class _Wire(asyncio.Queue[bytes | None]):
     """Collects what the server sends before its response."""
 
-    def __init__(self) -> None:
-        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-
     async def send(self, message: bytes) -> None:
-        """See `Sink.send`."""
-        self.queue.put_nowait(message)
+        self.put_nowait(message)
 
 
 def _respond(
@@ -153,9 +232,9 @@ async def _exchange(
 async def _call(server: MCPServer, exchange: Exchange, wire: _Wire) -> AsyncIterator[bytes]:
     yield _encode(line("sent", exchange.body))
     task = asyncio.ensure_future(server.answer(exchange))
-    task.add_done_callback(lambda _task: wire.queue.put_nowait(None))
+    task.add_done_callback(lambda _task: wire.put_nowait(None))
     try:
-        while (ahead := await wire.queue.get()) is not None:
+        while (ahead := await wire.get()) is not None:
             yield _encode(line("ahead", ahead))
         reply = await task
         yield _encode(line("answer", reply.body or b""))

@@ -1,30 +1,31 @@
-"""Access on a Django site: permissions, scopes, and keys that are limited to some tools."""
+"""Access on a Django site: permissions, scopes, keys limited to some tools, and stored principals."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 from weakref import WeakSet
 
+from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.principal import user_of
-from django_mcp.auth.restore import describe, revive
+from django_mcp.auth.permissions import find_granted, may_change_untold
+from django_mcp.auth.principal import AuthInfo, Principal, user_of
+from django_mcp.auth.recheck import recheck
 from django_mcp.auth.scopes import are_covered
 from django_mcp.execution.breaker import Breaker
 from django_mcp.execution.expiring import Expiring
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import Sharing
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.errors import Refusal
+from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.access import Rule
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
 from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
-
-if TYPE_CHECKING:
-    from django_mcp.auth.authenticator import Authenticator
-    from django_mcp.protocol.errors import Refusal
 
 MAX_AGE_S = 2.0
 """How long permissions are cached. A change without a signal counts that much later."""
@@ -34,6 +35,9 @@ MAX_KEPT = 10_000
 
 TIMEOUT_S = 5.0
 """How long a request waits for the permissions of its user. Our own limit."""
+
+MAX_CLAIMS_BYTES = 16 * 1024
+"""Size of the claims stored with a task, as JSON; larger claims are left out. Our own limit."""
 
 
 class DjangoAccess:
@@ -105,11 +109,41 @@ class DjangoAccess:
 
     def describe(self, principal: Any) -> JSONObject | None:
         """See `AccessPolicy.describe`; the description holds no credentials."""
-        return describe(principal)
+        if principal is ANONYMOUS:
+            return None
+        user, auth = user_of(principal), getattr(principal, "auth", None)
+        source = getattr(principal, "source", None)
+        return {
+            "source": None if source is None or type(source) is Authenticator else source.kind,
+            "key": getattr(principal, "key", None) if isinstance(principal, Principal) else None,
+            "user": None if user.pk is None else str(user.pk),
+            "auth": None if auth is None else _describe_auth(auth),
+        }
 
     async def revive(self, described: JSONObject | None) -> Any | None:
-        """See `AccessPolicy.revive`; None for a user who was deactivated meanwhile."""
-        return await revive(described, self._authenticators())
+        """See `AccessPolicy.revive`; None for one that may not act any more."""
+        if described is None:
+            return ANONYMOUS
+        user = None
+        if described["user"] is not None:
+            # Loads models, which importing a server must not.
+            from django_mcp.auth.users import find_users
+
+            found = await run_in_pool(partial(find_users, [described["user"]]))
+            user = next(iter(found.values()), None)
+            if user is None:
+                return None
+        if described["key"] is None:
+            return user
+        auth = None if described["auth"] is None else _read_auth(described["auth"])
+        kind = described["source"]
+        source = next((each for each in self._authenticators() if each.kind == kind), None)
+        if source is None and kind is not None:
+            # The site no longer has this authenticator, so it does not accept such credentials.
+            return None
+        source = source or Authenticator()
+        principal = Principal(key=described["key"], user=user, auth=auth, source=source)
+        return None if await recheck([principal], for_tasks=True) else principal
 
     def forget(self, user_ids: Collection[Any] | None) -> None:
         """Drop the cached permissions of these users; None: of all."""
@@ -147,9 +181,6 @@ def permissions_changed(user_ids: Collection[Any] | None) -> None:
 
 def _load(user: Any, rules: frozenset[Rule]) -> tuple[frozenset[Rule], bool]:
     """Return the rules that hold, and whether they may be cached."""
-    # Loads models, which importing a server must not.
-    from django_mcp.auth.permissions import find_granted, may_change_untold
-
     return find_granted(user, rules), not may_change_untold(user)
 
 
@@ -157,3 +188,33 @@ def _allowed_tools(principal: Any) -> frozenset[str] | None:
     auth = getattr(principal, "auth", None)
     tools: frozenset[str] | None = None if auth is None else auth.allowed_tools
     return tools
+
+
+def _describe_auth(auth: AuthInfo) -> JSONObject:
+    tools = auth.allowed_tools
+    return {
+        **{each.name: getattr(auth, each.name) for each in fields(AuthInfo)},
+        "scopes": sorted(auth.scopes),
+        "allowed_tools": None if tools is None else sorted(tools),
+        "claims": _storable(auth.claims),
+    }
+
+
+def _storable(claims: Mapping[str, Any]) -> JSONObject:
+    try:
+        text = encode(dict(claims))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        # A custom authenticator may put anything there.
+        return {}
+    found: JSONObject = decode(text) if len(text) <= MAX_CLAIMS_BYTES else {}
+    return found
+
+
+def _read_auth(described: JSONObject) -> AuthInfo:
+    tools = described["allowed_tools"]
+    read = {
+        "scopes": frozenset(described["scopes"]),
+        "allowed_tools": None if tools is None else frozenset(tools),
+        "claims": MappingProxyType(described["claims"]),
+    }
+    return AuthInfo(**{**described, **read})

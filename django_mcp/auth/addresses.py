@@ -6,15 +6,12 @@ another authorization server.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from django.http import HttpRequest
 from django.urls import get_script_prefix
 
 from django_mcp.conf import settings
-
-if TYPE_CHECKING:
-    from django.http import HttpRequest
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """The path of a resource's metadata, before the resource's own path (RFC 9728 section 3.1)."""

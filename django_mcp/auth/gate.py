@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -18,20 +18,23 @@ from django_mcp.auth.credentials import (
     find_fault,
     has_authorization,
 )
-from django_mcp.auth.failures import FailedAttempts
 from django_mcp.auth.principal import Rejection
 from django_mcp.execution.breaker import Breaker, is_outage
+from django_mcp.execution.expiring import Expiring
 from django_mcp.execution.threads import lease_for_authentication, run_in_pool, through_breaker
 from django_mcp.process import Warner
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.callables import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.quotas import network_of
+from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.scopes_and_rates import find_wait_s, too_many
 from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+MAX_WAITING = 10_000
+"""Addresses that a process remembers; beyond that the first ones are forgotten."""
 
 TIMEOUT_S = 10.0
 """How long a request waits for an authenticator's thread. Our own limit."""
@@ -62,7 +65,7 @@ class Gate:
         self.authenticators = tuple(authenticators)
         self.is_public = is_public
         self.remedy = remedy
-        self._failures = FailedAttempts(server)
+        self._waiting: Expiring[float] = Expiring(MAX_WAITING)
         self._closed = Warner()
         self._askers = tuple((each, _to_asker(each)) for each in self.authenticators)
 
@@ -85,7 +88,7 @@ class Gate:
         exchange.gate = self
         if not (self._askers or self.is_public):
             return self._refuse_closed()
-        waits = self._failures.find_refusal(exchange)
+        waits = self._find_wait(exchange)
         if waits is not None:
             return waits
         headers = exchange.headers or Headers([])
@@ -129,7 +132,7 @@ class Gate:
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # If credentials cannot be checked, that is not the client's fault.
-        waits = await self._failures.count(exchange) if rejection.status < 500 else None
+        waits = await self._count_failure(exchange) if rejection.status < 500 else None
         if waits is not None:
             # No reason has credentials in it.
             waits.note = str(rejection.reason)
@@ -137,6 +140,30 @@ class Gate:
         return unauthorized(
             exchange, rejection.reason, error=rejection.error, status=rejection.status
         )
+
+    def _find_wait(self, exchange: Exchange) -> Reply | None:
+        """Return the refusal of an address that sent too many bad credentials, whatever it sends now."""
+        if not self._waiting or not exchange.address:
+            return None
+        until_s = self._waiting.get(network_of(exchange.address))
+        wait_s = 0.0 if until_s is None else until_s - self.server.clock()
+        return refuse(too_many(wait_s)) if wait_s > 0 else None
+
+    async def _count_failure(self, exchange: Exchange) -> Reply | None:
+        """Count one more failure; return the refusal if the limit in `THROTTLE` is reached."""
+        rate = self.server.derived.failures
+        if rate is None or not exchange.address:
+            return None
+        network = network_of(exchange.address)
+        try:
+            wait_s = await find_wait_s(self.server, [(f"failures {network}", rate)])
+        except StoreUnavailable as error:
+            # Without a count, a client could continue guessing.
+            return refuse(error.to_refusal())
+        if wait_s is None:
+            return None
+        self._waiting.set(network, self.server.clock() + wait_s, wait_s)
+        return refuse(too_many(wait_s))
 
 
 _DEACTIVATED = Rejection(reason="The account was deactivated")
@@ -201,5 +228,5 @@ def _load(entry: Any) -> Authenticator:
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"{entry} cannot be made without arguments: {error}") from error
     if not isinstance(found, Authenticator):
-        raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.Authenticator")
+        raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.authenticators.Authenticator")
     return found

@@ -1,13 +1,16 @@
-"""Check whether principals that were authenticated earlier may still act."""
+"""Check whether principals that were authenticated earlier may still act: all at once, or one by one."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
 
-from django_mcp.auth.principal import Principal
+from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.execution.threads import lease_for_authentication
+from django_mcp.process import Warner
 
 
 async def recheck(principals: Iterable[Any], *, for_tasks: bool = False) -> set[Principal]:
@@ -43,3 +46,99 @@ async def recheck(principals: Iterable[Any], *, for_tasks: bool = False) -> set[
     if failure is not None and not ended:
         raise failure
     return ended
+
+
+RECHECK_S: Final = 1.0
+"""Default seconds between two checks of the same credentials."""
+
+AT_ONCE = 2
+"""Checks that run at the same time, so that requests find a free thread."""
+
+PAUSE = 9
+"""The pause after a round, as a multiple of its duration. So checks take a tenth of the time at most,
+even if there are many, or each has a password to hash."""
+
+WAIT_S = 0.5
+"""How long the caller waits for a round; later results count the next time."""
+
+GIVE_UP_S = 30.0
+"""After this time a check counts as not answered."""
+
+
+class Reasker:
+    """Checks whether the credentials of principals with a `handle` are still valid.
+
+    If they now belong to another principal, or to none, they have ended. If the check fails, they have
+    not.
+
+    Args:
+        ask: returns for a handle what authentication would return now.
+        every_s: seconds between two checks of the same credentials; None: never check.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Any], Awaitable[Principal | Rejection | None]],
+        every_s: float | None = RECHECK_S,
+    ) -> None:
+        self._ask = ask
+        self._every_s = every_s
+        self._asked: WeakKeyDictionary[Principal, float] = WeakKeyDictionary()
+        self._ended: WeakSet[Principal] = WeakSet()
+        self._rounds: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._rests_until = 0.0
+        self._trouble = Warner()
+
+    async def find_ended(self, principals: Collection[Principal]) -> set[Principal]:
+        """Return the principals whose credentials have ended."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._rounds:
+            due = self._find_due(principals)
+            if due:
+                task = self._rounds[loop] = loop.create_task(self._ask_all(due))
+                task.add_done_callback(lambda _: self._rounds.pop(loop))
+        if loop in self._rounds:
+            await asyncio.wait((self._rounds[loop],), timeout=WAIT_S)
+        return {each for each in principals if each in self._ended}
+
+    def _find_due(self, principals: Collection[Principal]) -> dict[Any, list[Principal]]:
+        """Return the handles to check with their principals, those checked longest ago first."""
+        due: dict[Any, list[Principal]] = {}
+        now = time.monotonic()
+        if self._every_s is None or now < self._rests_until:
+            return due
+        latest = now - self._every_s
+        for each in sorted(principals, key=lambda each: self._asked.get(each, 0.0)):
+            if each.handle is not None and self._asked.get(each, 0.0) <= latest:
+                due.setdefault(each.handle, []).append(each)
+        return due
+
+    async def _ask_all(self, due: dict[Any, list[Principal]]) -> None:
+        begun = time.monotonic()
+        questions = iter(due.items())
+        await asyncio.gather(*(self._ask_in_turn(questions) for _ in range(AT_ONCE)))
+        ended = time.monotonic()
+        self._rests_until = ended + PAUSE * (ended - begun)
+
+    async def _ask_in_turn(self, questions: Iterator[tuple[Any, list[Principal]]]) -> None:
+        for handle, principals in questions:
+            try:
+                async with asyncio.timeout(GIVE_UP_S):
+                    found = await self._ask(handle)
+            except Exception as error:  # noqa: BLE001 - it is the site's, and asked again
+                self._trouble.warn("Could not ask whether credentials still hold: %r", error)
+                found = UNKNOWN
+            now = time.monotonic()
+            for each in principals:
+                self._asked[each] = now
+                if not _holds(each, found):
+                    self._ended.add(each)
+
+
+UNKNOWN = Rejection(reason="Nobody could be asked", error=None, status=503)
+
+
+def _holds(principal: Principal, found: Principal | Rejection | None) -> bool:
+    if isinstance(found, Rejection):
+        return found.status >= 500
+    return found is not None and found.key == principal.key and found.is_usable

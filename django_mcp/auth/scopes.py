@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from django_mcp.conf import settings
 from django_mcp.process import reset_on
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+from django_mcp.server.server import MCPServer
 
 NOT_OF_RESOURCES = frozenset({"offline_access"})
 """Scopes about refreshing, which no resource requires (2026-07-28 basic/authorization)."""

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from django_mcp.calls.call import RecordedCall
-from django_mcp.calls.writer import flush_calls
+from django_mcp.calls.recorder import flush_calls
 
 __all__ = ["RecordedCall", "flush_calls"]

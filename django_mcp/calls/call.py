@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+from django_mcp.server.server import MCPServer
 
 STEPS_PER_DOUBLING = 4
 """Steps of the scale of durations: neighbours are 19 % apart."""

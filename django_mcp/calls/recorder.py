@@ -1,27 +1,94 @@
-"""CallRecorder: records a call on the event loop, in microseconds, and queues it."""
+"""Record calls: note each on the event loop, in microseconds, and write them in batches from a thread."""
 
 from __future__ import annotations
 
+import atexit
 import random
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import Any
 
 from django_mcp.calls.call import RecordedCall
-from django_mcp.calls.writer import put
 from django_mcp.conf import settings
+from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_signal
+from django_mcp.process import PerProcess
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.texts import clean
 from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry, ToolEntry
-from django_mcp.server.exchange.call import FailureKind
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.server import MCPServer
 from django_mcp.signals import tool_called
 
-if TYPE_CHECKING:
-    from django_mcp.registry.registry import Registry
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.server import MCPServer
+MAX_QUEUED = 10_000
+BATCH = 1000
+FLUSH_EVERY_S = 1.0
+
+_Item = tuple[RecordedCall, bool, bool]
+
+
+class _Writer(BackgroundWriter[list[_Item]]):
+    def __init__(self) -> None:
+        super().__init__("django-mcp-calls", "Calls")
+        self._queue: deque[_Item] = deque()
+
+    def put(self, item: _Item) -> None:
+        queue = self._queue
+        queued = len(queue)
+        if queued >= MAX_QUEUED:
+            self._drop(1, QUEUE_FULL)
+            return
+        queue.append(item)
+        if queued == 0:
+            self._wake()
+        elif queued >= BATCH:
+            self._is_due.set()
+
+    def _take(self) -> list[_Item]:
+        queue = self._queue
+        return [queue.popleft() for _ in range(min(len(queue), BATCH))]
+
+    def _store(self, batch: list[_Item]) -> None:
+        calls = [call for call, is_recorded, _ in batch if is_recorded]
+        try:
+            if calls:
+                # Loads models, which servers that record calls must not.
+                from django_mcp.calls.rows import insert
+
+                insert(calls)
+        except Exception as error:  # noqa: BLE001 - the top of this thread's loop
+            self._drop(len(calls), error)
+        for call, _, is_told in batch:
+            if is_told:
+                send_signal(tool_called, call.server, call=call)
+
+    def _gather(self) -> None:
+        self._is_filled.wait()
+        self._is_due.wait(FLUSH_EVERY_S)
+
+
+_writer = PerProcess(_Writer, settings=("DJANGO_MCP", "DATABASES"), close=_Writer.stop)
+
+
+def put(call: RecordedCall, *, is_recorded: bool, is_told: bool) -> None:
+    """Queue a call, to be written, sent to receivers, or both. Takes a microsecond."""
+    (_writer.current or _writer.get()).put((call, is_recorded, is_told))
+
+
+def flush_calls() -> None:
+    """Write the calls that are queued in this process now, from this thread.
+
+    It is for the end of a process, and for tests with `SYNC_THREADS` 0, which have no writer thread;
+    otherwise the thread does it every second.
+    """
+    _writer.get().flush()
+
+
+atexit.register(flush_calls)
+
 
 MAX_KEPT_BODY_BYTES = 16 * 1024
 """Arguments in a larger message are not recorded, even if the tool allows it."""
@@ -35,11 +102,7 @@ _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
 class CallRecorder:
-    """Queues the record of each call; see `Observer`.
-
-    Args:
-        server: the server whose calls it records.
-    """
+    """Queues the record of each call of a server; see `Observer`."""
 
     def __init__(self, server: MCPServer) -> None:
         self._server = server
@@ -111,18 +174,11 @@ def _name_at(registry: Registry, uri: Any) -> tuple[str, bool]:
     if type(uri) is not str:
         return "", False
     entry = registry.registered("resources").get(uri)
-    if entry is None:
-        templates = registry.registered("templates").values()
-        entry = next(
-            (
-                each
-                for each in templates
-                if isinstance(each, TemplateEntry) and each.match(uri) is not None
-            ),
-            None,
-        )
     if entry is not None:
         return clean(entry.name, 200), True
+    for each in registry.registered("templates").values():
+        if isinstance(each, TemplateEntry) and each.match(uri) is not None:
+            return clean(each.name, 200), True
     scheme = _SCHEME.match(uri)
     return "" if scheme is None else scheme[0], False
 

@@ -18,8 +18,6 @@ from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
 from django_mcp.servers import MCPServer, all_servers
 
-__all__: list[str] = []
-
 _PRIVATE = re.compile(
     r"(^|_)(password|passwd|passphrase|secret|api_?key|(access|refresh|auth|id)_token|credentials?"
     r"|ssn|iban|card_number|e_?mail|phone(_number)?)(_|$)|^token$"
@@ -46,7 +44,7 @@ def check_gates() -> Iterator[CheckMessage]:
         except ImproperlyConfigured as error:
             yield Error(
                 f"An authenticator of the MCP server {server.name!r} is wrong: {error}",
-                hint="Name classes or instances of django_mcp.auth.Authenticator.",
+                hint="Name classes or instances of django_mcp.auth.authenticators.Authenticator.",
                 id="django_mcp.E006",
             )
             continue
@@ -70,11 +68,7 @@ def check_gates() -> Iterator[CheckMessage]:
 
 
 def _mounted_servers() -> list[MCPServer]:
-    """Return the servers in the URLconf.
-
-    Raises:
-        ImproperlyConfigured: a setting that says who gets in cannot be read.
-    """
+    """Return the servers in the URLconf, once the settings that say who gets in can be read."""
     for key in ("PUBLIC", "AUTHENTICATORS"):
         getattr(settings, key)
     mounted = {mount.server for mount in find_mounts()}

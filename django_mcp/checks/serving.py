@@ -19,8 +19,6 @@ from django_mcp.endpoints.mounts import find_mounts, has_urlconf, is_wrapped
 from django_mcp.push.bus import choose_bus, has_shared_layer
 from django_mcp.servers import default_server
 
-__all__: list[str] = []
-
 _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")
 """The apps whose `runserver` serves WSGI."""
 

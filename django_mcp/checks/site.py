@@ -1,21 +1,145 @@
-"""System checks of a site's servers, hosts, URLs and middleware."""
+"""System checks of what a site sets and registers: `DJANGO_MCP`, its servers and their entries, hosts and middleware."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import chain
+from typing import Any, get_args, get_origin
 
 from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Model
 
 from django_mcp.checks.declared import check
-from django_mcp.conf import settings
+from django_mcp.conf import find_aliases, find_problems, server_settings, settings
 from django_mcp.endpoints.mounts import find_decorated
+from django_mcp.middleware import load_middleware
+from django_mcp.registry import hints
+from django_mcp.registry.entries import Entry
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.servers import MCPServer, all_servers
+from django_mcp.tasks.runners import load_runner
 
-__all__: list[str] = []
+
+@check()
+def check_settings() -> Iterator[CheckMessage]:
+    """E001, E002: a wrong value, an unknown key."""
+    for problem in find_problems(getattr(site_settings, "DJANGO_MCP", {})):
+        id_ = "django_mcp.E002" if problem.is_unknown else "django_mcp.E001"
+        yield Error(problem.message, hint=problem.hint, id=id_)
+
+
+@check(id="django_mcp.E003")
+def check_middleware() -> Iterator[CheckMessage]:
+    """E003: middleware in `DJANGO_MCP` cannot be loaded."""
+    paths = settings.MIDDLEWARE
+    try:
+        load_middleware(paths, all_servers()[0].answer)
+    except ImproperlyConfigured as error:
+        yield Error(str(error), hint="Name factories by dotted path.")
+
+
+@check(id="django_mcp.E008")
+def check_session_data() -> Iterator[CheckMessage]:
+    """E008: data of sessions would be in cookies, which MCP clients do not have."""
+    is_in_cookies = site_settings.SESSION_ENGINE.endswith(".signed_cookies")
+    if is_in_cookies and settings.SESSION_DATA == "session_engine":
+        yield Error(
+            "DJANGO_MCP['SESSION_DATA'] is 'session_engine', and SESSION_ENGINE keeps sessions in "
+            "cookies: ctx.session would forget everything.",
+            hint="Take a SESSION_ENGINE that keeps them on the server, or SESSION_DATA 'model'.",
+        )
+
+
+@check(id="django_mcp.E009")
+def check_runner() -> Iterator[CheckMessage]:
+    """E009: the task runner cannot be loaded."""
+    path = settings.TASK_RUNNER
+    try:
+        load_runner(path)
+    except (ImportError, ImproperlyConfigured, TypeError) as error:
+        yield Error(
+            f"DJANGO_MCP['TASK_RUNNER'] cannot be loaded: {error}",
+            hint="Name a class that takes no arguments, and install what it needs.",
+        )
+
+
+@check(id="django_mcp.E011")
+def check_atomic() -> Iterator[CheckMessage]:
+    """E011: a synchronous tool would open a transaction on a database that the site does not have."""
+    known = [alias for alias, database in site_settings.DATABASES.items() if database]
+    listed = ", ".join(map(repr, known)) or "none"
+    for source, aliases in _transactions():
+        for alias in aliases:
+            if alias not in known:
+                yield Error(
+                    f"{source} names the database {alias!r}, which is not in DATABASES.",
+                    hint=f"Databases are: {listed}. False opens no transaction.",
+                )
+
+
+def _transactions() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what names databases, with the aliases: tools, the setting, and servers."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            yield f"{tool.source}: atomic=", tool.handler.aliases or ()
+    of_site = find_aliases(server_settings.atomic)
+    yield "DJANGO_MCP['ATOMIC']", of_site
+    for server in all_servers():
+        of_server = find_aliases(server.options.atomic)
+        if of_server != of_site:
+            yield f"The option atomic of the server {server.name!r}", of_server
+
+
+@check(id="django_mcp.E014")
+def check_returned_models() -> Iterator[CheckMessage]:
+    """E014: a function declares that it returns a model, without the fields to publish."""
+    for server in all_servers():
+        for entry in _returning(server):
+            for model in dict.fromkeys(_find_models(_declared(entry))):
+                yield Error(
+                    f"{entry.source} returns {model.__name__}, and nothing names the fields to publish.",
+                    hint="Declare them with a dataclass, a TypedDict or a pydantic model, as in -> "
+                    f"list[{model.__name__}Out]; the function may return the {model.__name__} objects "
+                    "or a queryset.",
+                )
+
+
+def _returning(server: MCPServer) -> Iterator[Entry]:
+    registry = server.registry
+    return chain(registry.tools.values(), registry.resources.values(), registry.templates.values())
+
+
+def _declared(entry: Entry) -> Any:
+    try:
+        return hints.resolve_hints(entry.handler.origin, entry.source).get("return")
+    except RegistrationError:
+        return None  # an origin that describes itself by another signature
+
+
+def _find_models(annotation: Any) -> Iterator[type[Model]]:
+    plain = hints.strip(annotation)
+    origin, arguments = get_origin(plain), get_args(plain)
+    if isinstance(plain, type) and origin is None and issubclass(plain, Model):
+        yield plain
+    for each in arguments:
+        yield from _find_models(each)
+
+
+@check(id="django_mcp.I007")
+def check_descriptions() -> Iterator[CheckMessage]:
+    """I007: a tool has no description, which models choose tools by."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            if not tool.description:
+                yield Info(
+                    f"{tool.source} has no description, so models do not know when to call {tool.name}.",
+                    hint="Write a docstring, or description='...'.",
+                )
 
 
 @check(id="django_mcp.E004")

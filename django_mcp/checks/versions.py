@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
-from typing import NamedTuple
 
 from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
 
@@ -18,14 +17,6 @@ _FLOOR = re.compile(r"(>=|!=)\s*([0-9][0-9.]*)(?![0-9.*])")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
-class Outdated(NamedTuple):
-    """A distribution with an unsupported version, and the supported ones."""
-
-    name: str
-    version: str
-    wanted: str
-
-
 @check(Tags.security, id="django_mcp.W013")
 def check_versions() -> Iterator[CheckMessage]:
     """W013: an installed version is too old, or excluded."""
@@ -34,57 +25,36 @@ def check_versions() -> Iterator[CheckMessage]:
     except metadata.PackageNotFoundError:
         # The package is not installed, but used from a folder.
         return
-    for each in find_outdated(requirements, find_version):
-        yield Warning(
-            f"{each.name} {each.version} is installed, which may have known security holes.",
-            hint=f"Install {each.name} {each.wanted}.",
-        )
+    for requirement in requirements:
+        found = _REQUIREMENT.match(requirement)
+        # Those of the extra `dev` do not count.
+        if found is None or "dev" in (found[3] or ""):
+            continue
+        name, wanted = found[1], found[2].strip()
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        if not _is_right(version, wanted):
+            yield Warning(
+                f"{name} {version} is installed, which may have known security holes.",
+                hint=f"Install {name} {wanted}.",
+            )
 
 
 @check(id="django_mcp.E012")
 def check_other_distributions() -> Iterator[CheckMessage]:
     """E012: another distribution has installed a package `django_mcp` over this one."""
-    for name in sorted(find_owners(metadata.distributions()) - {DISTRIBUTION}):
+    owners = {
+        each.metadata["Name"]
+        for each in metadata.distributions()
+        if "\ndjango_mcp/__init__.py," in "\n" + (each.read_text("RECORD") or "")
+    }
+    for name in sorted(owners - {DISTRIBUTION}):
         yield Error(
             f"{name} installs a package django_mcp too, and overwrites files of {DISTRIBUTION}.",
             hint=f"pip uninstall {name} {DISTRIBUTION}, then install {DISTRIBUTION} again.",
         )
-
-
-def find_owners(distributions: Iterable[metadata.Distribution]) -> set[str]:
-    """Return the names of the distributions that have installed a package `django_mcp`."""
-    return {
-        each.metadata["Name"]
-        for each in distributions
-        if "\ndjango_mcp/__init__.py," in "\n" + (each.read_text("RECORD") or "")
-    }
-
-
-def find_version(name: str) -> str | None:
-    """Return the installed version of a distribution, or None."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def find_outdated(
-    requirements: Iterable[str], find_version: Callable[[str], str | None]
-) -> Iterator[Outdated]:
-    """Yield the distributions whose installed version a requirement does not allow.
-
-    Args:
-        requirements: from the metadata of a distribution. Those of the extra `dev` do not count.
-        find_version: returns the installed version of a distribution, or None.
-    """
-    for requirement in requirements:
-        found = _REQUIREMENT.match(requirement)
-        if found is None or "dev" in (found[3] or ""):
-            continue
-        name, wanted = found[1], found[2].strip()
-        version = find_version(name)
-        if version is not None and not _is_right(version, wanted):
-            yield Outdated(name, version, wanted)
 
 
 def _is_right(version: str, wanted: str) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator, BearerAuthenticator
 from django_mcp.protocol.json import JSONObject, encode, present
 from django_mcp.servers import MCPServer
 

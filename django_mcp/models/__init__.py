@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django_mcp.models.bus import BusMessage
-from django_mcp.models.calls import CallRecord, CallTally
+from django_mcp.models.calls import CallRecord, CallTally, KeptState, PageVisit, Task, UsedState
 from django_mcp.models.catalogue import DisabledEntry
 from django_mcp.models.keys import APIKey
-from django_mcp.models.page_visits import PageVisit
 from django_mcp.models.sessions import (
+    BusMessage,
     PendingAnswer,
     Session,
     SessionItem,
@@ -16,8 +15,6 @@ from django_mcp.models.sessions import (
     Subscription,
     Worker,
 )
-from django_mcp.models.states import KeptState, UsedState
-from django_mcp.models.tasks import Task
 
 __all__ = [
     "APIKey",

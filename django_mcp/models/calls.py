@@ -1,14 +1,17 @@
-"""The record of calls, and the counts of calls.
+"""Calls: their record and counts, their state while the client answers, and tasks, which outlive them.
 
-`django_mcp.calls` inserts rows in batches, never by saving an object.
+`django_mcp.calls` inserts rows of the record in batches, never by saving an object.
 """
 
 from __future__ import annotations
 
+import uuid
+
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.models.sessions import user_key
+from django_mcp.models.sessions import JSONTextField, user_key
 
 
 class CallRecord(models.Model):
@@ -93,7 +96,7 @@ class CallTally(models.Model):
     """The number of calls with the same name, outcome and step of duration in a span of time.
 
     Written in the transaction of the calls that it counts. Each call is counted in a span of each
-    width in `django_mcp.calls.tallies`.
+    width in `django_mcp.calls.rows`.
 
     Attributes:
         width: minutes of the span.
@@ -122,3 +125,123 @@ class CallTally(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.calls}"
+
+
+class KeptState(models.Model):
+    """The state of a call while its client answers; the client only holds a reference to it.
+
+    A row is found by a digest that includes the principal, so that no other principal can find it. Its
+    quota key is a digest as well, by which the rows of one caller are counted.
+    """
+
+    digest = models.CharField(_("digest"), max_length=64, primary_key=True)
+    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
+    value = models.BinaryField(_("value"))
+    size = models.PositiveIntegerField(_("size"), help_text=_("In bytes."))
+    expires_at = models.DateTimeField(_("expires at"), db_index=True)
+
+    class Meta:
+        verbose_name = _("state of a call")
+        verbose_name_plural = _("states of calls")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+
+class UsedState(models.Model):
+    """A state that was used, and is rejected if it is sent again, until it expires."""
+
+    digest = models.CharField(_("digest"), max_length=64, primary_key=True)
+    quota_key = models.CharField(_("quota"), max_length=64, db_index=True, editable=False)
+    expires_at = models.DateTimeField(_("expires at"), db_index=True)
+
+    class Meta:
+        verbose_name = _("used state")
+        verbose_name_plural = _("used states")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+
+class PageVisit(models.Model):
+    """A page that one user was asked to visit, once, for one call.
+
+    Its result goes only to the handler that asked, and never passes through a client.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = user_key(null=False, blank=False)
+    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    server = models.CharField(_("server"), max_length=100)
+    entry = models.CharField(_("entry"), max_length=200, blank=True)
+    path = models.TextField(_("path"))
+    session_key = models.CharField(_("session"), max_length=64, blank=True)
+    state = JSONTextField(_("state"), null=True, blank=True)
+    result = JSONTextField(_("result"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now)
+    completed_at = models.DateTimeField(_("completed"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("expires at"), db_index=True)
+
+    class Meta:
+        verbose_name = _("visit to a page")
+        verbose_name_plural = _("visits to pages")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Task(models.Model):
+    """A call that continues after its request.
+
+    Its primary key is all that protects the tasks of anonymous clients.
+    """
+
+    class Status(models.TextChoices):
+        """The status that clients see."""
+
+        WORKING = "working", _("working")
+        INPUT_REQUIRED = "input_required", _("waits for input")
+        COMPLETED = "completed", _("completed")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
+    id = models.CharField(_("id"), max_length=64, primary_key=True, editable=False)
+    server = models.CharField(_("server"), max_length=100)
+    tool = models.CharField(_("tool"), max_length=128)
+    principal_key = models.CharField(_("principal"), max_length=128, blank=True)
+    user = user_key()
+    quota_key = models.CharField(_("quota"), max_length=64, blank=True, editable=False)
+    session = models.CharField(_("session"), max_length=64, blank=True)
+    revision = models.CharField(_("revision"), max_length=32)
+    call = JSONTextField(_("call"))
+    status = models.CharField(_("status"), max_length=16, choices=Status)
+    status_message = models.CharField(_("status message"), max_length=500, blank=True)
+    rounds = JSONTextField(_("rounds"))
+    result = models.BinaryField(_("result"), null=True, blank=True)
+    error = JSONTextField(_("error"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created at"))
+    updated_at = models.DateTimeField(_("updated at"))
+    expires_at = models.DateTimeField(_("expires at"), db_index=True)
+    ttl_ms = models.BigIntegerField(_("lifetime (ms)"))
+    poll_ms = models.IntegerField(_("poll interval (ms)"))
+    run = models.CharField(_("run"), max_length=64, blank=True)
+    leased_until = models.DateTimeField(_("leased until"), null=True, blank=True)
+    version = models.IntegerField(_("version"), default=0)
+    size = models.PositiveIntegerField(_("size"), default=0, help_text=_("In bytes."))
+
+    class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        default_permissions = ("view", "change", "delete")
+        ordering = ("created_at", "id")
+        indexes = [
+            models.Index("server", "principal_key", "created_at", name="django_mcp_task_owner"),
+            models.Index("status", "session", name="django_mcp_task_status"),
+            models.Index("quota_key", "updated_at", name="django_mcp_task_quota"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.get_status_display()})"

@@ -1,4 +1,4 @@
-"""Sessions and their data, the processes that serve, and their open streams.
+"""Sessions and their data, the processes that serve, their open streams, and messages between them.
 
 No secret is stored, only the digest of a session's id. All texts from clients are cut to their
 column.
@@ -301,3 +301,19 @@ class PendingAnswer(models.Model):
 
     def __str__(self) -> str:
         return self.ask_id
+
+
+class BusMessage(models.Model):
+    """A message from one process to all others; deleted after a minute."""
+
+    sender = models.CharField(_("sender"), max_length=32)
+    body = models.TextField(_("body"))
+    created_at = models.DateTimeField(_("created"), default=timezone.now, db_index=True)
+
+    class Meta:
+        verbose_name = _("message between processes")
+        verbose_name_plural = _("messages between processes")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return str(self.pk)

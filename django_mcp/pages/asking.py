@@ -24,7 +24,7 @@ from django_mcp.server.handlers.context import Context
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from django_mcp.models.page_visits import PageVisit
+    from django_mcp.models.calls import PageVisit
 
 logger = logging.getLogger("django_mcp")
 
@@ -146,7 +146,7 @@ class PageAsking(Context[Any]):
         # Loads models, which importing a context must not.
         from django.urls import get_script_prefix
 
-        from django_mcp.models.page_visits import PageVisit
+        from django_mcp.models.calls import PageVisit
         from django_mcp.pages.visits import open_visit
 
         visit: PageVisit = PageVisit(

@@ -48,10 +48,7 @@ class _Headers(ResponseHeaders):
 def set_policy(response: HttpResponseBase, policy: str, always: str = "") -> None:
     """Send a policy with a response, unless it has one or the site sets one.
 
-    Args:
-        response: gets the policy.
-        policy: the directives.
-        always: those that are sent besides the site's policy. Browsers enforce both.
+    The directives in `always` are sent besides the site's policy: browsers enforce both.
     """
     if not isinstance(response.headers, _Headers):
         response.headers = headers = _Headers(response.headers)

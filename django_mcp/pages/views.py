@@ -14,7 +14,7 @@ from django_mcp.pages.asking import PARAMETER
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-    from django_mcp.models.page_visits import PageVisit
+    from django_mcp.models.calls import PageVisit
 
 
 class Elicitation:
@@ -126,13 +126,34 @@ def _enter(request: HttpRequest) -> HttpResponseBase | None:
         return redirect_to_login(request.get_full_path())
     found = _find_elicitation(request, request.GET.get(PARAMETER), request.path_info)
     if found is None:
-        from django_mcp.pages.accounts import is_switch, switch_account
-
         return (
             switch_account(request) if is_switch(request) else _show(request, "page_none.html", 404)
         )
     request.elicitation = found  # type: ignore[attr-defined]
     return _done_page(request) if found.is_done else None
+
+
+SWITCH = "switch_account"
+"""The name of the button in `django_mcp/page.html` of a user who wants to be another one."""
+
+
+def is_switch(request: HttpRequest) -> bool:
+    """Return whether a user wants to be another one."""
+    return request.method == "POST" and SWITCH in request.POST
+
+
+def switch_account(request: HttpRequest) -> HttpResponse:
+    """Sign the user out, and send them to the login, which leads back to this address."""
+    from django.contrib.auth import logout
+    from django.contrib.auth.views import redirect_to_login
+    from django.views.decorators.csrf import csrf_protect
+
+    @csrf_protect  # also where the view of the page is exempt
+    def sign_out(request: HttpRequest) -> HttpResponse:
+        logout(request)
+        return redirect_to_login(request.get_full_path())
+
+    return sign_out(request)
 
 
 def _done_page(request: HttpRequest) -> HttpResponse:

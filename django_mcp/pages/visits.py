@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from django_mcp.execution.pruning import Pruner, delete_some
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.models.page_visits import PageVisit
+from django_mcp.models.calls import PageVisit
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.delivery.notify import announce
 from django_mcp.server.streams.stream import Change

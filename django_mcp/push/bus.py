@@ -137,6 +137,6 @@ def _has_shared_database() -> bool:
     from django.db import router
 
     from django_mcp.execution.db_connections import is_shared_database
-    from django_mcp.models.bus import BusMessage
+    from django_mcp.models.sessions import BusMessage
 
     return is_shared_database(router.db_for_write(BusMessage))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from django_mcp.auth.access import permissions_changed
-from django_mcp.auth.grants import Function, GrantWatch
+from django_mcp.auth.permissions import Function, GrantWatch
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.conf import settings

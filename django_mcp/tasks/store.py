@@ -13,7 +13,7 @@ from django_mcp.execution.breaker import Breaker
 from django_mcp.execution.pruning import AT_ONCE, Pruner, delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.execution.usage import ANONYMOUS, digest_of_quota
-from django_mcp.models.tasks import Task as Row
+from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH

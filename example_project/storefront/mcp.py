@@ -19,7 +19,7 @@ storefront = MCPServer(
     title="The shop's models, admin and APIs as tools",
     public=not settings.OAUTH,
     authenticators=settings.DJANGO_MCP.get(
-        "AUTHENTICATORS", ["django_mcp.auth.APIKeyAuthenticator"]
+        "AUTHENTICATORS", ["django_mcp.auth.authenticators.APIKeyAuthenticator"]
     ),
 )
 

@@ -14,7 +14,7 @@ from tests.benchmarks.startup import write_site
 
 SLOW = {"channels", "daphne", "jsonschema", "jsonschema_rs", "pydantic", "django.db", "uvicorn"}
 LATE = {
-    "django_mcp.admin.charts",
+    "django_mcp.admin.reports",
     "django_mcp.admin.connect",
     "django_mcp.admin.live_rows",
     "django_mcp.admin.try_it",

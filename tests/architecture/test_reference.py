@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
+
+import pytest
 
 from django_mcp.registry.schemas import DIALECTS
 from tests.architecture.sources import PACKAGE, ROOT, code_strings, source_files, tree_of
 
 REFERENCE = ROOT / "docs" / "reference"
 CHECK_ID = re.compile(r"django_mcp\.[EWIMO]\d{3}")
+DOTTED = re.compile(r"(?<![\w./\"-])django_mcp(?:\.\w+){2,}\b(?<![A-Z]\d{3})")
+"""Something in a module; not the id of a check, a template or a file."""
+
+NAMED = sorted(
+    {name for file in (ROOT / "docs").rglob("*.md") for name in DOTTED.findall(file.read_text())}
+)
 
 
 def test_every_check_stands_in_the_reference_and_no_other():
@@ -32,3 +41,8 @@ def test_the_dialects_of_schemas_are_told():
     text = (ROOT / "docs" / "howto" / "handlers.md").read_text()
 
     assert set(re.findall(r"`(https?://json-schema\.org/[^`]+/schema)", text)) == set(DIALECTS)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_the_documentation_names_by_its_module_is_there(name: str):
+    assert pkgutil.resolve_name(name) is not None

@@ -22,7 +22,7 @@ EXAMPLES: dict[str, Any] = {
     "website_url": "https://example.com/about",
     "log_level": "error",
     "anonymous_share": 0.25,
-    "authenticators": ["django_mcp.auth.APIKeyAuthenticator"],
+    "authenticators": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     "page_size": 0,
     "state_inline_bytes": 0,
     "log_rate": 0,

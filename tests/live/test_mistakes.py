@@ -42,7 +42,9 @@ def test_a_command_that_works_without_tables_says_once_to_migrate(project: Proje
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.parametrize("authenticators", [[], ["django_mcp.auth.APIKeyAuthenticator"]])
+@pytest.mark.parametrize(
+    "authenticators", [[], ["django_mcp.auth.authenticators.APIKeyAuthenticator"]]
+)
 def test_an_unmigrated_site_answers_503_and_logs_one_line(
     project: Project, authenticators: list[str]
 ):

@@ -28,7 +28,7 @@ from django_mcp.models import (
     Worker,
 )
 from django_mcp.models import Session as MCPSession
-from django_mcp.models.bus import BusMessage
+from django_mcp.models.sessions import BusMessage
 from example_project.shop.models import Product
 from tests.support.background import wait_for_pools, wait_for_stopped_writers
 

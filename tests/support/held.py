@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from django_mcp.auth import Principal
+from django_mcp.auth.principal import Principal
 from django_mcp.servers import MCPServer
 from tests.support.wire import R5, WireClient
 

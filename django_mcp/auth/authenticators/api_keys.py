@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from django.utils import timezone
 
-from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+from django_mcp.auth.authenticator import BearerAuthenticator
 from django_mcp.auth.credentials import API_KEY, KEY_START, find_bearer_token, has_authorization
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.execution.threads import run_in_pool, run_later

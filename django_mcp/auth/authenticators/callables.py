@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
-from django_mcp.auth.reasking import RECHECK_S, Reasker
+from django_mcp.auth.recheck import RECHECK_S, Reasker
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.callables import is_async_callable
@@ -118,8 +118,6 @@ def to_principal(
     """Return a principal for a user; other results are returned as they are.
 
     Args:
-        found: the result of a function or class.
-        source: the authenticator that called it.
         scopes: the scopes of a user's credentials; None: everything that the user may do.
         presented: the credentials, by which `source` can check again.
     """

@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.authenticators.callables import REFUSED, Presented, to_principal
 from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.auth.reasking import RECHECK_S, Reasker
+from django_mcp.auth.recheck import RECHECK_S, Reasker
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.exchange import Exchange
 
@@ -46,7 +46,7 @@ class DRFAuthenticator(Authenticator):
         from rest_framework.authentication import SessionAuthentication
 
         if isinstance(made, SessionAuthentication):
-            ours = "django_mcp.auth.SessionAuthenticator"
+            ours = "django_mcp.auth.authenticators.SessionAuthenticator"
             return [f"DRFAuthenticator cannot use {self._given}, whose place {ours} takes"]
         return []
 

@@ -9,14 +9,15 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.auth.authenticators.bearer import BearerAuthenticator
-from django_mcp.auth.authenticators.claims import (
+from django_mcp.auth.authenticator import BearerAuthenticator
+from django_mcp.auth.authenticators.issuers import (
+    FetchError,
     FindUser,
     UserFinder,
     check_audience,
+    check_url,
     to_auth_info,
 )
-from django_mcp.auth.authenticators.fetch import FetchError, check_url
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.contrib.jwt.keys import KEY_TYPES, KeySet

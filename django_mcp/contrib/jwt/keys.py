@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
-from django_mcp.auth.authenticators.fetch import FETCHERS, FetchError, check_url, fetch_json
+from django_mcp.auth.authenticators.issuers import FETCHERS, FetchError, check_url, fetch_json
 
 if TYPE_CHECKING:
     from jwt import PyJWK

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.addresses import canonical_uri, resource_of
-from django_mcp.auth.authenticators.bearer import BearerAuthenticator
+from django_mcp.auth.authenticator import BearerAuthenticator
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.users import active_filter, is_active
 from django_mcp.execution.threads import run_in_pool

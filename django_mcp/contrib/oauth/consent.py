@@ -28,8 +28,8 @@ from django_mcp.contrib.oauth.protected_resources import (
     takes_tokens_of,
 )
 from django_mcp.contrib.oauth.redirects import is_loopback, is_safe_redirect
-from django_mcp.pages.accounts import is_switch, switch_account
 from django_mcp.pages.policy import protect_public_page
+from django_mcp.pages.views import is_switch, switch_account
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser, no_translations
 
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
-from django_mcp.management.shell.base import (
+from django_mcp.management.base import (
     SiteCommand,
     add_pipe_user,
     add_server,
@@ -57,11 +57,7 @@ class Command(SiteCommand):
 
 
 def _pipe_options(server: MCPServer, options: dict[str, Any]) -> list[str]:
-    """Return the options of `mcp_stdio`, after the checks that it would make.
-
-    Raises:
-        CommandError: it would not serve that user, or serves nobody without one.
-    """
+    """Return the options of `mcp_stdio`, after the checks that it would make."""
     found = [] if options["server"] is None else ["--server", options["server"]]
     if options["user"] is not None:
         user = find_pipe_user(options["user"], may_be_superuser=options["superuser"])
@@ -88,11 +84,7 @@ def find_manage() -> tuple[list[str], dict[str, str]]:
 
 
 def check_url(url: str) -> str:
-    """Return the URL of an endpoint.
-
-    Raises:
-        CommandError: it is not one, or holds credentials.
-    """
+    """Return the URL of an endpoint; raise CommandError if it is not one, or holds credentials."""
     try:
         parts = urlsplit(url)
     except ValueError:

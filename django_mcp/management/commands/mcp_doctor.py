@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,17 +15,27 @@ from django.db import Error
 from django.urls import get_script_prefix
 from django.utils import timezone
 
+from django_mcp.auth.authenticators import (
+    APIKeyAuthenticator,
+    Authenticator,
+    BearerAuthenticator,
+    SessionAuthenticator,
+)
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_path
 from django_mcp.endpoints.well_known import find_server as find_mounted
-from django_mcp.management.doctor.credentials import advise
+from django_mcp.management.base import (
+    TOKEN_VARIABLE,
+    SiteCommand,
+    find_server,
+    find_user,
+    take_token,
+    wrong_use,
+)
 from django_mcp.management.doctor.examination import examine
 from django_mcp.management.doctor.finding import Finding, OAuthExaminer, bad, good
-from django_mcp.management.doctor.http import Unreachable
-from django_mcp.management.doctor.person import signed_in
-from django_mcp.management.shell.base import SiteCommand, find_server, find_user, wrong_use
-from django_mcp.management.shell.output import printable
-from django_mcp.management.shell.token import TOKEN_VARIABLE, take_token
+from django_mcp.management.doctor.http import Unreachable, signed_in
+from django_mcp.management.terminal import printable
 from django_mcp.models import Worker
 from django_mcp.protocol.json import JSONObject, encode_pretty
 from django_mcp.servers import MCPServer
@@ -191,3 +201,33 @@ def find_busy_threads() -> Iterator[Finding]:
 def _describe(state: JSONObject) -> str:
     held = [f"{what} for {time.time() - since:.0f} s" for what, since in state.get("held", ())]
     return f". The longest are {'; '.join(held)}" if held else ""
+
+
+_PLACE = f"the environment variable {TOKEN_VARIABLE}"
+_FLOW = "Have the OAuth flow bring a token with --oauth --user NAME."
+
+
+def advise(server: MCPServer | None) -> str:
+    """Return how to give the command credentials that a server accepts, if the server is known."""
+    if server is None or server.gate is None:
+        return f"Put a token into {_PLACE}. {_FLOW}"
+    found = dict.fromkeys(_find_ways(server.gate.authenticators))
+    if not found:
+        return (
+            "No authenticator of the server takes a token, and this command can send nothing else: "
+            "try the endpoint with a client that has such credentials."
+        )
+    return " Or: ".join(found)
+
+
+def _find_ways(authenticators: Sequence[Authenticator]) -> Iterator[str]:
+    for each in authenticators:
+        if isinstance(each, APIKeyAuthenticator):
+            yield f"Create an API key in the admin, under API keys, and put it into {_PLACE}."
+        elif each.is_of_this_site:
+            yield _FLOW
+        elif isinstance(each, BearerAuthenticator):
+            issuers = ", ".join(each.authorization_servers) or "its authorization server"
+            yield f"Put an access token of {issuers} into {_PLACE}."
+        elif not isinstance(each, SessionAuthenticator):
+            yield f"If {type(each).__name__} accepts bearer tokens, put one into {_PLACE}."

@@ -7,14 +7,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_mcp.inprocess.errors import MCPError
-from django_mcp.management.shell.base import (
+from django_mcp.management.base import (
     ServerCommand,
     find_server,
     find_user,
     where_to_register,
     wrong_use,
 )
-from django_mcp.management.shell.output import printable
+from django_mcp.management.terminal import printable
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.kinds import KINDS, Kind
@@ -81,11 +81,7 @@ def _nothing(server: MCPServer) -> str:
 def find_lists(
     server: MCPServer, *, user: Any, revision: str | None
 ) -> dict[str, list[JSONObject]]:
-    """Return the four lists as a user sees them, by their keys on the wire.
-
-    Raises:
-        CommandError: that revision has no such lists.
-    """
+    """Return the four lists as a user sees them, by their keys on the wire."""
     try:
         return {
             kind.key: getattr(server, kind.method)(user=user, revision=revision) for kind in KINDS

@@ -12,12 +12,12 @@ from asgiref.sync import async_to_sync
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
-from django_mcp.calls.retention import old_calls, old_tallies
+from django_mcp.calls.rows import old_calls, old_tallies
 from django_mcp.conf import server_settings, settings
 from django_mcp.execution.pruning import delete_some
 from django_mcp.execution.states import expired_states
 from django_mcp.execution.threads import in_calling_thread
-from django_mcp.management.shell.base import SiteCommand
+from django_mcp.management.base import SiteCommand
 from django_mcp.models import Session, Task
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_mcp.management.shell.base import ServerCommand, wrong_use
-from django_mcp.management.shell.output import printable
+from django_mcp.management.base import ServerCommand, wrong_use
+from django_mcp.management.terminal import printable
 from django_mcp.registry.kinds import RESOURCES, TEMPLATES
 from django_mcp.servers import MCPServer
 

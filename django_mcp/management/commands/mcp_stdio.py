@@ -17,17 +17,18 @@ from django.core.management.base import CommandError, CommandParser
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.auth.users import find_users
-from django_mcp.calls.writer import flush_calls
+from django_mcp.calls.recorder import flush_calls
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.inprocess.call import principal_of
-from django_mcp.management.shell.base import (
+from django_mcp.management.base import (
+    TOKEN_VARIABLE,
     SiteCommand,
     add_pipe_user,
     add_server,
     find_pipe_user,
     find_server,
+    take_token,
 )
-from django_mcp.management.shell.token import TOKEN_VARIABLE, take_token
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.servers import MCPServer

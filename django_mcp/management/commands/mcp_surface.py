@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, no_translations
 
-from django_mcp.management.shell.base import SiteCommand, add_server, find_server, wrong_use
+from django_mcp.management.base import SiteCommand, add_server, find_server, wrong_use
 from django_mcp.protocol.json import (
     JSONDecodeError,
     JSONObject,
@@ -112,11 +112,7 @@ def _name(function: Any) -> str | None:
 
 
 def read_surface(file: Path) -> JSONObject:
-    """Return the snapshot in a file.
-
-    Raises:
-        CommandError: there is none.
-    """
+    """Return the snapshot in a file; raise CommandError if there is none."""
     try:
         found = decode(file.read_bytes())
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from django.apps import AppConfig, apps
 from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.conf import settings
-from django_mcp.management.shell.base import SiteCommand, wrong_use
+from django_mcp.management.base import SiteCommand, wrong_use
 
 MODULE = '''\
 """The MCP tools of the app {label}; Django loads this module by itself, like admin.py."""
@@ -88,11 +88,7 @@ class Command(SiteCommand):
 
 
 def find_app(name: str) -> AppConfig:
-    """Return the installed app of a label, or of a dotted name.
-
-    Raises:
-        CommandError: it is not installed, or its label is not a valid function name.
-    """
+    """Return the installed app of a label, or of a dotted name, or raise CommandError."""
     for config in apps.get_app_configs():
         if name in (config.label, config.name):
             if not config.label.isidentifier() or keyword.iskeyword(config.label):

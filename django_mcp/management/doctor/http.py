@@ -1,15 +1,21 @@
-"""Send one request to a site as a client would, without following redirects."""
+"""Requests to a site as a client sends them, without following redirects, or as a signed-in user."""
 
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html.parser import HTMLParser
+from importlib import import_module
 from typing import Any, cast
+from urllib.parse import urlencode
 from urllib.request import Request
 
-from django_mcp.auth.authenticators.fetch import make_opener
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+
+from django_mcp.auth.authenticators.issuers import make_opener
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
 TIMEOUT_S = 10
@@ -90,3 +96,53 @@ def _open(
         raise Unreachable(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
     with response:
         yield response
+
+
+@contextmanager
+def signed_in(user: Any) -> Iterator[Callable[[str], str]]:
+    """Yield a function that allows the access at an authorization URL, and returns the redirect.
+
+    The site has to share this command's session store and database.
+    """
+    store = import_module(settings.SESSION_ENGINE).SessionStore()
+    store[SESSION_KEY] = str(user.pk)
+    store[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    store.save()
+    try:
+        yield lambda url: _allow(url, f"{settings.SESSION_COOKIE_NAME}={store.session_key}")
+    finally:
+        store.delete()
+
+
+def _allow(url: str, cookie: str) -> str:
+    page = ask("GET", url, headers={"Cookie": cookie})
+    if page.status != 200:
+        raise Unreachable(
+            f"The consent page answers {page.status} to a user who is signed in: "
+            f"{page.headers.get('location', '')[:200]}"
+        )
+    form = _Form()
+    form.feed(page.body.decode(errors="replace"))
+    given = page.headers.get("set-cookie", "").split(";", 1)[0]
+    headers = {
+        "Cookie": f"{cookie}; {given}" if given else cookie,
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Referer": url,
+    }
+    sent = ask("POST", url, urlencode({**form.fields, "allow": "true"}).encode(), headers)
+    return sent.headers.get("location", url)
+
+
+class _Form(HTMLParser):
+    """Collects the hidden fields of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        name = found.get("name")
+        if tag == "input" and found.get("type") == "hidden" and name:
+            self.fields[name] = found.get("value") or ""

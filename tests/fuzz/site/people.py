@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from django_mcp.auth import Authenticator, AuthInfo, Principal
+from django_mcp.auth.authenticators import Authenticator
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.server.exchange.exchange import Exchange
 
 KNOWN = ("Bearer ann", "Bearer bob")

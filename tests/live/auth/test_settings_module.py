@@ -10,9 +10,7 @@ from pathlib import Path
 from tests.support.sites import ROOT
 
 SETTINGS = """
-from django_mcp.auth import (
-    APIKeyAuthenticator, CallableAuthenticator, IntrospectionAuthenticator, SessionAuthenticator,
-)
+from django_mcp.auth.authenticators import APIKeyAuthenticator, CallableAuthenticator, IntrospectionAuthenticator, SessionAuthenticator
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.contrib.jwt import JWTAuthenticator
 

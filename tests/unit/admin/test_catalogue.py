@@ -12,9 +12,9 @@ from django.test import Client
 
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.servers import MCPServer
-from tests.unit.admin.test_charts import record_calls
 from tests.unit.admin.test_links import page_of
 from tests.unit.admin.test_pages import client_of, url
+from tests.unit.admin.test_reports import record_calls
 
 pytestmark = pytest.mark.usefixtures("here")
 

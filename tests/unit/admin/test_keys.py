@@ -18,7 +18,7 @@ from django.utils import timezone, translation
 from django.utils.html import escape
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.models.keys import APIKey
 from django_mcp.protocol.json import decode
 from tests.support.auth.asking import admit, bearer, refuse
@@ -264,7 +264,7 @@ def test_the_connect_page_lists_ones_own_keys_that_work(root: Any, clerk: Any):
 def test_the_connect_page_has_a_place_for_a_key(clerk: Any, settings: Any):
     settings.DJANGO_MCP = {
         "SYNC_THREADS": 0,
-        "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+        "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     }
     page = signed_in(clerk).get(reverse("admin:django_mcp_connect"))
 

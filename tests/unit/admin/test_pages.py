@@ -21,7 +21,7 @@ from django.urls import path, reverse
 from django_mcp import Context
 from django_mcp.admin import register
 from django_mcp.admin.catalogue import CatalogueAdmin
-from django_mcp.admin.paging import LISTED_AT_MOST
+from django_mcp.admin.lists import LISTED_AT_MOST
 from django_mcp.admin.texts import inert
 from django_mcp.endpoints.disabled_entries import refresh
 from django_mcp.models import APIKey, CallRecord, DisabledEntry

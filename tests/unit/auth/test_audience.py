@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from django_mcp import MCPServer
-from django_mcp.auth import AuthInfo, Principal
+from django_mcp.auth.principal import AuthInfo, Principal
 from tests.support.server.streams import Open, StreamClient
 from tests.support.wire import R4, R5
 

@@ -14,9 +14,9 @@ from django.db import InterfaceError, OperationalError
 from django.test import override_settings
 
 from django_mcp import MCPServer, default_server
-from django_mcp.auth import Authenticator, AuthInfo, BearerAuthenticator, Principal, Rejection
+from django_mcp.auth.authenticators import Authenticator, BearerAuthenticator
 from django_mcp.auth.challenges import insufficient_scope
-from django_mcp.auth.principal import MAX_KEY_LENGTH, make_key
+from django_mcp.auth.principal import MAX_KEY_LENGTH, AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.recheck import recheck
 from django_mcp.server.exchange.exchange import Exchange
 from tests.support.auth.asking import admit, ask, bearer, challenges_of, exchange_with, refuse

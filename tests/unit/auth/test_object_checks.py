@@ -15,7 +15,7 @@ from django.http import Http404
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, ToolError, object_permission
-from django_mcp.auth import Principal
+from django_mcp.auth.principal import Principal
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient

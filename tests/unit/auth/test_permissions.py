@@ -14,9 +14,8 @@ from django.db import transaction
 from django.test import TestCase
 
 from django_mcp import MCPServer
-from django_mcp.auth import AuthInfo, Principal
 from django_mcp.auth.access import MAX_AGE_S, DjangoAccess, permissions_changed
-from django_mcp.auth.principal import make_key
+from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange

@@ -15,10 +15,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer
-from django_mcp.auth import APIKeyAuthenticator, Principal
 from django_mcp.auth.authenticator import Authenticator
-from django_mcp.auth.grants import GrantWatch
-from django_mcp.auth.principal import make_key
+from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.auth.permissions import GrantWatch
+from django_mcp.auth.principal import Principal, make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
 from django_mcp.protocol.meta import SUBSCRIPTION_ID

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.test import override_settings
 
 from django_mcp import MCPServer
-from django_mcp.auth import AuthInfo, Principal
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.auth.scopes import expand_scopes
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.exchange.exchange import ANONYMOUS

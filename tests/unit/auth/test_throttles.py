@@ -14,7 +14,8 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.test import override_settings
 
 from django_mcp import MCPServer
-from django_mcp.auth import Authenticator, Principal, Rejection
+from django_mcp.auth.authenticators import Authenticator
+from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode, encode
 from django_mcp.registry.access import Rate, read_rate, read_rates

@@ -20,9 +20,8 @@ from django.test import override_settings
 
 from django_mcp.calls import RecordedCall, flush_calls
 from django_mcp.calls.call import step_of, upper_ms
-from django_mcp.calls.retention import old_calls, old_tallies
-from django_mcp.calls.rows import insert
-from django_mcp.calls.writer import MAX_QUEUED, _writer
+from django_mcp.calls.recorder import MAX_QUEUED, _writer
+from django_mcp.calls.rows import insert, old_calls, old_tallies
 from django_mcp.execution.pruning import delete_some
 from django_mcp.models import CallRecord, CallTally, Session
 from django_mcp.protocol.errors import ToolError

@@ -16,7 +16,7 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
-from django_mcp.auth import Authenticator, SessionAuthenticator
+from django_mcp.auth.authenticators import Authenticator, SessionAuthenticator
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import MCPView
@@ -210,7 +210,8 @@ def test_the_default_server_is_opened_by_settings():
 
 
 @pytest.mark.parametrize(
-    "entry", ["no.such.Authenticator", "django_mcp.auth.Rejection", "django_mcp.auth.gate.logger"]
+    "entry",
+    ["no.such.Authenticator", "django_mcp.auth.principal.Rejection", "django_mcp.auth.gate.logger"],
 )
 def test_an_authenticator_that_is_none_is_told(entry: str):
     (message,) = messages_of(MCPServer("mistaken", authenticators=[entry]))

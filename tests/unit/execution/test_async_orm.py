@@ -12,7 +12,8 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections, transaction
 from django.test import TestCase, override_settings
 
-from django_mcp.auth import Authenticator, Principal
+from django_mcp.auth.authenticators import Authenticator
+from django_mcp.auth.principal import Principal
 from django_mcp.execution import threads
 from django_mcp.servers import MCPServer
 from django_mcp.test import AsyncMCPClient

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.models.bus import BusMessage
+from django_mcp.models.sessions import BusMessage
 from django_mcp.push.database_bus import LATE_S, DatabaseBus
 from django_mcp.push.wire import unpack
 from django_mcp.server.streams.hub import Hub

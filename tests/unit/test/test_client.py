@@ -15,7 +15,8 @@ from django.test import override_settings
 from django.urls import path
 
 from django_mcp import McpHeader, MCPServer, ToolError
-from django_mcp.auth import Authenticator, Principal
+from django_mcp.auth.authenticators import Authenticator
+from django_mcp.auth.principal import Principal
 from django_mcp.inprocess import (
     MCPError,
     Unanswered,

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.urls import include, path
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator
 from example_project.shop.views import voucher_page
 
 keyed = MCPServer("keyed", title="With a key", authenticators=[APIKeyAuthenticator()])

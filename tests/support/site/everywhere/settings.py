@@ -46,8 +46,8 @@ DJANGO_MCP = {
     # Where tokens are for, whichever process they are used at.
     "PUBLIC_URL": "http://localhost",
     "AUTHENTICATORS": [
-        "django_mcp.auth.APIKeyAuthenticator",
-        "django_mcp.auth.SessionAuthenticator",
+        "django_mcp.auth.authenticators.APIKeyAuthenticator",
+        "django_mcp.auth.authenticators.SessionAuthenticator",
         "django_mcp.contrib.oauth.OAuthAuthenticator",
         DRFAuthenticator("rest_framework.authentication.TokenAuthentication"),
     ],

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 
-from django_mcp.auth import Authenticator, Principal, Rejection
+from django_mcp.auth.authenticators import Authenticator
+from django_mcp.auth.principal import Principal, Rejection
 
 
 class Counted(Authenticator):

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.contrib.auth.backends import BaseBackend
 
-from django_mcp.auth import Authenticator, AuthInfo, Principal
+from django_mcp.auth.authenticators import Authenticator
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.server.exchange.exchange import Exchange
 
 PERMISSIONS = {"ann": {"shop.see_secrets"}, "bob": set[str]()}

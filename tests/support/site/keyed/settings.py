@@ -35,5 +35,5 @@ DJANGO_MCP = {
     "NAME": "keyed",
     "MODE": "stateless",
     "AUTODISCOVER_MODULE": None,
-    "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
 }

@@ -74,7 +74,7 @@ def make_limited(name: str) -> MCPServer:
     server = MCPServer(
         f"limited by {name}",
         public=True,
-        authenticators=["django_mcp.auth.APIKeyAuthenticator"],
+        authenticators=["django_mcp.auth.authenticators.APIKeyAuthenticator"],
         **LIMITS[name],
     )
     server.tool(name="who", throttle="2/d" if name == "tool" else None)(lambda: "seen")

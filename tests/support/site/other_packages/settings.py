@@ -60,5 +60,5 @@ PUSH_NOTIFICATIONS_SETTINGS: dict[str, object] = {}
 DJANGO_MCP = {
     "NAME": "other packages",
     "STRICT": True,
-    "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
 }

@@ -28,7 +28,7 @@ DJANGO_MCP = {
     "NAME": "push",
     "PUBLIC": True,
     # Those without credentials are nobody.
-    "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     "MAX_STREAMS_PER_PRINCIPAL": 5000,
 }
 if "TEST_SESSION_STORE" in os.environ:

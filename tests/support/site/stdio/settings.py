@@ -36,7 +36,7 @@ DJANGO_MCP = {
     "ATOMIC": False,
     "NAME": "pipes",
     "PUBLIC": "STDIO_CLOSED" not in os.environ,
-    "AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"],
+    "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     "MAX_BODY_BYTES": 1_000_000,
     "SYNC_THREADS": 4,
 }

@@ -12,7 +12,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator, Rejection
+from django_mcp.auth.authenticators import APIKeyAuthenticator, BearerAuthenticator
+from django_mcp.auth.principal import Rejection
 from django_mcp.auth.recheck import recheck
 from django_mcp.models.keys import APIKey
 from tests.support.auth.asking import admit, bearer, challenges_of, queries, refuse
@@ -238,7 +239,9 @@ def test_rechecking_ignores_nobody():
     assert async_to_sync(recheck)([ANONYMOUS]) == set()
 
 
-@override_settings(DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.APIKeyAuthenticator"]})
+@override_settings(
+    DJANGO_MCP={"AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"]}
+)
 def test_settings_name_it_by_its_path(user: Any):
     from django_mcp import default_server
 

@@ -13,12 +13,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from django_mcp import MCPServer
-from django_mcp.auth import (
-    AuthInfo,
-    CallableAuthenticator,
-    Principal,
-    Rejection,
-)
+from django_mcp.auth.authenticators import CallableAuthenticator
+from django_mcp.auth.principal import AuthInfo, Principal, Rejection
 from django_mcp.auth.recheck import recheck
 from django_mcp.server.exchange.exchange import Exchange
 from tests.support.auth.asking import admit, challenges_of, queries, recheck_until, refuse

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator, SessionAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator, SessionAuthenticator
 from django_mcp.auth.recheck import recheck
 from django_mcp.models.keys import APIKey
 from tests.support.auth.asking import admit, queries, refuse

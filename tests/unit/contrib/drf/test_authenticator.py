@@ -92,7 +92,7 @@ def test_the_sessions_of_rest_framework_are_known_by_an_authenticator_of_ours(is
     authenticator = DRFAuthenticator(own if is_its_own else SessionAuthentication)
 
     (problem,) = authenticator.find_problems()
-    assert "django_mcp.auth.SessionAuthenticator" in problem
+    assert "django_mcp.auth.authenticators.SessionAuthenticator" in problem
     assert DRFAuthenticator(BASIC).find_problems() == []
 
 

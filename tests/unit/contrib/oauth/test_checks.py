@@ -13,7 +13,7 @@ from django.test import Client, override_settings
 from django.urls import include, path
 
 from django_mcp.asgi import django_mcp_application
-from django_mcp.auth import (
+from django_mcp.auth.authenticators import (
     APIKeyAuthenticator,
     Authenticator,
     BearerAuthenticator,

@@ -9,7 +9,7 @@ import pytest
 from django.test import AsyncClient, Client, override_settings
 from django.urls import clear_script_prefix, include, path, set_script_prefix
 
-from django_mcp.auth import CallableAuthenticator
+from django_mcp.auth.authenticators import CallableAuthenticator
 from django_mcp.servers import MCPServer
 
 AUTHENTICATORS = ["django_mcp.contrib.oauth.OAuthAuthenticator"]

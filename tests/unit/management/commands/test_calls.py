@@ -13,8 +13,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError
 
 from django_mcp import Context, MCPServer
-from django_mcp.management.shell.asking import Terminal
-from django_mcp.management.shell.output import render
+from django_mcp.management.terminal import Terminal, render
 from django_mcp.protocol.revisions import REVISIONS
 from example_project.shop.models import Order
 from tests.support.commands import Run

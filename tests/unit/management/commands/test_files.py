@@ -17,7 +17,7 @@ from django.test import override_settings
 from django.utils import translation
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator, BearerAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator, BearerAuthenticator
 from tests.support.commands import Run
 
 # -- mcp_config

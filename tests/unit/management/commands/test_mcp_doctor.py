@@ -14,7 +14,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer
-from django_mcp.auth import (
+from django_mcp.auth.authenticators import (
     APIKeyAuthenticator,
     Authenticator,
     IntrospectionAuthenticator,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from django_mcp.management.base import find_server
 from django_mcp.management.commands import mcp_serve
-from django_mcp.management.shell.base import find_server
 from django_mcp.servers import MCPServer, default_server
 
 

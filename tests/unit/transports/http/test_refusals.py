@@ -11,7 +11,8 @@ from django.test import Client, override_settings
 from django.urls import path
 
 from django_mcp import MCPServer
-from django_mcp.auth import BearerAuthenticator, Principal, Rejection
+from django_mcp.auth.authenticators import BearerAuthenticator
+from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse

@@ -1,24 +1,125 @@
-"""Failed calls: their groups, how they are found, and how they leave as CSV."""
+"""Reports of the recorded calls: charts, failed calls in groups, and CSV."""
 
 from __future__ import annotations
 
 import csv
+from datetime import UTC, datetime
+from types import ModuleType
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
+from django.core.cache import cache
 from django.db import connection
-from django.test import AsyncClient, Client
+from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp.models import CallRecord
+from django_mcp.admin.connect import as_texts
+from django_mcp.calls import RecordedCall
+from django_mcp.calls.rows import insert
+from django_mcp.models import CallRecord, CallTally
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_links import page_of
 from tests.unit.admin.test_pages import client_of, make_calls, url
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = pytest.mark.usefixtures("here", "fresh_cache")
+
+
+@pytest.fixture
+def fresh_cache() -> None:
+    cache.clear()
+
+
+def _tool() -> str:
+    return ""
+
+
+@pytest.fixture
+def server() -> MCPServer:
+    server = MCPServer("charted")
+    for name in ("greet", "rare"):
+        server.tool(name=name)(_tool)
+    return server
+
+
+def record_calls(server: MCPServer, count: int, name: str = "greet", **values: Any) -> None:
+    now = datetime.now(UTC).timestamp()
+    texts = dict.fromkeys(("reference", "principal", "client_name", "client_version"), "")
+    given: dict[str, Any] = {"duration_s": 0.001, "outcome": "done", **texts, **values}
+    insert(
+        [
+            RecordedCall(
+                server=server,
+                started_at=now - at,
+                method="tools/call",
+                name=name,
+                user_id=None,
+                revision="r",
+                arguments="",
+                **given,
+            )
+            for at in range(count)
+        ]
+    )
+
+
+@pytest.mark.parametrize("span", ["hour", "day", "week"])
+def test_the_charts_count_calls_errors_and_percentiles(admin: Client, server: MCPServer, span: str):
+    record_calls(server, 60)
+    record_calls(server, 30)
+    record_calls(server, 10, duration_s=0.1, outcome="fault")
+    record_calls(server, 5, name="rare")
+    found = admin.get(url("charts_data"), {"span": span}).json()
+
+    assert sum(found["calls"]) == 105
+    assert sum(found["errors"]) == 10
+    assert len(found["bounds"]) == len(found["times"]) + 1
+    bounds = {"started_at__gte": found["bounds"][0], "started_at__lt": found["bounds"][-1]}
+    listed = admin.get(url("callrecord_changelist"), {**bounds, "outcome__in": "fault,failed"})
+    assert listed.context["cl"].result_count == 10
+    row, rare = found["names"]
+    assert (row["name"], row["calls"], row["errors"]) == ("greet", 100, 10)
+    assert (rare["name"], rare["calls"], rare["errors"]) == ("rare", 5, 0)
+    assert row["p50"] < row["p95"] == row["p99"]
+    of_one = admin.get(url("charts_data"), {"span": span, "name": "rare"}).json()
+    assert sum(of_one["calls"]) == 5
+    assert of_one["names"] == found["names"]
+
+
+@override_settings(
+    MIDDLEWARE=[
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.locale.LocaleMiddleware",
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+    ]
+)
+def test_the_charts_are_kept_for_all_and_told_each_in_their_language(
+    admin: Client, server: MCPServer
+):
+    record_calls(server, 1)
+    told = [
+        admin.get(url("charts_data"), headers={"accept-language": language}).json()["names"]
+        for language in ("de", "en")
+    ]
+
+    assert [row["method"] for [row] in told] == ["Werkzeug", "tool"]
+
+
+def test_the_charts_have_no_other_spans(admin: Client):
+    assert admin.get(url("charts_data"), {"span": "year"}).status_code == 400
+
+
+@pytest.mark.parametrize("span", ["hour", "day"])
+def test_names_that_clients_invent_are_one_row(admin: Client, server: MCPServer, span: str):
+    for at in range(25):
+        record_calls(server, 2, name=f"invented-{at}", outcome="refused", is_known=False)
+    record_calls(server, 3)
+    found = admin.get(url("charts_data"), {"span": span}).json()["names"]
+
+    assert [(row["label"], row["calls"]) for row in found] == [("unknown", 50), ("greet", 3)]
+    assert CallTally.objects.filter(name__startswith="invented").count() == 0
 
 
 def test_errors_are_grouped_by_entry_and_exception(admin: Client):
@@ -105,6 +206,20 @@ def test_a_call_whose_arguments_were_kept_can_be_copied(admin: Client):
     ran: dict[str, Any] = {}
     exec(copies["Python"].replace("print(", "found = ("), ran)
     assert ran["found"].text == "it's"
+
+
+def test_a_call_is_copied_for_curl_also_from_a_server_with_a_title(admin: Client):
+    server = MCPServer("copied", title="Copies", public=True)
+    server.tool(name="greet", record_arguments=True)(_tool)
+    make_calls(1, server="copied", arguments="{}")
+    call = CallRecord.objects.get()
+    urls = ModuleType("urls")
+    urls.urlpatterns = server.urls[0]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=urls, ALLOWED_HOSTS=["testserver"]):
+        copies = dict(as_texts(RequestFactory().get("/"), call))
+
+    assert "curl http://testserver/mcp" in copies["curl"]
 
 
 def test_a_call_of_which_only_kinds_are_known_cannot(admin: Client):

@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import resolve
 
-from django_mcp.admin.steps import in_steps
+from django_mcp.admin.lists import VisibleList
 from django_mcp.auth.principal import make_key
 from django_mcp.models import APIKey, Session, Stream
 from tests.unit.admin.test_live import act, make_session, make_stream, make_worker
@@ -162,7 +162,7 @@ def test_ending_asks_first(admin: Client):
 
 
 def test_many_sessions_are_ended_a_batch_with_each_request(admin: Client, monkeypatch: Any):
-    monkeypatch.setattr(in_steps, "__kwdefaults__", {"at_once": 2})
+    monkeypatch.setattr(VisibleList.act_in_steps, "__kwdefaults__", {"at_once": 2})
     rows = [make_session() for _ in range(5)]
     page = ask_to_end_all(admin, *rows)
     told = []

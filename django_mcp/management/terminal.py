@@ -1,17 +1,85 @@
-"""Answer questions at a terminal: forms field by field, pages, the model, the roots."""
+"""A terminal: safe texts, content blocks, a progress bar, and answers of a person to questions."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
-from django_mcp.management.shell.output import printable
 from django_mcp.protocol.json import JSONObject, encode
+
+BAR_CHARS = 30
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters that could affect a terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+
+
+def to_text(block: JSONObject) -> str:
+    """Return a block's text, or a description of it."""
+    match block.get("type"):
+        case "text":
+            return str(block["text"])
+        case "resource_link":
+            return f"[{block.get('name', '')}: {block.get('uri', '')}]"
+        case "resource":
+            inner = block["resource"]
+            return str(inner["text"]) if "text" in inner else _binary("resource", inner, "blob")
+    return _binary(str(block.get("type")), block, "data")
+
+
+def size_of(encoded: str) -> int:
+    """Return the number of bytes in a Base64 text."""
+    return len(encoded) * 3 // 4 - encoded[-2:].count("=")
+
+
+def _binary(kind: str, block: JSONObject, key: str) -> str:
+    return f"[{kind}, {block.get('mimeType', 'unknown type')}, {size_of(block.get(key, ''))} bytes]"
+
+
+class ProgressBar:
+    """Shows progress in one line of a stream, if it is a terminal, and removes it at the end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.is_shown = bool(getattr(stream, "isatty", bool)())
+        self._has_written = False
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._has_written:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def show(self, progress: float, total: float | None, message: str | None) -> None:
+        """Show the progress."""
+        line = render(progress, total, message)
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[K{line[:width]}")
+        self._stream.flush()
+        self._has_written = True
+
+
+def render(progress: float, total: float | None, message: str | None) -> str:
+    """Return a line for a state of progress."""
+    text = "".join(char if char.isprintable() else " " for char in message or "")
+    if not total or total <= 0:
+        return f"{progress:g} {text}".rstrip()
+    share = min(max(progress / total, 0), 1)
+    done = round(share * BAR_CHARS)
+    bar = "#" * done + "." * (BAR_CHARS - done)
+    return f"[{bar}] {share:4.0%} {text}".rstrip()
+
 
 CANCEL, DECLINE = ":cancel", ":decline"
 
-_YES = {"y": True, "yes": True, "true": True, "1": True}
-_NO = {"n": False, "no": False, "false": False, "0": False}
+_YES_OR_NO = {
+    **dict.fromkeys(("y", "yes", "true", "1"), True),
+    **dict.fromkeys(("n", "no", "false", "0"), False),
+}
 
 
 class Refused(Exception):
@@ -29,9 +97,7 @@ class Interrupted(Exception):
 class Terminal:
     """Asks a person at a terminal, who answers with lines; the end of input cancels.
 
-    Args:
-        stdin: where lines come from.
-        stderr: where questions go, so that the output holds only the result.
+    Questions go to `stderr`, so that the output holds only the result.
     """
 
     def __init__(self, stdin: Any, stderr: Any) -> None:
@@ -108,8 +174,8 @@ class Terminal:
     def _confirm(self, text: str) -> bool:
         while True:
             line = self._read(f"{text} [y/n] ").lower()
-            if line in _YES or line in _NO:
-                return {**_YES, **_NO}[line]
+            if line in _YES_OR_NO:
+                return _YES_OR_NO[line]
 
     def _write_as_model(self, params: JSONObject) -> str:
         self._say("Messages to the model:")
@@ -173,9 +239,9 @@ def _parse(line: str, field: JSONObject, choices: list[tuple[str, str]]) -> Any:
     if choices:
         return _choose(line, choices)
     if kind == "boolean":
-        if line.lower() not in _YES | _NO:
+        if line.lower() not in _YES_OR_NO:
             raise ValueError("Write y or n.")
-        return {**_YES, **_NO}[line.lower()]
+        return _YES_OR_NO[line.lower()]
     try:
         if kind == "integer":
             return int(line)

@@ -15,9 +15,10 @@ from django.utils import timezone
 from oauth2_provider.models import AccessToken, Application, RefreshToken
 
 from django_mcp import MCPServer
-from django_mcp.auth import APIKeyAuthenticator, Authenticator, AuthInfo, Principal
+from django_mcp.auth.access import DjangoAccess
+from django_mcp.auth.authenticators import APIKeyAuthenticator, Authenticator
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.auth.recheck import recheck
-from django_mcp.auth.restore import describe, revive
 from django_mcp.contrib.oauth import OAuthAuthenticator
 from django_mcp.models import APIKey
 from tests.support.auth.asking import admit, bearer
@@ -39,8 +40,8 @@ def make(user: User | None = None, **auth: Any) -> Principal:
 
 def revived(principal: Any, *authenticators: Authenticator) -> Any:
     """Return what becomes of a principal on its way through a row of the database."""
-    kept = json.loads(json.dumps(describe(principal)))
-    return async_to_sync(revive)(kept, authenticators)
+    access = DjangoAccess(authenticators=lambda: authenticators)
+    return async_to_sync(access.revive)(json.loads(json.dumps(access.describe(principal))))
 
 
 def test_a_principal_comes_back_as_it_was():

@@ -1,35 +1,41 @@
-"""The data of the charts: calls, errors and percentiles of durations, over an hour, a day or a week.
-
-Percentiles use the logarithmic scale on which each call is stored. An hour is counted from the calls
-themselves; longer spans are read from the tallies.
-"""
+"""Reports of the recorded calls: the data of the charts, failed calls in groups, and CSV."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.cache import cache
-from django.db.models import Count
+from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Count, Max, Min, QuerySet
+from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 
-from django_mcp.admin.lookup import KINDS
+from django_mcp.admin.pages import KINDS
+from django_mcp.admin.texts import inert
 from django_mcp.calls.call import upper_ms
-from django_mcp.calls.tallies import KEPT_MINUTES, WHAT
+from django_mcp.calls.rows import KEPT_MINUTES, WHAT
+from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import CallRecord, CallTally
 from django_mcp.protocol.texts import clean
 from django_mcp.servers import all_servers
 
 MAX_NAMES = 200
 """Rows of the table; the names with the fewest calls are left out."""
+
+HEIGHT = 20
+"""Of the sparkline of an entry's calls; each of its points is 1 wide."""
 
 _Outcome = CallRecord.Outcome
 ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcome.FAULT})
@@ -101,15 +107,9 @@ def find_summary(key: str, name: str = "") -> dict[str, Any]:
     return summary
 
 
-def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str, Any]:
-    """Return the points of the charts, and a row for each name.
-
-    Args:
-        span: how far to look back.
-        name: only calls of this tool, resource or prompt count for the points; empty: all.
-        now: seconds since the epoch; by default the clock's.
-    """
-    last = int((time.time() if now is None else now) // 60)
+def summarise(span: Span, name: str = "") -> dict[str, Any]:
+    """Return the points of the charts for calls of a name, or all, and a row for each name."""
+    last = int(time.time() // 60)
     first = (last - span.length) // span.width * span.width + span.width
     slots = range(first, last + 1, span.width)
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
@@ -129,6 +129,26 @@ def summarise(span: Span, name: str = "", now: float | None = None) -> dict[str,
         **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
         "names": _rows(names, slots),
     }
+
+
+def calls_of_the_day(server_name: str) -> dict[tuple[str, str], Any]:
+    """Return the numbers of the day for each entry that was called, by kind and name.
+
+    `line` has the points of the SVG polyline of its calls.
+    """
+    return {
+        (kind, row["name"]): {**row, "line": _draw(row["points"])}
+        for row in find_summary("day")["names"]
+        if row["server"] == server_name and row["name"]
+        for kind in KINDS.get(row["method"], ())
+    }
+
+
+def _draw(points: list[int]) -> str:
+    most = max(points)
+    return " ".join(
+        f"{at},{HEIGHT - 1 - round((HEIGHT - 2) * count / most)}" for at, count in enumerate(points)
+    )
 
 
 def label_methods(found: dict[str, Any]) -> dict[str, Any]:
@@ -185,3 +205,103 @@ def _rows(names: dict[tuple[str, str, str], _Tally], slots: Iterable[int]) -> li
         }
         for (server, method, name), tally in found
     ]
+
+
+MAX_GROUPS = 200
+
+NEWEST = 5000
+"""Calls of each outcome that are grouped: all failed calls of a month may be millions."""
+
+FAILURES = (_Outcome.FAILED, _Outcome.TIMEOUT, _Outcome.FAULT)
+"""Outcomes of entries that failed; what was refused never reached one."""
+
+_SAME = ("server", "method", "name", "outcome", "error")
+
+
+def find_errors(since: datetime) -> tuple[list[dict[str, Any]], bool]:
+    """Return the groups of the calls that failed, and whether older calls were not grouped.
+
+    Each has the number of its calls, when the first and the last began, and the last as an example.
+    """
+    failed = CallRecord.objects.filter(outcome__in=FAILURES, started_at__gt=since).order_by()
+    # Each is read from an index alone, which no order of all three is in.
+    newest = CallRecord.objects.filter(started_at__gt=since).order_by("-started_at", "-id")
+    times = newest.values_list("started_at", flat=True)
+    ends = [times.filter(outcome=each)[NEWEST : NEWEST + 1].first() for each in FAILURES]
+    cut = max((each for each in ends if each is not None), default=None)
+    if cut is not None:
+        failed = failed.filter(started_at__gte=cut)
+    numbers: dict[str, Any] = {
+        "count": Count("pk"),
+        "first": Min("started_at"),
+        "last": Max("started_at"),
+        "example": Max("pk"),
+    }
+    groups = list(failed.values(*_SAME).annotate(**numbers).order_by("-last")[:MAX_GROUPS])
+    examples = CallRecord.objects.in_bulk([group["example"] for group in groups])
+    for group in groups:
+        group["example"] = examples.get(group["example"])
+    return groups, cut is not None
+
+
+MAX_ROWS = 100_000
+AT_ONCE = 1000
+
+COLUMNS = (
+    "started_at",
+    "duration_ms",
+    "server",
+    "method",
+    "name",
+    "outcome",
+    "error",
+    "reference",
+    "user_id",
+    "principal",
+    "session",
+    "revision",
+    "client_name",
+    "client_version",
+    "arguments",
+)
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def export(request: HttpRequest, calls: QuerySet[Any]) -> StreamingHttpResponse:
+    """Return the newest of these calls as a CSV document."""
+    keys = list(calls.values_list("pk", flat=True)[:MAX_ROWS])
+    batches = [keys[at : at + AT_ONCE] for at in range(0, len(keys), AT_ONCE)]
+    reads = [partial(_encode, [COLUMNS]), *(partial(_read, calls, each) for each in batches)]
+    name = f"calls-{timezone.now():%Y-%m-%d}.csv"
+    return StreamingHttpResponse(
+        _read_in_pool(reads) if isinstance(request, ASGIRequest) else (read() for read in reads),
+        content_type="text/csv; charset=utf-8",
+        headers={
+            "Cache-Control": "no-store",
+            "Content-Disposition": f'attachment; filename="{name}"',
+        },
+    )
+
+
+async def _read_in_pool(reads: Iterable[Callable[[], bytes]]) -> AsyncIterator[bytes]:
+    for read in reads:
+        yield await run_in_pool(read)
+
+
+def _read(calls: QuerySet[Any], keys: list[Any]) -> bytes:
+    rows = calls.model._default_manager.filter(pk__in=keys).order_by("-started_at", "-pk")
+    return _encode(rows.values_list(*COLUMNS))
+
+
+def _encode(rows: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows([_cell(each) for each in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return "" if value is None else value
+    shown = inert(value)
+    return f"'{shown}" if shown.startswith(_FORMULAS) else shown

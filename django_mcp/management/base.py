@@ -1,7 +1,8 @@
-"""The base class of commands that use a server in process."""
+"""The base classes of the commands, their options, and the server, user and token that these name."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -13,13 +14,25 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp.conf import settings
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_in_site
-from django_mcp.management.shell.asking import Interrupted, Terminal
-from django_mcp.management.shell.output import ProgressBar, printable
+from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.registry.kinds import Kind
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.unmigrated import Unmigrated, is_unmigrated
+
+TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def take_token(option: str | None) -> str | None:
+    """Return the token that the option or the environment holds, and None if neither does.
+
+    It is removed from the environment, which processes that the command starts inherit.
+    """
+    in_environment = os.environ.pop(TOKEN_VARIABLE, None)
+    # An empty option is a wrong token, and not the lack of one.
+    return (in_environment or None) if option is None else option
+
 
 T = TypeVar("T")
 
@@ -103,11 +116,7 @@ class ServerCommand(SiteCommand):
         self.stderr.write(f"[{level}] {printable(text)}", lambda line: line)
 
     def attempt(self, call: Callable[..., T], options: dict[str, Any], *args: Any) -> T:
-        """Return the result of a method of the command's server, with its progress shown.
-
-        Raises:
-            CommandError: the server rejected it.
-        """
+        """Return the result of a method of the command's server, with its progress shown."""
         server, keywords = find_server(options["server"]), self._keywords(options)
         with ProgressBar(self.stderr._out) as bar:
             show = bar.show if bar.is_shown else None
@@ -165,11 +174,7 @@ def add_server(parser: CommandParser) -> None:
 
 
 def find_server(name: str | None) -> MCPServer:
-    """Return the server called `name`, or the default one.
-
-    Raises:
-        CommandError: there is no such server; the text lists those that exist.
-    """
+    """Return the server called `name`, or the default one; raise CommandError if there is none."""
     found = all_servers()[0] if name is None else find_in_site(name)
     if not isinstance(found, MCPServer):
         names = sorted({server.name for server in all_servers()})
@@ -178,11 +183,7 @@ def find_server(name: str | None) -> MCPServer:
 
 
 def find_user(username: str | None) -> Any:
-    """Return the user of a name; None without one.
-
-    Raises:
-        CommandError: there is none, or they are not active.
-    """
+    """Return the active user of a name, and None without one; raise CommandError if there is none."""
     if username is None:
         return None
     from django.contrib.auth import get_user_model
@@ -214,11 +215,7 @@ def add_pipe_user(parser: CommandParser) -> None:
 
 
 def find_pipe_user(username: str, *, may_be_superuser: bool) -> Any:
-    """Return the user that a client over stdio may act for.
-
-    Raises:
-        CommandError: there is none, or it is a superuser without `may_be_superuser`.
-    """
+    """Return the user that a client over stdio may act for, or raise CommandError."""
     user = find_user(username)
     if getattr(user, "is_superuser", False) and not may_be_superuser:
         raise CommandError(
@@ -238,11 +235,7 @@ def where_to_register() -> str:
 
 
 def parse_json(text: str, what: str) -> Any:
-    """Return the JSON value of an argument.
-
-    Raises:
-        CommandError: it is not JSON.
-    """
+    """Return the JSON value of an argument, or raise CommandError."""
     try:
         return decode(text)
     except (JSONDecodeError, UnicodeError) as error:

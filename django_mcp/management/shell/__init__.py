@@ -1,1 +1,0 @@
-"""The common parts of the commands: user, questions and output."""
