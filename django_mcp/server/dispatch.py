@@ -7,12 +7,13 @@ import copy
 import logging
 import time
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, REQUEST_CANCELLED, Refusal
 from django_mcp.protocol.messages import Batch, Message, Request, decode_message, encode_result
 from django_mcp.server.delivery.resumption import PRIME_AFTER_S, CallStream
 from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
+from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refuse
 from django_mcp.server.exchange.strict import check_outcome, check_params
@@ -24,11 +25,8 @@ from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.lifecycle import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.scopes_and_rates import refuse_rate
+from django_mcp.server.services.services import Services
 from django_mcp.server.services.session_lookup import ALREADY_INITIALIZED, load_session
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.capabilities import Derived
-    from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 

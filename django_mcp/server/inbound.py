@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import PROTOCOL_VERSION
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Malformed, Notification, Response, is_request_id
+from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import ConnectionState, Session
@@ -16,11 +16,8 @@ from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import QuotaReached, QuotaScope
 from django_mcp.server.exchange.strict import check_params, check_response
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.services import Services
 from django_mcp.server.streams.upkeep import take_pong
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.services.services import Services
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """Of one response, which may have to be stored: sampling may return an image. Our own limit."""

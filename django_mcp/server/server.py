@@ -20,7 +20,9 @@ from django_mcp.registry.registry import Registry
 from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.delivery.audience import Audience
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.capabilities import Derived
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.error_handlers import ErrorHandlers
@@ -28,17 +30,12 @@ from django_mcp.server.memory.events import MemoryEvents
 from django_mcp.server.memory.state import MemoryAnswers, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import OPTIONS, Options
+from django_mcp.server.services import ports
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import LIST_METHODS, check_options
+from django_mcp.server.streams.stream import Change, PushStream
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import make_sweep
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-    from django_mcp.server.services import ports
-    from django_mcp.server.services.services import ServerHub
-    from django_mcp.server.streams.stream import Change, PushStream
-
 
 STORES = ("sessions", "answers", "events", "tasks", "runner")
 """The attributes of a server that are made on first use, by its methods `_make_sessions` etc."""

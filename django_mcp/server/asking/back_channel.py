@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import ProtocolError
@@ -19,14 +19,12 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.delivery.resumption import CallStream
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
 from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services.services import ServerHub, Services
 
 POLL_S = 2.0
 """How often the store is asked for a response, since the message about it may have been lost."""

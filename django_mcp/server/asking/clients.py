@@ -11,17 +11,13 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.asking.back_channel import NoAnswer, expect_response, withdraw
 from django_mcp.server.delivery.notify import NotifyMethods
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import key_of
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.streams.stream import PushStream
+from django_mcp.server.streams.stream import PushStream
 
 PING_TIMEOUT_S = 10.0
 

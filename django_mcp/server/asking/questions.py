@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from django_mcp.protocol.asks import (
     Ask,
@@ -32,12 +32,10 @@ from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.reports import describe_conversion
 from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
+from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.rounds import Asked, AskFailed, CannotAsk, OnceDue
-
-if TYPE_CHECKING:
-    from django_mcp.server.asking.clients import ClientMethods
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -10,18 +10,16 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_params, try_later
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
 from django_mcp.server.asking.answers import find_malformed
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.services.ports import StateStoreFull
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import Services
+from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 

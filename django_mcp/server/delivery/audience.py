@@ -9,27 +9,25 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.registry import Registry
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.visibility import Requirements
+from django_mcp.server.services.services import Services
 from django_mcp.server.streams.stream import ELICITATION_COMPLETE, Change, PushStream, StreamKind
-
-if TYPE_CHECKING:
-    from django_mcp.registry.registry import Registry
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.visibility import Requirements
-    from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
 Readable: TypeAlias = ResourceEntry | TemplateEntry
 
-MayRead: TypeAlias = "Callable[[Call, str], Awaitable[bool]]"
+MayRead: TypeAlias = Callable[[Call, str], Awaitable[bool]]
 """Returns whether a principal could read a resource, with all checks but without its handler."""
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.registry.registry import ListKind
 from django_mcp.server.exchange.timers import find_running_loop
-from django_mcp.server.services.services import Services
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import ELICITATION_COMPLETE, LISTS, Change
-
-if TYPE_CHECKING:
-    from django_mcp.registry.registry import ListKind
-    from django_mcp.server.services.services import ServerHub
 
 P = ParamSpec("P")
 

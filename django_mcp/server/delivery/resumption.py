@@ -9,19 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.exchange.exchange import EventStream
-    from django_mcp.server.services.services import Services
+from django_mcp.server.services.services import Services
 
 PRIME_AFTER_S = 0.5
 """A call that has sent nothing for this long opens its stream, so that it can be resumed."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from django_mcp.protocol.messages import encode_error
@@ -15,13 +13,10 @@ from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import is_anonymous_quota, share_of
 from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.services import Services
 from django_mcp.server.services.session_lookup import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists, ping_later
-
-if TYPE_CHECKING:
-    from django_mcp.server.services.services import Services
-
 
 RETRY_MS = 1000
 """When a client should reconnect after the server closed its stream. Our own choice."""

@@ -8,21 +8,19 @@ from collections.abc import Mapping
 from concurrent import futures
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Request, RequestId
 from django_mcp.protocol.records import Record
+from django_mcp.protocol.revisions import Revision
+from django_mcp.registry.entries import Entry
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.timers import TaskTimers
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.registry.entries import Entry
-    from django_mcp.server.options import Options
+from django_mcp.server.options import Options
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import field
 
@@ -22,9 +22,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.session_data import SessionData
+from django_mcp.server.exchange.session_data import SessionData
 
 logger = logging.getLogger("django_mcp")
 

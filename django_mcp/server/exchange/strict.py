@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
@@ -21,10 +21,8 @@ from django_mcp.protocol.messages import Response, method_of
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.validators import MAX_STEPS, TOO_COMPLEX, Validator, compile_schema
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Sink
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.exchange import Sink
 
 logger = logging.getLogger("django_mcp")
 

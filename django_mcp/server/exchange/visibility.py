@@ -7,15 +7,13 @@ They are found before a method runs, since that may take a query.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from django_mcp.registry.access import Access, Rule, read_access
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.registry import Registry
-
-if TYPE_CHECKING:
-    from django_mcp.server.options import Options
+from django_mcp.server.options import Options
 
 Guarded: TypeAlias = Entry | Handler
 """What has an `Access`: an entry, or the handler of a completion."""

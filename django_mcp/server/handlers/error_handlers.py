@@ -7,10 +7,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from django_mcp.protocol.asks import Ask, InputRequired
 from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, ProtocolError, Refusal, ToolError
@@ -30,12 +30,10 @@ from django_mcp.server.handlers.argument_checks import (
     read_in_thread,
 )
 from django_mcp.server.handlers.blocking import watch_steps
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.error_handlers import report_error
 from django_mcp.server.handlers.tracing import attach_trace
 from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
@@ -16,10 +16,8 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.argument_checks import describe_problems
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import note, run_handler
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

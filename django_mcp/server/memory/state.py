@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakMethod
 
 from msgspec import field
@@ -16,7 +16,9 @@ from msgspec import field
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import (
     TOO_MANY_URIS,
     Limits,
@@ -28,14 +30,10 @@ from django_mcp.server.exchange.quotas import (
     share_of,
 )
 from django_mcp.server.exchange.session_data import MemoryData, refuse_data
+from django_mcp.server.options import Options
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.services.session_lookup import SESSIONS_FULL, memory_size
 from django_mcp.server.streams.upkeep import while_alive
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.options import Options
-    from django_mcp.server.services.services import ServerHub
 
 SESSION_LIMITS = Limits(
     own_count=100_000, own_bytes=64 * 1024 * 1024, count=1_000_000, bytes=256 * 1024 * 1024

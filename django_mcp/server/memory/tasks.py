@@ -6,16 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from django_mcp.server.exchange.quotas import is_anonymous_quota
+from django_mcp.server.exchange.call import Spawned
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import CountLimits, is_anonymous_quota
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Spawned
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.quotas import CountLimits
 
 T = TypeVar("T")
 S = TypeVar("S")

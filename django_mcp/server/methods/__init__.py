@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from django_mcp.protocol.errors import Refusal
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods import (
     lifecycle,
     lists,
@@ -16,10 +17,7 @@ from django_mcp.server.methods import (
     tools,
 )
 
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-
-Method: TypeAlias = "Callable[[Context[Any]], Awaitable[bytes | Refusal]]"
+Method: TypeAlias = Callable[[Context[Any]], Awaitable[bytes | Refusal]]
 """Returns the encoded result of an admitted request, or a refusal."""
 
 METHODS: Mapping[str, Method] = {

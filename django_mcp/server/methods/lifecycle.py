@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import FAULT, Refusal, invalid_params
 from django_mcp.protocol.headers import SESSION_ID
@@ -12,11 +12,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Reply, key_of
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.services.caching import list_cache_fields
 from django_mcp.server.services.ports import StoreUnavailable
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

@@ -7,7 +7,7 @@ until the registry or the options change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol import cursor
 from django_mcp.protocol.errors import Refusal, invalid_params
@@ -15,12 +15,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.services.caching import list_cache_fields
 from django_mcp.server.setting import LIST_METHODS
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-
 
 _ATTRIBUTES = {
     "tools": "tools",

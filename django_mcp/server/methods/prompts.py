@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
@@ -10,11 +10,9 @@ from django_mcp.protocol.results import Completion, PromptResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short
 from django_mcp.server.services.scopes_and_rates import refuse_scopes
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 
 async def get(ctx: Context[Any]) -> bytes | Refusal:

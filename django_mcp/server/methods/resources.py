@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
@@ -15,12 +15,10 @@ from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.audience import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short
 from django_mcp.server.services.caching import read_cache_fields
 from django_mcp.server.services.scopes_and_rates import refuse_scopes
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 
 async def read(ctx: Context[Any]) -> bytes | Refusal:

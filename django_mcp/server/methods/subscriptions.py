@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, encode
@@ -11,13 +11,11 @@ from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.standalone import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, check_uris
+from django_mcp.server.exchange.task import Task
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods.resources import refuse_reading
 from django_mcp.server.streams.stream import LISTS, Ending, PushStream, StreamKind
 from django_mcp.server.tasks.listen import choose_tasks, watch
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.task import Task
-    from django_mcp.server.handlers.context import Context
 
 MAX_ID_BYTES = 1024
 """Size of the request id of a listening stream. Our own limit."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol import cursor
 from django_mcp.protocol import meta as keys
@@ -21,6 +21,7 @@ from django_mcp.server.asking.back_channel import ask_client
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods.lists import INVALID_CURSOR
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
@@ -34,9 +35,6 @@ from django_mcp.server.tasks.transitions import (
     to_detailed,
     to_wire,
 )
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

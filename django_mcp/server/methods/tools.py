@@ -7,7 +7,7 @@ the model can correct (wrong arguments, a failure in the tool) are results with 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import (
     HEADER_MISMATCH,
@@ -28,12 +28,10 @@ from django_mcp.server.handlers.argument_checks import (
     check_at_length,
     describe_problems,
 )
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import note, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.services.scopes_and_rates import refuse_scopes, refuse_tool_rate
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 
 async def call(ctx: Context[Any]) -> bytes | Refusal:

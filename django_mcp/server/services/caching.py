@@ -7,14 +7,12 @@ Source: 2026-07-28 server/utilities/caching.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import Services
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.services.services import Services
 
 _NO_CACHING = CacheHint()
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.atomic import Atomic
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call, Failure, Spawned
-    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.quotas import CountLimits
-    from django_mcp.server.exchange.task import Task
-    from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
-    from django_mcp.server.streams.stream import PushStream
+from django_mcp.server.exchange.call import Call, Failure, Spawned
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.exchange.task import Task
+from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
+from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal, try_later
 from django_mcp.registry.access import Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.quotas import network_of
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import Services
+from django_mcp.server.services.services import Services
 
 
 def refuse_scopes(server: Services, call: Call, *guarded: Entry | Handler) -> Refusal | None:

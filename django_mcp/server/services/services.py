@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
 from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.ranges import CAPABILITY as READ_CAPABILITY
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
+from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.registry import Registry
+from django_mcp.registry.returns import ResultConverter
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.capabilities import Derived, ResultFields, to_capabilities
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.server.options import Options
+from django_mcp.server.services import ports
 from django_mcp.server.streams.hub import Hub
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.headers import Headers
-    from django_mcp.protocol.messages import Request
-    from django_mcp.registry.forms import FormMaker
-    from django_mcp.registry.returns import ResultConverter
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import ConnectionState
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.options import Options
-    from django_mcp.server.services import ports
-    from django_mcp.server.streams.stream import Change, PushStream
+from django_mcp.server.streams.stream import Change, PushStream
 
 ServerHub: TypeAlias = "Hub[Services]"
 """The hub of the servers of a process."""

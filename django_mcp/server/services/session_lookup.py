@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
 from django_mcp.protocol.headers import SESSION_ID
@@ -11,11 +9,8 @@ from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
 from django_mcp.protocol.revisions import has_handshake
 from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.exchange import key_of
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.services.services import Services
+from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.services.services import Services
 
 MAX_TOKEN = 128
 """Characters of a session id that is looked up. Those of this package are shorter."""

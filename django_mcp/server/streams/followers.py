@@ -6,12 +6,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.json import JSONObject
-
-if TYPE_CHECKING:
-    from django_mcp.server.streams.messenger import Messenger
+from django_mcp.server.streams.messenger import Messenger
 
 MAX_LIVE = 256
 """Unrecorded messages that wait for a follower. More are dropped: they are progress and the like."""

@@ -10,21 +10,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification_head, encode_request
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import URI_LIMITS, QuotaMeter
+from django_mcp.server.options import Options
 from django_mcp.server.streams.followers import Followers
 from django_mcp.server.streams.index import CallTable, StreamIndex
-from django_mcp.server.streams.messenger import Messenger, Outbox
+from django_mcp.server.streams.messenger import Bus, Messenger, Outbox
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.options import Options
-    from django_mcp.server.streams.messenger import Bus
 
 logger = logging.getLogger("django_mcp")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from django_mcp.protocol.messages import RequestId
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import ConnectionState
-    from django_mcp.server.streams.stream import PushStream, Topic
+from django_mcp.protocol.messages import RequestId
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.streams.stream import PushStream, Topic
 
 
 class StreamIndex:

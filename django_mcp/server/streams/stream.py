@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import field
 
@@ -17,13 +17,10 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId, encode_notification, encode_notification_head
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.protocol.records import Record
-from django_mcp.protocol.revisions import find_revision
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.exchange.exchange import Exchange, Sink
-    from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.protocol.revisions import Revision, find_revision
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.exchange import Exchange, Sink
+from django_mcp.server.exchange.visibility import VisibleEntries
 
 logger = logging.getLogger("django_mcp")
 

@@ -7,15 +7,13 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakMethod
 
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_request
+from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.json import JSONObject
-    from django_mcp.server.streams.hub import Hub
 
 logger = logging.getLogger("django_mcp")
 

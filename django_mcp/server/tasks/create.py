@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND, Refusal, invalid_params
@@ -16,12 +16,10 @@ from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import LEASE_S, Task, new_id
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.tasks.run import TaskRun, finish_run
 from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, start_run
 from django_mcp.server.tasks.transitions import advance, refuse_undeclared, rules_of, to_wire
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.exchange.task import Task
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.streams.stream import Ending, PushStream
 from django_mcp.server.tasks.start import find_own_all
 from django_mcp.server.tasks.transitions import (
@@ -18,10 +20,6 @@ from django_mcp.server.tasks.transitions import (
     stream_of,
     to_detailed,
 )
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.task import Task
-    from django_mcp.server.handlers.context import Context
 
 logger = logging.getLogger("django_mcp")
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, Refusal, invalid_params
@@ -15,19 +15,16 @@ from django_mcp.protocol.json import decode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
-from django_mcp.server.exchange.call import FailureKind
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.exchange.call import FailureKind, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.task import Step, Task, new_id
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.tools import run_tool
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
-
-if TYPE_CHECKING:
-    from django_mcp.registry.entries import ToolEntry
-    from django_mcp.server.exchange.call import Spawned
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 

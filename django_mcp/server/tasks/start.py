@@ -8,21 +8,17 @@ import re
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.errors import Refusal, invalid_params, try_later
 from django_mcp.protocol.tasks import NEVER, WORKING
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.exchange import Exchange, key_of
 from django_mcp.server.exchange.task import Step, Task, new_id
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.tasks.run import execute
 from django_mcp.server.tasks.transitions import STOPPED, UNKNOWN_TASK, advance, rules_of
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
@@ -18,13 +17,11 @@ from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, task_to_wire
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import Change
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 
