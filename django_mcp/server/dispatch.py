@@ -19,7 +19,7 @@ from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refu
 from django_mcp.server.exchange.strict import check_outcome, check_params
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.error_handlers import report_error
+from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.inbound import handle_inbound
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.lifecycle import complete_handshake

@@ -19,15 +19,14 @@ from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
-from django_mcp.server.delivery.audience import Audience
+from django_mcp.server.delivery.notify import Audience
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.error_handlers import ErrorHandlers
-from django_mcp.server.memory.events import MemoryEvents
-from django_mcp.server.memory.state import MemoryAnswers, MemorySessions
+from django_mcp.server.handlers.watching import ErrorHandlers
+from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.services import ports

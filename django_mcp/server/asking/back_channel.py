@@ -19,11 +19,10 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
 from django_mcp.server.delivery.resumption import CallStream
-from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
 from django_mcp.server.exchange.quotas import QuotaReached
-from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.services.services import ServerHub, Services
 
 POLL_S = 2.0

@@ -14,7 +14,7 @@ from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.tasks import CANCELLED, FAILED, FINAL, INPUT_REQUIRED, WORKING
-from django_mcp.server.exchange.rounds import Answers, AskFailed
+from django_mcp.server.exchange.call import Answers, AskFailed
 
 LEASE_S = 15.0
 """How long a run counts as alive after it last renewed its lease. Our own limit."""

@@ -5,37 +5,83 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from django_mcp.protocol.asks import Ask, InputRequired
 from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, ProtocolError, Refusal, ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
-from django_mcp.registry.problems import ArgumentErrors
+from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.server.asking.answers import StateTooLarge, open_answers, seal_state
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
-from django_mcp.server.asking.request_state import StateTooLarge, open_answers, seal_state
-from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.rounds import Answers, Asked, AskFailed, CannotAsk, OnceDue, Waiting
-from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.handlers.argument_checks import (
-    LARGE_BYTES,
-    describe_problems,
-    read_in_thread,
+from django_mcp.server.exchange.call import (
+    Answers,
+    Asked,
+    AskFailed,
+    CannotAsk,
+    Failure,
+    FailureKind,
+    OnceDue,
+    Waiting,
 )
-from django_mcp.server.handlers.blocking import watch_steps
+from django_mcp.server.exchange.capabilities import covers
+from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.error_handlers import report_error
-from django_mcp.server.handlers.tracing import attach_trace
+from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
 from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
 
+T = TypeVar("T")
+
 logger = logging.getLogger("django_mcp")
+
+LARGE_BYTES = 32 * 1024
+"""From this size of a message on, other calls get a turn between the steps of a call. Our own limit."""
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+"""One long check runs at a time on an event loop; under WSGI each request has its own loop.
+
+Several at once would not end sooner, since they share the interpreter's lock, and would delay others."""
+
+
+async def check_at_length(
+    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+) -> list[Problem] | Failure:
+    """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
+    timeout_s = ctx.options.call_timeout_s if entry.timeout_s is None else entry.timeout_s
+    deadline = (ctx.exchange.timers or TaskTimers.of_current_task()).limit(timeout_s)
+    try:
+        return await _run_in_turn(ctx, partial(entry.input_validator.problems, arguments))
+    except asyncio.CancelledError:
+        ctx.abandon()
+        if not deadline.is_ours():
+            raise
+        return Failure(kind=FailureKind.TIMEOUT, message=f"No result within {timeout_s:g} s")
+    finally:
+        deadline.cancel()
+
+
+def describe_problems(problems: Sequence[Problem]) -> str:
+    """Return what is wrong with arguments, a line each, for a model that may try again."""
+    lines = [f"- {problem.pointer or '(arguments)'}: {problem.message}" for problem in problems]
+    return "Invalid arguments:\n" + "\n".join(lines)
+
+
+async def read_in_thread(ctx: Context[Any], handler: Handler, arguments: JSONObject) -> Any:
+    """Return the keyword arguments of a call; see `Handler.read`."""
+    return await _run_in_turn(ctx, partial(handler.read, arguments))
+
+
+async def _run_in_turn(ctx: Context[Any], function: Callable[[], T]) -> T:
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        return await ctx.server.scope.run(function, ctx)
 
 
 _Due: TypeAlias = InputRequired | OnceDue | Waiting | Asked

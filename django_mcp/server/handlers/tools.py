@@ -15,9 +15,8 @@ from django_mcp.protocol.structured import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.argument_checks import describe_problems
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.run import note, run_handler
+from django_mcp.server.handlers.run import describe_problems, note, run_handler
 
 logger = logging.getLogger("django_mcp")
 

@@ -13,7 +13,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, 
 from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
-from django_mcp.server.delivery.audience import Readable, find_matches
+from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short

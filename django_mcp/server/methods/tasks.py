@@ -18,8 +18,8 @@ from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.tasks import CANCELLED
 from django_mcp.server.asking.answers import find_malformed
 from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods.lists import INVALID_CURSOR

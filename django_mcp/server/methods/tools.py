@@ -23,13 +23,14 @@ from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.exchange.capabilities import covers
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
-from django_mcp.server.handlers.argument_checks import (
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.run import (
     LARGE_BYTES,
     check_at_length,
     describe_problems,
+    note,
+    short,
 )
-from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.run import note, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.services.scopes_and_rates import refuse_scopes, refuse_tool_rate
 
@@ -78,7 +79,7 @@ async def _check_and_run(
             return encode_failure(ctx, note(ctx, failure))
     if entry.task is NEVER and "task" not in ctx.message.params:
         return await run_tool(ctx, entry, arguments)
-    from django_mcp.server.tasks.create import call_with_tasks
+    from django_mcp.server.tasks.start import call_with_tasks
 
     return await call_with_tasks(ctx, entry, arguments, partial(run_tool, ctx, entry, arguments))
 

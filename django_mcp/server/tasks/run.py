@@ -16,10 +16,9 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.server.exchange.call import FailureKind, Spawned
+from django_mcp.server.exchange.call import Answers, FailureKind, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
-from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.task import Step, Task, new_id
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.tools import run_tool

@@ -30,7 +30,6 @@ POLL_S = 2.0
 
 MAX_TRIES = 50
 
-
 UNKNOWN_TASK = invalid_params("Unknown task")
 STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has stopped")
 

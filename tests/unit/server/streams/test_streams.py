@@ -12,7 +12,7 @@ from django_mcp.protocol.json import decode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.delivery import resumption as replay
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.events import MemoryEvents
+from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
