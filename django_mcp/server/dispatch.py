@@ -7,11 +7,11 @@ import copy
 import logging
 import time
 from collections.abc import Awaitable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, REQUEST_CANCELLED, Refusal
 from django_mcp.protocol.messages import Batch, Message, Request, decode_message, encode_result
-from django_mcp.server.delivery.resumption import PRIME_AFTER_S, CallStream
+from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
 from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
 from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import ConnectionState, Session
@@ -24,9 +24,8 @@ from django_mcp.server.inbound import handle_inbound
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.lifecycle import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.scopes_and_rates import refuse_rate
+from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, load_session, refuse_rate
 from django_mcp.server.services.services import Services
-from django_mcp.server.services.session_lookup import ALREADY_INITIALIZED, load_session
 
 logger = logging.getLogger("django_mcp")
 
@@ -133,7 +132,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         and request.method not in _BEFORE_INITIALIZED
     ):
         return refuse(_NOT_INITIALIZED, 400, request.id)
-    ctx = cast("Context[Any]", server.make_call(exchange, request, connection))
+    ctx: Context[Any] = server.make_call(exchange, request, connection)
     exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
     repeated = None if kept is None else _find_repeated(ctx, kept)
     if repeated is not None:

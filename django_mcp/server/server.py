@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.records import Record
@@ -19,8 +19,8 @@ from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
+from django_mcp.server.delivery.client_streams import end_session, open_stream
 from django_mcp.server.delivery.notify import Audience
-from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
@@ -109,14 +109,10 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Open the standalone stream of a session, or resume a broken stream; return at its end."""
-        from django_mcp.server.delivery.standalone import open_stream
-
         return open_stream(self, exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """End the session that the exchange names."""
-        from django_mcp.server.delivery.standalone import end_session
-
         return end_session(self, exchange)
 
     @property
@@ -265,8 +261,8 @@ def _provide_context(ctx: Context[Any]) -> Context[Any]:
     return ctx
 
 
-async def _may_read(call: Call, uri: str) -> bool:
+async def _may_read(ctx: Context[Any], uri: str) -> bool:
     # Imports what runs handlers, which a process that only registers entries does not need.
     from django_mcp.server.methods.resources import refuse_reading
 
-    return await refuse_reading(cast("Context[Any]", call), uri) is None
+    return await refuse_reading(ctx, uri) is None

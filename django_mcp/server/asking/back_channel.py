@@ -18,7 +18,7 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
-from django_mcp.server.delivery.resumption import CallStream
+from django_mcp.server.delivery.client_streams import CallStream
 from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink

@@ -15,7 +15,6 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import ListKind, Registry
-from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
@@ -245,7 +244,7 @@ async def _announce(hub: ServerHub, change: Change) -> int:
 
 Readable: TypeAlias = ResourceEntry | TemplateEntry
 
-MayRead: TypeAlias = Callable[[Call, str], Awaitable[bool]]
+MayRead: TypeAlias = Callable[[Any, str], Awaitable[bool]]
 """Returns whether a principal could read a resource, with all checks but without its handler."""
 
 
@@ -373,7 +372,7 @@ def _has_url_elicitation(stream: PushStream) -> bool:
     return revision is not None and "url" in revision.asks
 
 
-def _make_call(server: Services, stream: PushStream, given: Exchange, uri: str) -> Call:
+def _make_call(server: Services, stream: PushStream, given: Exchange, uri: str) -> Any:
     """Return the call by which a stream's principal would read a resource."""
     exchange = copy.copy(given)
     # These belong to the request that opened the stream.

@@ -18,7 +18,7 @@ from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.messages import encode_notification
 from django_mcp.server.asking.back_channel import ping_back, withdraw
 from django_mcp.server.asking.questions import AskMethods
-from django_mcp.server.delivery.resumption import CallStream
+from django_mcp.server.delivery.client_streams import CallStream
 from django_mcp.server.exchange.connection import SendRate, Session
 from django_mcp.server.exchange.timers import Shield, find_running_loop
 from django_mcp.server.handlers.watching import find_trace

@@ -32,8 +32,8 @@ from django_mcp.server.exchange.quotas import (
 from django_mcp.server.exchange.session_data import MemoryData, refuse_data
 from django_mcp.server.options import Options
 from django_mcp.server.services.ports import Event, Replay
+from django_mcp.server.services.request_checks import SESSIONS_FULL, memory_size
 from django_mcp.server.services.services import ServerHub
-from django_mcp.server.services.session_lookup import SESSIONS_FULL, memory_size
 from django_mcp.server.streams.upkeep import while_alive
 
 SESSION_LIMITS = Limits(

@@ -13,7 +13,6 @@ from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Reply, key_of
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.services.caching import list_cache_fields
 from django_mcp.server.services.ports import StoreUnavailable
 
 logger = logging.getLogger("django_mcp")
@@ -90,7 +89,7 @@ async def discover(ctx: Context[Any]) -> bytes | Refusal:
         "supportedVersions": server.revisions.stateless_names,
         "capabilities": server.capabilities_for(revision, ctx.exchange),
         **_instructions(ctx),
-        **list_cache_fields(server, ctx),
+        **server.list_cache_fields(ctx),
     }
     return server.encode_result(result, revision)
 

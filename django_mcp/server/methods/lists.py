@@ -16,7 +16,6 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.services.caching import list_cache_fields
 from django_mcp.server.setting import LIST_METHODS
 
 _ATTRIBUTES = {
@@ -79,7 +78,7 @@ def _page(ctx: Context[Any], after: str | None) -> JSONObject | Refusal:
     if start + size < len(visible):
         result["nextCursor"] = cursor.encode(ctx.method, page[-1][0], server.sealer.seal)
     result = lower(ctx.method, result, ctx.rules)
-    return {**result, **list_cache_fields(ctx.server, ctx)}
+    return {**result, **server.list_cache_fields(ctx)}
 
 
 def _add_task_support(wires: list[JSONObject], page: Iterable[tuple[str, Entry]]) -> None:

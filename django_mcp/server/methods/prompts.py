@@ -12,7 +12,7 @@ from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short
-from django_mcp.server.services.scopes_and_rates import refuse_scopes
+from django_mcp.server.services.request_checks import refuse_scopes
 
 
 async def get(ctx: Context[Any]) -> bytes | Refusal:

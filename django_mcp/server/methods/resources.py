@@ -17,8 +17,7 @@ from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.run import run_handler, short
-from django_mcp.server.services.caching import read_cache_fields
-from django_mcp.server.services.scopes_and_rates import refuse_scopes
+from django_mcp.server.services.request_checks import refuse_scopes
 
 
 async def read(ctx: Context[Any]) -> bytes | Refusal:
@@ -97,7 +96,7 @@ def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) ->
         # An empty list would mean an existing resource without contents.
         return missing(ctx, uri)
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
-    wire.update(read_cache_fields(ctx.server, ctx, entry, result.cache))
+    wire.update(ctx.server.read_cache_fields(ctx, entry, result.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:

@@ -11,7 +11,7 @@ from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
-from django_mcp.server.delivery.standalone import refuse_stream, run_stream
+from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
 from django_mcp.server.exchange.quotas import TOO_MANY_URIS, check_uris
 from django_mcp.server.exchange.task import Task

@@ -32,7 +32,7 @@ from django_mcp.server.handlers.run import (
     short,
 )
 from django_mcp.server.handlers.tools import encode_failure, run_tool
-from django_mcp.server.services.scopes_and_rates import refuse_scopes, refuse_tool_rate
+from django_mcp.server.services.request_checks import refuse_scopes, refuse_tool_rate
 
 
 async def call(ctx: Context[Any]) -> bytes | Refusal:

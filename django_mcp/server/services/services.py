@@ -12,8 +12,10 @@ from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.ranges import CAPABILITY as READ_CAPABILITY
+from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
@@ -74,13 +76,13 @@ class Services:
     def options(self) -> Options:
         """The current settings."""
 
-    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Call:
-        """Return the call of a request, which is the context that its handler gets."""
+    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Any:
+        """Return the call of a request: the context that its handler gets, a `context_class`."""
         rules = connection.revision
         if rules is None:
             raise ValueError("a call needs a connection with a revision")
         meta = message.params.get("_meta")
-        found: Call = self.context_class(
+        return self.context_class(
             exchange,
             message,
             connection,
@@ -90,7 +92,6 @@ class Services:
             meta if type(meta) is dict else {},
             server=self,
         )
-        return found
 
     @abstractmethod
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
@@ -266,6 +267,48 @@ class Services:
         """Return a result that asks for input, as JSON."""
         meta = self._result_fields(revision).meta
         return encode({**revision.interim_fields, **result, **({"_meta": meta} if meta else {})})
+
+    # -- how long clients may cache a result; source: 2026-07-28 server/utilities/caching
+
+    def list_cache_fields(self, call: Call) -> Mapping[str, Any]:
+        """Return the caching fields of a list or of `server/discover`, if the revision has them."""
+        # Texts in the language of the caller are not for others.
+        is_alike = not self.derived.has_lazy_texts
+        return self._cache_fields(call, call.options.list_cache.get(call.method), is_alike=is_alike)
+
+    def read_cache_fields(
+        self, call: Call, entry: ResourceEntry | TemplateEntry, own: CacheHint | None
+    ) -> Mapping[str, Any]:
+        """Return the caching fields of a read resource, if the revision has them.
+
+        Args:
+            call: the request.
+            entry: the resource or template.
+            own: the handler's hint for this result; the handler knows whether it depends on the caller.
+        """
+        if call.is_resubmit:
+            # It may contain the client's answers.
+            return self._cache_fields(call, None, is_alike=False)
+        access = entry.access
+        scopes = access.scopes or call.exchange.visible.scopes_of(entry)
+        is_open = not (access.permission or access.listed_if or scopes or access.check)
+        is_alike = is_open and (own is not None or not entry.handler.injections)
+        return self._cache_fields(call, own or entry.cache, is_alike=is_alike)
+
+    def _cache_fields(
+        self, call: Call, hint: CacheHint | None, *, is_alike: bool
+    ) -> Mapping[str, Any]:
+        """Return the fields for a hint; a result is public only if it is the same for everybody."""
+        if not call.rules.methods[call.method].is_cacheable:
+            return {}
+        hint = hint or CacheHint()
+        is_public = (
+            hint.scope == "public"
+            and is_alike
+            and self.is_public
+            and call.exchange.visible.variant is None
+        )
+        return {"ttlMs": hint.ttl_ms, "cacheScope": "public" if is_public else "private"}
 
     def _result_fields(self, revision: Revision) -> ResultFields:
         # Without a check for changes: the call looked at `derived` before.

@@ -222,7 +222,7 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
         return _GONE
     params = {"name": task.tool, "arguments": call["arguments"], "_meta": dict(call["meta"])}
     message = Request(id=task.id, method="tools/call", params=params)
-    ctx = cast("Context[Any]", server.make_call(exchange, message, connection))
+    ctx: Context[Any] = server.make_call(exchange, message, connection)
     ctx.entry = entry
     ctx.answers = task.read_answers()
     run.attach(task, ctx)
