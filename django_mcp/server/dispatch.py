@@ -188,14 +188,22 @@ async def _run_observed(
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = ctx.server.find_observer() if ctx.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
+    exchange = ctx.exchange
     outcome: bytes | Refusal | None = None
     try:
-        is_strict = derived.options.strict
-        outcome = await (_run_strictly(ctx, derived) if is_strict else _run(ctx, derived))
+        if derived.options.strict:
+            refusal = check_params(ctx.method, ctx.params, ctx.rules)
+            outcome = check_outcome(ctx, refusal or await _run(ctx, derived))
+        else:
+            outcome = await _run(ctx, derived)
     except asyncio.CancelledError:
-        if not _is_call_cancelled(ctx):
+        timers, is_gone = ctx.task, exchange.is_disconnected and exchange.cancels_on_disconnect
+        if not isinstance(timers, TaskTimers) or not ctx.is_cancelled or is_gone:
+            # Not only the call was cancelled, but its asyncio task.
             raise
-        outcome = _end_cancelled(ctx)
+        timers.uncancel()
+        if exchange.headers is not None or ctx.cancelled_by == "server":
+            outcome = Refusal(code=REQUEST_CANCELLED, message="Cancelled")
     except StoreUnavailable as error:
         outcome = error.to_refusal()
     except Exception as error:
@@ -209,11 +217,6 @@ async def _run_observed(
         if observer is not None and not ctx.is_task:
             observer.answered(ctx, outcome, time.perf_counter() - started_s)
     return outcome
-
-
-async def _run_strictly(ctx: Context[Any], derived: Derived) -> bytes | Refusal | None:
-    refusal = check_params(ctx.method, ctx.params, ctx.rules)
-    return check_outcome(ctx, refusal or await _run(ctx, derived))
 
 
 def _run(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal]:
@@ -237,24 +240,6 @@ async def _prepare_and_run(
     if not is_visible_known:
         await ctx.server.refresh_visible(ctx.exchange)
     return await method(ctx)
-
-
-def _is_call_cancelled(ctx: Context[Any]) -> bool:
-    """Return whether only the call was cancelled, and its asyncio task goes on."""
-    return (
-        isinstance(ctx.task, TaskTimers)
-        and ctx.is_cancelled
-        and not (ctx.exchange.is_disconnected and ctx.exchange.cancels_on_disconnect)
-    )
-
-
-def _end_cancelled(ctx: Context[Any]) -> Refusal | None:
-    """Take the cancellation of the task back; return the refusal if a response is needed."""
-    if isinstance(ctx.task, TaskTimers):
-        ctx.task.uncancel()
-    if ctx.exchange.headers is None and ctx.cancelled_by != "server":
-        return None
-    return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
 
 
 async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) -> Reply:

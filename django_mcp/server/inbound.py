@@ -13,7 +13,7 @@ from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
-from django_mcp.server.exchange.quotas import QuotaReached, QuotaScope
+from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.strict import check_params, check_response
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.services import Services
@@ -62,7 +62,8 @@ async def _handle_response(
     connection = exchange.connection
     if connection is None or response.id is None:
         return None
-    answer = to_answer(response)
+    error = response.error
+    answer = {"result": response.result} if error is None else {"error": error}
     refusal = _refuse_large(exchange, answer)
     if refusal is None and server.options.strict and connection.revision is not None:
         refusal = check_response(response, connection.revision)
@@ -79,18 +80,9 @@ async def _handle_response(
         try:
             await pass_on(server, connection, response.id, answer)
         except QuotaReached as reached:
-            return _TOO_MANY_ANSWERS[reached.scope]
+            message = "Too many answers wait to be read: send this one again later"
+            return try_later(message, code=INVALID_REQUEST, status=reached.scope.value)
     return refusal
-
-
-_TOO_MANY_ANSWERS = {
-    scope: try_later(
-        "Too many answers wait to be read: send this one again later",
-        code=INVALID_REQUEST,
-        status=scope.value,
-    )
-    for scope in QuotaScope
-}
 
 
 def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
@@ -100,13 +92,6 @@ def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
         return None
     message = "The answer is larger than 1 MiB: send a smaller one"
     return Refusal(code=INVALID_REQUEST, message=message, status=413)
-
-
-def to_answer(response: Response) -> JSONObject:
-    """Return a response in the form that an `AnswerBox` stores."""
-    if response.error is not None:
-        return {"error": response.error}
-    return {"result": response.result}
 
 
 async def _handle_notification(

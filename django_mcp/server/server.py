@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.records import Record
@@ -25,7 +25,6 @@ from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.watching import ErrorHandlers
 from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import OPTIONS, Options
@@ -39,11 +38,13 @@ from django_mcp.server.tasks.start import make_sweep
 STORES = ("sessions", "answers", "events", "tasks", "runner")
 """The attributes of a server that are made on first use, by its methods `_make_sessions` etc."""
 
+F = TypeVar("F", bound=Callable[[BaseException, Any, str | None], Any])
+
 TextSink: TypeAlias = Callable[[str], Awaitable[None]]
 """Takes one JSON-RPC message as text."""
 
 
-class MCPServer(Registration, ErrorHandlers, ClientMethods):
+class MCPServer(Registration, ClientMethods):
     """A Model Context Protocol server for any transport, without a framework.
 
     Args:
@@ -220,6 +221,21 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
 
     # -- registration
 
+    def on_error(self, function: F) -> F:
+        """Call a function with each unexpected error, and return the function.
+
+        It is called as `function(error, ctx, reference)` after the error was logged and before the
+        response: a synchronous function in a thread, an asynchronous one on the event loop. It may
+        take 5 seconds. Its result is ignored, and its own errors are logged.
+
+        Unexpected errors are those that clients see as internal errors. `ToolError`,
+        `ProtocolError`, wrong arguments, timeouts and Django's `Http404`, `PermissionDenied` and
+        `ValidationError` are not. `reference` is in the log and in the client's message; it is None
+        for an error of this package, and for a `check=` that failed, which looks like a missing entry.
+        """
+        self.error_handlers = (*self.error_handlers, function)
+        return function
+
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
         """Set how long clients may cache one of the lists, if the revision supports it.
 
@@ -235,7 +251,7 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
     def _injectables(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         if isinstance(annotation, type) and issubclass(annotation, Context):
-            return _provide_context
+            return lambda ctx: ctx
         return None
 
 
@@ -255,10 +271,6 @@ class _FunctionSink(Record):
     async def send(self, message: bytes) -> None:
         """Pass the message as text."""
         await self._function(message.decode())
-
-
-def _provide_context(ctx: Context[Any]) -> Context[Any]:
-    return ctx
 
 
 async def _may_read(ctx: Context[Any], uri: str) -> bool:

@@ -54,43 +54,47 @@ class Unfit:
 
     def explain(self, message: str) -> str:
         """Return the message of the question, with the problems below it."""
-        lines = [f"- {_name(each)}{each.message}" for each in self.problems]
+        lines = []
+        for each in self.problems:
+            field = each.pointer.removeprefix("/").replace("~1", "/").replace("~0", "~")
+            lines.append(f"- {field}: {each.message}" if field else f"- {each.message}")
         return "\n".join([message, "", *lines]) if lines else message
-
-
-def _name(problem: Problem) -> str:
-    field = problem.pointer.removeprefix("/").replace("~1", "/").replace("~0", "~")
-    return f"{field}: " if field else ""
-
-
-def _unfit(message: str) -> Unfit:
-    return Unfit([Problem("", message)])
 
 
 def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
     """Return what a client answered, or an `Unfit`.
 
     That is an `Elicited`, a `SamplingResult` (the answer itself if the question is raw) or a list
-    of roots.
-
-    Args:
-        form: reads the answer, if the question has a form.
+    of roots. The form, if the question has one, reads what the user filled in.
     """
     if not isinstance(answer, dict):
-        return _unfit("it must be an object")
+        return Unfit([Problem("", "it must be an object")])
+    try:
+        found = _read(ask, answer)
+    except ValueError as error:
+        return Unfit([Problem("", str(error))])
+    if not isinstance(found, Elicited):
+        return found
+    if not found.is_accepted or form is None:
+        return Elicited(action=found.action)
+    content = answer.get("content", {})
+    read = form.read(content)
+    if isinstance(read, list):
+        return Unfit(read)
+    return Elicited(action=found.action, content=content, data=read.data)
+
+
+def _read(ask: Ask, answer: JSONObject) -> Any:
     if ask.method == "elicitation/create":
-        return _read_elicited(form, answer)
+        return read_elicited(answer)
     if ask.method == "roots/list":
         roots = answer.get("roots")
         if isinstance(roots, list) and all(
             isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
         ):
             return roots
-        return _unfit("it must have a list of roots, each with its uri")
-    try:
-        result = read_sampling_result(answer)
-    except ValueError as error:
-        return _unfit(str(error))
+        raise ValueError("it must have a list of roots, each with its uri")
+    result = read_sampling_result(answer)
     return answer if ask.is_raw else result
 
 
@@ -113,20 +117,6 @@ def read_elicited(answer: JSONObject) -> Elicited:
         raise ValueError(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
     has_content = action == "accept" and isinstance(content, dict)
     return Elicited(action=action, content=content if has_content else None)
-
-
-def _read_elicited(form: Form | None, answer: JSONObject) -> Elicited | Unfit:
-    try:
-        elicited = read_elicited(answer)
-    except ValueError as error:
-        return _unfit(str(error))
-    if not elicited.is_accepted or form is None:
-        return Elicited(action=elicited.action)
-    content = answer.get("content", {})
-    read = form.read(content)
-    if isinstance(read, list):
-        return Unfit(read)
-    return Elicited(action=elicited.action, content=content, data=read.data)
 
 
 MAX_STATE_CHARS = 256 * 1024

@@ -10,7 +10,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from django_mcp.protocol.asks import Ask
@@ -152,6 +151,15 @@ async def expect_response(
     connection.asked[ask_id] = waiting
     session = connection if isinstance(connection, Session) else None
     is_expected = False
+
+    async def wait() -> JSONObject:
+        async with asyncio.timeout(timeout_s):
+            if session is None:
+                return await waiting
+            while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
+                await _fetch(server, session, ask_id, waiting)
+            return waiting.result()
+
     try:
         if session is not None:
             server.join_hub()
@@ -161,26 +169,11 @@ async def expect_response(
                 raise NoAnswer(_TOO_MANY) from None
             if not is_expected:
                 raise NoAnswer(_IN_USE)
-        yield partial(_wait, server, session, ask_id, waiting, timeout_s)
+        yield wait
     finally:
         del connection.asked[ask_id]
         if session is not None and is_expected:
             await server.answers.forget(session, ask_id)
-
-
-async def _wait(
-    server: Services,
-    session: Session | None,
-    ask_id: str,
-    waiting: asyncio.Future[JSONObject],
-    timeout_s: float,
-) -> JSONObject:
-    async with asyncio.timeout(timeout_s):
-        if session is None:
-            return await waiting
-        while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
-            await _fetch(server, session, ask_id, waiting)
-        return waiting.result()
 
 
 async def _fetch(
@@ -258,36 +251,22 @@ async def _send(sink: Sink, message: bytes) -> None:
         await sink.send(message)
 
 
-async def ping_back(server: Services, call: Call, timeout_s: float) -> float | None:
-    """Ping the client on the stream of a request; return the seconds until it answered, if it did."""
-    if not call.has_back_channel:
-        return None
-    loop = asyncio.get_running_loop()
-    begun_s = loop.time()
-    try:
-        await request_client(
-            server, call.exchange, call.connection, "ping", None, timeout_s=timeout_s
-        )
-    except NoAnswer:
-        return None
-    return loop.time() - begun_s
-
-
 async def _await_initialized(
     server: Services, connection: ConnectionState, asks: Mapping[str, Ask]
 ) -> None:
-    """Wait until the client may be asked something.
+    """Wait until the client may be asked something, or raise `CannotAsk`.
 
     The notification may come after the call, or to another process.
-
-    Raises:
-        CannotAsk: it has not come.
-
     Source: 2025-11-25 basic/lifecycle "Initialization": pings and log messages only before it.
     """
     clock = asyncio.get_running_loop().time
     until_s = clock() + INITIALIZED_WITHIN_S
-    while not await _is_initialized(server, connection):
+    while True:
+        if isinstance(connection, Session) and not connection.is_initialized:
+            # Reading the session updates the object.
+            await server.sessions.get(connection.key)
+        if connection.is_initialized:
+            return
         if clock() >= until_s:
             raise CannotAsk(
                 "This needs to ask you something, and a client can be asked only when it has sent "
@@ -295,10 +274,3 @@ async def _await_initialized(
                 next((ask.capability for ask in asks.values()), {}),
             )
         await asyncio.sleep(LOOK_S)
-
-
-async def _is_initialized(server: Services, connection: ConnectionState) -> bool:
-    if isinstance(connection, Session) and not connection.is_initialized:
-        # Reading the session updates the object.
-        await server.sessions.get(connection.key)
-    return connection.is_initialized

@@ -294,11 +294,7 @@ class AskMethods(Call, kw_only=True):
         return replace(ask, params=rest)
 
     def _again(self, key: str, ask: Ask, unfit: Unfit) -> Ask:
-        """Return the question as it is asked again after an answer that does not fit.
-
-        Raises:
-            AskFailed: it was asked often enough.
-        """
+        """Return the question as it is asked again, or raise `AskFailed` if it was asked often enough."""
         params = ask.params or {}
         # A program that answers does not read what is wrong.
         is_read = "message" in params
@@ -318,11 +314,7 @@ def needs_thread_to_ask(ctx: AskMethods, asks: Mapping[str, Ask]) -> bool:
 
 
 def complete_asks(ctx: AskMethods, asks: Mapping[str, Ask]) -> dict[str, Ask]:
-    """Return questions with the schemas of their forms, ready to be sent to this client.
-
-    Raises:
-        CannotAsk: the client does not support one of them.
-    """
+    """Return questions with the schemas of their forms, if this client can be asked them."""
     found = {key: ctx._prepare(each)[0] for key, each in asks.items()}
     check_asks(ctx, found)
     return found
@@ -349,20 +341,16 @@ def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = 
                 ask.capability,
             )
         if not covers(ctx.client_capabilities, ask.capability):
+            # Such as `elicitation.url`.
+            names, inner = [], ask.capability
+            while inner:
+                name, inner = next(iter(inner.items()))
+                names.append(name)
             raise CannotAsk(
                 f"This needs to ask the client ({ask.method}), which did not declare "
-                f"{_dotted(ask.capability)}. Use a client that does.",
+                f"{'.'.join(names)}. Use a client that does.",
                 ask.capability,
             )
-
-
-def _dotted(capability: Mapping[str, Any]) -> str:
-    """Return the path of a capability: `elicitation.url`."""
-    names = []
-    while capability:
-        name, capability = next(iter(capability.items()))
-        names.append(name)
-    return ".".join(names)
 
 
 def _to_json(key: str, value: Any) -> Any:

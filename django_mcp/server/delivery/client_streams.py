@@ -21,7 +21,7 @@ from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import is_anonymous_quota, share_of
-from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
+from django_mcp.server.exchange.visibility import NONE_VISIBLE
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
 from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import Services
@@ -87,7 +87,8 @@ class CallStream(Record):
         if self._number >= 0 or revision is None or not revision.has_event_ids:
             return None
         self._number = 0
-        self.id = _new_id(self._session)
+        start = secrets.token_hex(8)
+        self.id = start + _mark(start, self._session)
         self._server.events.open(self.id, self._session)
         if not revision.primes_streams:
             return self._event_id()
@@ -144,17 +145,8 @@ class CallStream(Record):
         return f"{found}-{request_id}" if is_plain and 0 < len(request_id) <= 200 else found
 
 
-def _new_id(session: Session) -> str:
-    """Return an id for a stream of this session, which any process can verify."""
-    start = secrets.token_hex(8)
-    return start + _mark(start, session)
-
-
-def _is_of(stream_id: str, session: Session) -> bool:
-    return stream_id[16:] == _mark(stream_id[:16], session)
-
-
 def _mark(start: str, session: Session) -> str:
+    """Return the end of a stream's id, by which any process knows that it is of this session."""
     # Not a secret: with an invented id a client learns only that it has no such call.
     return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
 
@@ -207,7 +199,7 @@ def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | N
     """Return the stream, the number and the request of an event id; None: it is not of this session."""
     match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
     # An id without a request may be of a standalone stream, which cannot be resumed.
-    if match is None or (match[3] is not None and not _is_of(match[1], session)):
+    if match is None or (match[3] is not None and match[1][16:] != _mark(match[1][:16], session)):
         return None
     return match[1], int(match[2]), match[3]
 
@@ -243,8 +235,6 @@ _UNKNOWN_ID = Refusal(code=INVALID_REQUEST, message="Unknown Last-Event-ID")
 
 RETRY_MS = 1000
 """When a client should reconnect after the server closed its stream. Our own choice."""
-
-_COME_BACK = (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
 
 
 async def open_stream(server: Services, exchange: Exchange) -> Reply:
@@ -289,7 +279,8 @@ async def _open_stream(server: Services, exchange: Exchange) -> Reply:
     # A client waits until the stream is open before it goes on.
     await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
     reason = await run_stream(server, exchange, stream)
-    if reason in _COME_BACK and revision.primes_streams:
+    comes_back = reason in (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
+    if comes_back and revision.primes_streams:
         await sink.hang_up(RETRY_MS)
     return Reply(200)
 
@@ -299,7 +290,10 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     exchange.cancels_on_disconnect = True
     stream.exchange = exchange
     stream.quota_key = exchange.quota_key
-    stream.rights = _find_rights(server, exchange)
+    stream.rights = exchange.visible
+    if stream.rights is NONE_VISIBLE:
+        # Only if that is known without a query.
+        stream.rights = server.access.find_visible(exchange, server.derived.requirements)
     hub = server.join_hub()
     hub.attach(stream)
     ping_later(hub, stream)
@@ -315,13 +309,6 @@ async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -
     finally:
         server.hub.detach(stream)
         server.connection_observer.stream_closed(stream, reason.value)
-
-
-def _find_rights(server: Services, exchange: Exchange) -> VisibleEntries | None:
-    """Return what a principal can see, if that is known without a query."""
-    if exchange.visible is not NONE_VISIBLE:
-        return exchange.visible
-    return server.access.find_visible(exchange, server.derived.requirements)
 
 
 def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:

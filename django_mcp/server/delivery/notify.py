@@ -134,7 +134,12 @@ class NotifyMethods(Services):
         """
         if type(elicitation_id) is not str or not elicitation_id:
             raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
-        key = session if isinstance(session, str) else _key_of(session.connection)
+        key = session
+        if not isinstance(session, str):
+            connection = session.connection
+            key = connection.stream_id or getattr(connection, "key", None)
+            if key is None:
+                raise ValueError("There is no session here whose client could be notified.")
         params = {"elicitationId": elicitation_id}
         return self._custom(ELICITATION_COMPLETE, params, key), using
 
@@ -199,15 +204,6 @@ class NotifyMethods(Services):
                 self.hub.announce(Change(server=self.name, list=name))
 
 
-def _key_of(connection: Any) -> str | None:
-    if connection.stream_id is not None:
-        return str(connection.stream_id)
-    key: str | None = getattr(connection, "key", None)
-    if key is None:
-        raise ValueError("There is no session here whose client could be notified.")
-    return key
-
-
 def announce(hub: ServerHub, change: Change) -> int | None:
     """Publish a change from any thread; return how many streams it reaches here, None if unknown."""
     loop = hub.loop
@@ -244,9 +240,6 @@ async def _announce(hub: ServerHub, change: Change) -> int:
 
 Readable: TypeAlias = ResourceEntry | TemplateEntry
 
-MayRead: TypeAlias = Callable[[Any, str], Awaitable[bool]]
-"""Returns whether a principal could read a resource, with all checks but without its handler."""
-
 
 def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mapping[str, Any]]]:
     """Yield the entries that match a URI, in the order of the look-up, with its variables."""
@@ -263,10 +256,11 @@ class Audience:
     """Decides which streams receive the notifications of a server; see `StreamPolicy.may_receive`.
 
     Args:
-        may_read: checks the principal of a call.
+        may_read: returns whether the principal of a call could read a resource, with all checks but
+            without its handler.
     """
 
-    def __init__(self, server: Services, may_read: MayRead) -> None:
+    def __init__(self, server: Services, may_read: Callable[[Any, str], Awaitable[bool]]) -> None:
         self._server = server
         self._may_read = may_read
         # Streams and URIs whose read check runs, and whether a change came since it began.
@@ -317,17 +311,13 @@ class Audience:
                 found = next(filter(visible.includes, entries), None)
                 if found is None or not _has_conditions(requirements, found):
                     return found is not None
-            self._check_later(stream, uri)
+            is_running = (stream, uri) in self._checks
+            self._checks[stream, uri] = True
+            if not is_running:
+                server.hub.spawn(self._check(stream, uri), stream.context)
             return False
 
         return may_read
-
-    def _check_later(self, stream: PushStream, uri: str) -> None:
-        key = (stream, uri)
-        is_running = key in self._checks
-        self._checks[key] = True
-        if not is_running:
-            self._server.hub.spawn(self._check(stream, uri), stream.context)
 
     async def _check(self, stream: PushStream, uri: str) -> None:
         key = (stream, uri)
@@ -338,18 +328,14 @@ class Audience:
                 if stream.exchange is None or not stream.is_open:
                     continue
                 try:
-                    await self._notify_if_readable(stream, stream.exchange, uri)
+                    call = _make_call(self._server, stream, stream.exchange, uri)
+                    await self._server.refresh_visible(call.exchange)
+                    if await self._may_read(call, uri):
+                        stream.notify(Change(server=self._server.name, uri=uri))
                 except Exception:
                     logger.exception("Read check for an update notification failed")
         finally:
             del self._checks[key]
-
-    async def _notify_if_readable(self, stream: PushStream, exchange: Exchange, uri: str) -> None:
-        server = self._server
-        call = _make_call(server, stream, exchange, uri)
-        await server.refresh_visible(call.exchange)
-        if await self._may_read(call, uri):
-            stream.notify(Change(server=server.name, uri=uri))
 
 
 def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:

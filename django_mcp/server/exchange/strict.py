@@ -26,8 +26,6 @@ from django_mcp.server.exchange.exchange import Sink
 
 logger = logging.getLogger("django_mcp")
 
-_INVALID_RESULT = Refusal(code=INTERNAL_ERROR, message="The result is not valid in the protocol")
-
 
 class InvalidQuestion(Exception):
     """A handler asks the client something that is not valid in its revision."""
@@ -73,7 +71,7 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
     if problems is None:
         return outcome
     logger.error("Invalid result for %s at %s: %s", call.method, call.revision, problems)
-    return _INVALID_RESULT
+    return Refusal(code=INTERNAL_ERROR, message="The result is not valid in the protocol")
 
 
 def check_question(method: str, params: JSONObject | None, revision: Revision) -> None:

@@ -159,7 +159,11 @@ class Task:
         asked: list[str] = list(self.rounds.get("asked", ()))
         due: JSONObject = {}
         for key, ask in asks.items():
-            name = _unused(key, asked)
+            # Source: the extension, "keys are unique over the task's lifetime".
+            name, number = key, 1
+            while name in asked:
+                number += 1
+                name = f"{key}-{number}"
             asked.append(name)
             due[name] = {"key": key, "capability": ask.capability, **ask.to_wire()}
         rounds: JSONObject = {
@@ -259,12 +263,3 @@ class Task:
         answers.state = rounds.get("state")
         answers.is_resubmit = bool(rounds.get("asked"))
         return answers
-
-
-def _unused(key: str, taken: list[str]) -> str:
-    # Source: the extension, "keys are unique over the task's lifetime".
-    name, number = key, 1
-    while name in taken:
-        number += 1
-        name = f"{key}-{number}"
-    return name

@@ -16,7 +16,7 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.messages import encode_notification
-from django_mcp.server.asking.back_channel import ping_back, withdraw
+from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
 from django_mcp.server.asking.questions import AskMethods
 from django_mcp.server.delivery.client_streams import CallStream
 from django_mcp.server.exchange.connection import SendRate, Session
@@ -115,7 +115,17 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
 
         Source: 2025-11-25 basic/utilities/ping.
         """
-        return await ping_back(self.server, self, timeout_s)
+        if not self.has_back_channel:
+            return None
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
+        try:
+            await request_client(
+                self.server, self.exchange, self.connection, "ping", None, timeout_s=timeout_s
+            )
+        except NoAnswer:
+            return None
+        return clock() - begun_s
 
     ping_client = blocking(aping_client)
 

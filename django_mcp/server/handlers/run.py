@@ -74,11 +74,6 @@ def describe_problems(problems: Sequence[Problem]) -> str:
     return "Invalid arguments:\n" + "\n".join(lines)
 
 
-async def read_in_thread(ctx: Context[Any], handler: Handler, arguments: JSONObject) -> Any:
-    """Return the keyword arguments of a call; see `Handler.read`."""
-    return await _run_in_turn(ctx, partial(handler.read, arguments))
-
-
 async def _run_in_turn(ctx: Context[Any], function: Callable[[], T]) -> T:
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         return await ctx.server.scope.run(function, ctx)
@@ -134,21 +129,15 @@ async def run_handler(
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
     except (ProtocolError, NoThread) as error:
-        return _refuse_run(ctx, handler, error)
+        if isinstance(error, NoThread) and (handler.is_async or ctx.answers.kept):
+            # It may have done something already, so the client must not be told to send it again.
+            return note(ctx, Failure(kind=FailureKind.TIMEOUT, message=BUSY))
+        return error.to_refusal()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a site's code may raise anything
         return await _note_error(ctx, error, what)
     finally:
         if detach_trace is not None:
             detach_trace()
-
-
-def _refuse_run(
-    ctx: Context[Any], handler: Handler, error: ProtocolError | NoThread
-) -> Refusal | Failure:
-    if isinstance(error, NoThread) and (handler.is_async or ctx.answers.kept):
-        # It may have done something already, so the client must not be told to send it again.
-        return note(ctx, Failure(kind=FailureKind.TIMEOUT, message=BUSY))
-    return error.to_refusal()
 
 
 async def _run_rounds(
@@ -200,7 +189,7 @@ async def _run(
     deadline = timers.limit(timeout_s)
     try:
         if len(ctx.exchange.body) > LARGE_BYTES:
-            kwargs = await read_in_thread(ctx, handler, arguments)
+            kwargs = await _run_in_turn(ctx, partial(handler.read, arguments))
         else:
             kwargs = handler.read(arguments)
         if handler.injections:

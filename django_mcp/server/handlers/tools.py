@@ -20,8 +20,6 @@ from django_mcp.server.handlers.run import describe_problems, note, run_handler
 
 logger = logging.getLogger("django_mcp")
 
-_TOLD = Failure(kind=FailureKind.TOLD, message="The result says so itself")
-
 
 async def run_tool(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Run a tool, and return its encoded result or the refusal."""
@@ -62,7 +60,7 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
     if result.is_error:
-        note(ctx, _TOLD)
+        note(ctx, Failure(kind=FailureKind.TOLD, message="The result says so itself"))
     wire = result.to_wire()
     if ctx.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)

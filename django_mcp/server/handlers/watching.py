@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import cache, partial
 from importlib import import_module
 from inspect import iscoroutinefunction
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from django_mcp.server.asking.questions import AskMethods
 
@@ -18,15 +18,13 @@ T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
-TRACE_KEYS = ("traceparent", "tracestate", "baggage")
-
 MAX_TRACE_CHARS = 8192
 """Longer values are not passed on. The minimum that W3C Baggage requires to support."""
 
 
 def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
     """Return the trace context in a request's `_meta`, unchecked; empty when there is none."""
-    found = {key: meta[key] for key in TRACE_KEYS if key in meta}
+    found = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
     return {
         key: value
         for key, value in found.items()
@@ -79,54 +77,24 @@ def watch_steps(awaitable: Awaitable[T], limit_s: float, what: str) -> Generator
             # An exception refers to this frame by its traceback: in a cycle, what the handler holds,
             # such as an open cursor, would stay until the garbage is collected.
             value = None
-            _report(time.perf_counter() - started_s, limit_s, what)
+            taken_s = time.perf_counter() - started_s
+            if taken_s > limit_s:
+                logger.warning(_BLOCKED, what, taken_s)
         try:
             resume, value = steps.send, (yield waited_for)
         except BaseException as error:  # noqa: BLE001 - the handler gets it
             resume, value = steps.throw, error
 
 
-def _report(taken_s: float, limit_s: float, what: str) -> None:
-    if taken_s > limit_s:
-        logger.warning(
-            "%s blocked the event loop for %.1f s, and all other calls of this process with it. "
-            "Await what waits (asyncio.sleep() for time.sleep(), httpx.AsyncClient for requests), or "
-            "write the handler with def, so that it runs in a thread.",
-            what,
-            taken_s,
-        )
+_BLOCKED = (
+    "%s blocked the event loop for %.1f s, and all other calls of this process with it. Await what "
+    "waits (asyncio.sleep() for time.sleep(), httpx.AsyncClient for requests), or write the handler "
+    "with def, so that it runs in a thread."
+)
 
 
 TIMEOUT_S = 5.0
 """How long a response waits for one of these functions. Our own limit."""
-
-ErrorHandler: TypeAlias = Callable[[BaseException, Any, str | None], Any]
-"""Takes the exception, the context, and the reference in the log; may be asynchronous."""
-
-F = TypeVar("F", bound=ErrorHandler)
-
-
-class ErrorHandlers:
-    """The part of a server that keeps the functions to call with errors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.error_handlers: tuple[ErrorHandler, ...] = ()
-
-    def on_error(self, function: F) -> F:
-        """Call a function with each unexpected error, and return the function.
-
-        It is called as `function(error, ctx, reference)` after the error was logged and before the
-        response: a synchronous function in a thread, an asynchronous one on the event loop. It may
-        take 5 seconds. Its result is ignored, and its own errors are logged.
-
-        Unexpected errors are those that clients see as internal errors. `ToolError`,
-        `ProtocolError`, wrong arguments, timeouts and Django's `Http404`, `PermissionDenied` and
-        `ValidationError` are not. `reference` is in the log and in the client's message; it is None
-        for an error of this package, and for a `check=` that failed, which looks like a missing entry.
-        """
-        self.error_handlers = (*self.error_handlers, function)
-        return function
 
 
 async def report_error(ctx: AskMethods, error: BaseException, reference: str | None) -> None:

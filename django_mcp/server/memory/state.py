@@ -58,9 +58,7 @@ def digest_of(token: str) -> str:
 class MemorySessions:
     """Keep sessions in this process; they end with it. See `SessionStore`.
 
-    Args:
-        hub: has the streams and calls of the sessions.
-        closed: is called with each session that has ended.
+    The hub has their streams and calls, and `closed` is called with each that has ended.
     """
 
     def __init__(
@@ -86,8 +84,11 @@ class MemorySessions:
         if self._on_tick not in self._hub.on_tick:
             self._hub.on_tick.append(self._on_tick)
         quota_key, size = exchange.quota_key, memory_size(session)
-        if not self._make_room(quota_key, size):
-            return SESSIONS_FULL
+        while (scope := self._count(quota_key, size)) is not None:
+            evicted = self._find_idle(quota_key, scope)
+            if evicted is None:
+                return SESSIONS_FULL
+            self._drop(evicted, Closing.EVICTED)
         token = new_token()
         digest = digest_of(token)
         session.subscriptions = set()
@@ -98,15 +99,6 @@ class MemorySessions:
         self._counts.add(quota_key, 0, count=1)
         self._hub.sessions[session.key] = session
         return token
-
-    def _make_room(self, quota_key: str, size: int) -> bool:
-        """Count a session, after evicting others if a limit is reached; return whether it was counted."""
-        while (scope := self._count(quota_key, size)) is not None:
-            evicted = self._find_idle(quota_key, scope)
-            if evicted is None:
-                return False
-            self._drop(evicted, Closing.EVICTED)
-        return True
 
     def _count(self, quota_key: str, size: int) -> QuotaScope | None:
         """Count the bytes of a new session; return whose limit is reached, if one is."""
@@ -195,11 +187,7 @@ class MemorySessions:
         return MemoryData({}) if kept is None else MemoryData(kept.data, partial(self._grow, kept))
 
     def _grow(self, kept: _Kept, size: int) -> None:
-        """Count more bytes of a session, or fewer.
-
-        Raises:
-            ValueError: a limit is reached.
-        """
+        """Count more bytes of a session, or fewer; raise `ValueError` if a limit is reached."""
         quota_key = kept.session.quota_key
         if kept.session.is_ended:
             return
@@ -247,11 +235,7 @@ class _Kept(Record):
 
 
 class MemoryAnswers:
-    """Count requests to clients; their responses reach the waiting call directly. See `AnswerBox`.
-
-    Args:
-        anonymous_share: the part of the limit that anonymous callers may use together.
-    """
+    """Count requests to clients; their responses reach the waiting call directly. See `AnswerBox`."""
 
     def __init__(self, anonymous_share: Callable[[], float] = lambda: 1.0) -> None:
         self._anonymous_share = anonymous_share

@@ -6,7 +6,7 @@ until the registry or the options change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django_mcp.protocol import cursor
@@ -67,30 +67,18 @@ def _page(ctx: Context[Any], after: str | None) -> JSONObject | Refusal:
     ]
     start = 0
     if after is not None:
-        start = _position_after(after, (key for key, _ in visible))
+        start = next((number for number, (key, _) in enumerate(visible, 1) if key == after), 0)
         if start == 0:
+            # It is no longer in the list.
             return INVALID_CURSOR
     size = server.options.page_size or len(visible)
     page = visible[start : start + size]
     result: JSONObject = {result_key: [entry.to_wire() for _, entry in page]}
     if ctx.rules.tasks is not None and ctx.rules.tasks.by_client:
-        _add_task_support(result[result_key], page)
+        for wire, (_, entry) in zip(result[result_key], page, strict=True):
+            if isinstance(entry, ToolEntry) and entry.task != NEVER:
+                wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
     if start + size < len(visible):
         result["nextCursor"] = cursor.encode(ctx.method, page[-1][0], server.sealer.seal)
     result = lower(ctx.method, result, ctx.rules)
     return {**result, **server.list_cache_fields(ctx)}
-
-
-def _add_task_support(wires: list[JSONObject], page: Iterable[tuple[str, Entry]]) -> None:
-    """Add to each tool whether its call can become a task."""
-    for wire, (_, entry) in zip(wires, page, strict=True):
-        if isinstance(entry, ToolEntry) and entry.task != NEVER:
-            wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
-
-
-def _position_after(last: str, keys: Iterable[str]) -> int:
-    """Return the index after `last`; 0 if it is no longer in the list."""
-    for index, key in enumerate(keys):
-        if key == last:
-            return index + 1
-    return 0

@@ -9,7 +9,6 @@ from typing import Any
 
 from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, encode
-from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Session, limit_kept_details
@@ -30,7 +29,7 @@ from django_mcp.server.tasks.transitions import (
 logger = logging.getLogger("django_mcp")
 
 MAX_ID_BYTES = 1024
-"""Size of the request id of a listening stream. Our own limit."""
+"""Size of the request id of a listening stream, which each of its messages carries. Our own limit."""
 
 
 async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
@@ -87,13 +86,6 @@ def _tell(ctx: Context[Any], session: Session) -> None:
     ctx.server.hub.broadcast("session", key=session.key, event="subscriptions", uris=uris)
 
 
-def _check_id(request_id: RequestId) -> Refusal | None:
-    # Every message of the stream carries it.
-    if len(encode(request_id)) <= MAX_ID_BYTES:
-        return None
-    return invalid_params(f"The id of this request may have at most {MAX_ID_BYTES} bytes")
-
-
 async def listen(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send notifications until the stream ends.
 
@@ -145,7 +137,9 @@ async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Ref
     if type(uris) is not list or not all(type(uri) is str for uri in uris):
         return invalid_params("resourceSubscriptions must be URIs")
     sink = exchange.sink
-    refusal = check_uris(uris) or _check_id(ctx.request_id) or limit_kept_details(ctx.connection)
+    refusal = check_uris(uris) or limit_kept_details(ctx.connection)
+    if len(encode(ctx.request_id)) > MAX_ID_BYTES:
+        refusal = invalid_params(f"The id of this request may have at most {MAX_ID_BYTES} bytes")
     if refusal is not None or sink is None:
         return refusal or invalid_params("This needs an event stream")
     offered = server.features(exchange)

@@ -47,7 +47,11 @@ async def load_session(
     Source: 2025-11-25 basic/transports "Session Management".
     """
     headers = exchange.headers
-    if headers is None or isinstance(message, Malformed) or _is_stateless(message):
+    if headers is None or isinstance(message, Malformed):
+        return None
+    meta = message.params.get("_meta") if isinstance(message, Request) else None
+    version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
+    if version is not None and not has_handshake(version):
         return None
     token = headers.get(SESSION_ID)
     if isinstance(message, Request) and message.method == "initialize":
@@ -60,13 +64,6 @@ async def load_session(
         return UNKNOWN_SESSION
     exchange.connection = session
     return None
-
-
-def _is_stateless(message: Message | Batch) -> bool:
-    """Return whether the body of a message names a stateless revision."""
-    meta = message.params.get("_meta") if isinstance(message, Request) else None
-    version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
-    return version is not None and not has_handshake(version)
 
 
 async def find_session(
@@ -148,10 +145,7 @@ async def _refuse(server: Services, counted: Iterable[tuple[str, Rate]]) -> Refu
 
 
 async def find_wait_s(server: Services, counted: Iterable[tuple[str, Rate]]) -> float | None:
-    """Count one more for each subject, in fixed windows of the clock.
-
-    Returns the seconds to wait if a limit is exceeded, or None.
-    """
+    """Count one more for each subject, by windows of the clock; return how long to wait, or None."""
     now = server.clock()
     limits, keys = [], []
     for subject, rate in counted:

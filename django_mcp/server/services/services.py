@@ -61,7 +61,8 @@ class Services:
     events: ports.EventLog
     tasks: ports.TaskStore
     runner: ports.TaskRunner
-    error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...]
+    error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...] = ()
+    """Each takes the exception, the context, and the reference in the log; may be asynchronous."""
     max_step_s: float | None = None
     """How long an asynchronous handler may block the event loop without a warning; None: no limit."""
     _derived: Derived | None = None

@@ -118,7 +118,11 @@ class TaskRun:
             self._news.clear()
             self.join_hub()
             try:
-                renewed = await advance(self.server, self.task.id, self._renew)
+                renewed = await advance(
+                    self.server,
+                    self.task.id,
+                    lambda each, now_s: each.renew(self.id, now_s, self.message),
+                )
             except Exception:
                 logger.exception("Could not renew the lease of a task")
                 continue
@@ -126,9 +130,6 @@ class TaskRun:
                 self.stop()
                 return
             await asyncio.sleep(NOTE_S)
-
-    def _renew(self, task: Task, now_s: float) -> Task | None:
-        return task.renew(self.id, now_s, self.message)
 
 
 def _runs_of(hub: ServerHub) -> list[TaskRun]:
@@ -264,11 +265,7 @@ async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
 
 
 def _last_step(run: TaskRun, ctx: Context[Any], outcome: bytes | Refusal | None) -> Step:
-    """Return the step of a task at the end of a run.
-
-    Args:
-        outcome: the result or the refusal of the call; None: it was cancelled.
-    """
+    """Return the step of a task at the end of a run; without an outcome it was cancelled."""
     if run.is_handed_back and outcome is None:
         if cast("ToolEntry", ctx.entry).may_run_again:
             return lambda each, now_s: each.release(run.id, now_s)

@@ -55,14 +55,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 async def start_run(
     server: Services, task: Task, exchange: Exchange | None, otherwise: Step
 ) -> None:
-    """Have the runner of a server run a task.
-
-    Args:
-        otherwise: the step of the task if the runner does not start it.
-
-    Raises:
-        NotStarted: the runner did not start it.
-    """
+    """Have the runner of a server run a task; else have it take another step and raise `NotStarted`."""
     run = partial(execute, server, task.id, exchange, task.run)
     try:
         await server.runner.start(task, exchange, run)
@@ -80,10 +73,7 @@ async def start_run(
 async def hand_over(
     server: Services, task_id: str, step: Step, exchange: Exchange | None
 ) -> Task | None:
-    """Change a task by a step, and start a run if it is working then.
-
-    Returns:
-        The task after the step; None when it could not take it.
+    """Change a task by a step, and start a run if it is working then; None: it could not take the step.
 
     Raises:
         NotStarted: the runner did not start it. The task is as it was before, to be tried again.
@@ -242,7 +232,10 @@ async def call_with_tasks(
     else:
         is_task = rules is not None and undeclared is None and entry.task != NEVER
     if not is_task:
-        return await run() if entry.task != REQUIRED else undeclared or _needs_task(entry)
+        if entry.task != REQUIRED:
+            return await run()
+        message = f"Tool {entry.name} can only run as a task"
+        return undeclared or Refusal(code=METHOD_NOT_FOUND, message=message)
     if is_by_client:
         if entry.task == NEVER:
             message = f"Tool {entry.name} cannot run as a task"
@@ -257,10 +250,6 @@ async def call_with_tasks(
     if entry.task == _AUTO and not is_by_client:
         return await _run_for_a_while(ctx, entry, arguments, run)
     return await _make(ctx, entry, arguments, ttl_ms)
-
-
-def _needs_task(entry: ToolEntry) -> Refusal:
-    return Refusal(code=METHOD_NOT_FOUND, message=f"Tool {entry.name} can only run as a task")
 
 
 async def _make(
