@@ -19,8 +19,8 @@ from django_mcp.execution.threads import run_in_pool
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Rule
+from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, key_of
-from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django_mcp.auth.authenticator import Authenticator

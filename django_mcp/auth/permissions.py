@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
+from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django.db.models import Model
 
-    from django_mcp.server.exchange.visibility import Requirements
+    from django_mcp.server.exchange.derived import Requirements
 
 logger = logging.getLogger("django_mcp")
 

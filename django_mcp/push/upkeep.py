@@ -22,7 +22,7 @@ from django_mcp.server.streams.upkeep import notify_lists
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.visibility import VisibleEntries
+    from django_mcp.server.exchange.derived import VisibleEntries
     from django_mcp.server.services.services import ServerHub, Services
 
 _Step: TypeAlias = "Callable[[ServerHub], Awaitable[Any]]"

@@ -13,8 +13,8 @@ from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, REQUEST_CANCELLED
 from django_mcp.protocol.messages import Batch, Message, Request, decode_message, encode_result
 from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
 from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
-from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refuse
 from django_mcp.server.exchange.strict import check_outcome, check_params
 from django_mcp.server.exchange.timers import TaskTimers
@@ -22,7 +22,7 @@ from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.inbound import handle_inbound
 from django_mcp.server.methods import METHODS, Method
-from django_mcp.server.methods.lifecycle import complete_handshake
+from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, load_session, refuse_rate
 from django_mcp.server.services.services import Services

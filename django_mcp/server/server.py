@@ -21,8 +21,8 @@ from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.delivery.client_streams import end_session, open_stream
 from django_mcp.server.delivery.notify import Audience
-from django_mcp.server.exchange.capabilities import Derived
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions

@@ -34,7 +34,7 @@ from django_mcp.registry.reports import describe_conversion
 from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
-from django_mcp.server.exchange.capabilities import covers
+from django_mcp.server.exchange.derived import covers
 
 T = TypeVar("T")
 P = ParamSpec("P")

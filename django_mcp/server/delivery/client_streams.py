@@ -19,9 +19,9 @@ from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.derived import NONE_VISIBLE
 from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import is_anonymous_quota, share_of
-from django_mcp.server.exchange.visibility import NONE_VISIBLE
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
 from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
 from django_mcp.server.services.services import Services

@@ -16,9 +16,9 @@ from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.derived import Requirements
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
-from django_mcp.server.exchange.visibility import Requirements
 from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import (
     ELICITATION_COMPLETE,

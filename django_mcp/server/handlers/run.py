@@ -32,7 +32,7 @@ from django_mcp.server.exchange.call import (
     OnceDue,
     Waiting,
 )
-from django_mcp.server.exchange.capabilities import covers
+from django_mcp.server.exchange.derived import covers
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps

@@ -22,7 +22,7 @@ from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.methods.lists import INVALID_CURSOR
+from django_mcp.server.methods.discovery import INVALID_CURSOR
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
 from django_mcp.server.tasks.transitions import (

@@ -15,10 +15,10 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.atomic import Atomic
 from django_mcp.server.exchange.call import Call, Failure, Spawned
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Task
-from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")

@@ -20,10 +20,14 @@ from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
 from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.capabilities import Derived, ResultFields, to_capabilities
 from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.derived import (
+    Derived,
+    ResultFields,
+    VisibleEntries,
+    to_capabilities,
+)
 from django_mcp.server.exchange.exchange import Exchange, key_of
-from django_mcp.server.exchange.visibility import VisibleEntries
 from django_mcp.server.options import Options
 from django_mcp.server.services import ports
 from django_mcp.server.streams.hub import Hub
