@@ -170,11 +170,7 @@ SECONDS = Rule(
 
 
 def read_icon(icon: Icon | Mapping[str, Any]) -> Icon:
-    """Return an entry of `icons` as an icon.
-
-    Raises:
-        TypeError, ValueError: it describes none.
-    """
+    """Return an entry of `icons` as an icon; raise `TypeError` or `ValueError` if it is none."""
     return icon if isinstance(icon, Icon) else Icon(**icon)
 
 

@@ -107,11 +107,7 @@ def find_malformed(responses: Mapping[str, Any]) -> str | None:
 
 
 def read_elicited(answer: JSONObject) -> Elicited:
-    """Return what the user did with a question, without checking the content against a form.
-
-    Raises:
-        ValueError: the answer has no valid action.
-    """
+    """Return what the user did with a question, unchecked; raise `ValueError` if that is unclear."""
     action, content = answer.get("action"), answer.get("content")
     if action not in _ACTIONS:
         raise ValueError(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
@@ -136,12 +132,7 @@ class StateTooLarge(Exception):
 async def seal_state(
     server: Services, call: Call, answers: Answers, asked: list[str], state: Any
 ) -> str:
-    """Return the sealed state for the next round of a call.
-
-    Raises:
-        StateTooLarge: it is larger than `MAX_KEPT_BYTES`.
-        StateStoreFull: too much is stored already.
-    """
+    """Return the sealed state for the next round; raise `StateTooLarge` or `StateStoreFull`."""
     until_s = server.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
         "for": _binding(call),

@@ -45,10 +45,8 @@ async def ask_client(
 ) -> dict[str, Any | AskFailed]:
     """Ask the client all questions at once, and return its answers, or why there are none, by key.
 
-    An answer is the result as the client sent it.
+    An answer is the result as the client sent it. Raises `CannotAsk` before `initialized` has come.
 
-    Raises:
-        CannotAsk: the client has not sent `initialized`, so that it cannot be asked yet.
     """
     await _await_initialized(server, call.connection, asks)
     outcomes = await asyncio.gather(
@@ -105,8 +103,9 @@ async def request_client(
 
     Raises:
         NoAnswer: none came in time, or the request was withdrawn; the client was sent a cancellation.
-            Or a request with this id is not answered yet, or too many are not.
+            See `expect_response` as well.
         InvalidQuestion: in strict mode, the question is not valid.
+
     """
     if server.options.strict and connection.revision is not None:
         from django_mcp.server.exchange.strict import check_question
@@ -140,10 +139,9 @@ async def expect_response(
 ) -> AsyncIterator[Callable[[], Awaitable[JSONObject]]]:
     """Accept the response to a request in the block, from whichever process it arrives at.
 
-    Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`.
+    Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`. Raises `NoAnswer`
+    if a request with this id is not answered yet, or too many are not.
 
-    Raises:
-        NoAnswer: a request with this id is not answered yet, or too many are not.
     """
     if ask_id in connection.asked:
         raise NoAnswer(_IN_USE)

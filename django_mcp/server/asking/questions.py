@@ -323,8 +323,8 @@ def complete_asks(ctx: AskMethods, asks: Mapping[str, Ask]) -> dict[str, Ask]:
 def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
     """Raise `CannotAsk` unless this client can be asked each question now.
 
-    Args:
-        may_be_told: whether an error may contain the questions if the client cannot be asked them.
+    With `may_be_told` its error may contain the questions, if that is the way to ask them.
+
     """
     for ask in asks.values():
         if not ctx.rules.interim_fields and not ctx.has_back_channel:

@@ -41,11 +41,7 @@ _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
 
 class CallStream(Record):
-    """A `Sink` in front of an event stream, for one exchange of a session.
-
-    Attributes:
-        id: the id of the stream, which begins the ids of its events.
-    """
+    """A `Sink` in front of an event stream, for one exchange of a session."""
 
     _server: Services
     _session: Session
@@ -156,9 +152,9 @@ async def resume(
 ) -> Reply | None:
     """Send what the client of a broken stream has missed, and continue the stream until its call ends.
 
-    Returns None if the stream was not that of a call: there is nothing to continue.
-
+    None: the stream was not that of a call, so there is nothing to continue.
     Source: 2025-11-25 basic/transports "Resumability and Redelivery".
+
     """
     found = _split_id(last_id, session)
     sink = exchange.event_stream
@@ -238,11 +234,10 @@ RETRY_MS = 1000
 
 
 async def open_stream(server: Services, exchange: Exchange) -> Reply:
-    """Open the standalone stream of a session, or resume the stream of a call.
-
-    Returns when the stream has ended.
+    """Open the standalone stream of a session, or resume that of a call; return when it has ended.
 
     Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
+
     """
     try:
         return await _open_stream(server, exchange)

@@ -45,10 +45,9 @@ def admit(
 ) -> ConnectionState | Refusal:
     """Return the connection that a request is served on, with its revision, or a refusal.
 
-    Args:
-        headers: of its HTTP request; None if the transport has none: no header is required then.
-        connection: the connection that the request arrived on, if it lasts.
-        offered: the server's features on this transport (`"tools"`, `"logging"`, ...).
+    Without headers, as on a pipe, none is required. `connection` is the one that it arrived on, if that
+    lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...).
+
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -74,6 +73,7 @@ def may_have_session(headers: Headers) -> bool:
     """Return whether a message may belong to a session, by its headers.
 
     One with an unknown version does not: it is refused anyway.
+
     """
     found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
     # None: the version is unknown, or has blanks around it.

@@ -97,9 +97,6 @@ class Answers:
     Attributes:
         known: the client's unchecked answers, by the key of the question.
         failed: the failures in place of answers, by the key of the question.
-        kept: results of `once`, by key.
-        state: the `state` of an `InputRequired`.
-        is_resubmit: whether this call answers an earlier one.
         waited: keys of the `Waiting` that were raised during this request.
     """
 

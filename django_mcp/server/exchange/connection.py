@@ -28,12 +28,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class SendRate:
-    """Lets `rate` messages a second pass, and as many at once after a silence.
-
-    Args:
-        rate: messages a second; those above it are dropped.
-        warning: is logged with the rate when the first message is dropped.
-    """
+    """Lets `rate` messages a second pass, and as many at once after a silence, but no others."""
 
     __slots__ = ("_allowance", "_checked_s", "_rate", "_warning")
 
@@ -119,11 +114,8 @@ class Session(ConnectionState, weakref=True, kw_only=True):
     Attributes:
         key: its public name, in the database and between processes. It gives no access; the client
             has another, secret id.
-        server_name: the server that it was opened at.
         principal_key: the principal that opened it and alone may use it.
-        quota_key: the quota that its store charges for it.
         transport: `http`, or `sse` for HTTP+SSE.
-        was_told_lists: the client was notified that the lists may have changed, if so configured.
         is_ended: it has ended, even if this object is still in use.
         state: for the use of its store.
     """

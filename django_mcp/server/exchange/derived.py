@@ -30,9 +30,7 @@ class Requirements:
 
     Attributes:
         rules: the rules that must hold for an entry to be visible; entries without rules are left out.
-        scopes: the scopes that a token needs for an entry; likewise.
         all_rules: every rule of every entry.
-        are_none: no entry has rules or scopes.
     """
 
     __slots__ = ("all_rules", "are_none", "rules", "scopes")
@@ -73,9 +71,8 @@ def find_requirements(registry: Registry, options: Options) -> Requirements:
 class VisibleEntries:
     """The entries of a server that one principal can see.
 
-    Args:
-        granted: those of the rules that hold for the principal.
-        tools: names of the only tools that the principal may use; None: all.
+    These are those whose rules are all granted, and of the tools those that are named, if any are.
+
     """
 
     __slots__ = ("_requirements", "_rules", "granted", "tools", "variant")

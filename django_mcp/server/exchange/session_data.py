@@ -185,8 +185,8 @@ def _count_bytes(items: Mapping[str, bytes]) -> int:
 class MemoryData(SessionData):
     """Data in this process. Its synchronous methods work on the event loop as well.
 
-    Args:
-        charge: called with the bytes by which the data grows or has shrunk; may raise `ValueError`.
+    `charge` takes the bytes by which the data grows, or has shrunk; it may raise `ValueError`.
+
     """
 
     __slots__ = ("_charge", "_items")

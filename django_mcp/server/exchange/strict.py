@@ -90,11 +90,7 @@ def is_valid(method: str, params: JSONObject, revision: Revision) -> bool:
 
 
 class StrictSink(Record):
-    """Sends only messages that are valid in the revision of their stream.
-
-    Args:
-        find_revision: returns the revision of the stream now; None while it is unknown.
-    """
+    """Sends only messages that are valid in the revision of their stream, once that is known."""
 
     _find_revision: Callable[[], Revision | None]
     _sink: Sink

@@ -48,17 +48,11 @@ class Task:
 
     Attributes:
         id: secret; it alone gives access to tasks of anonymous callers.
-        server: the name of the server.
         owner: the key of the principal that may see it; None: anonymous.
         session: the key of the session it was made in; it gives access to tasks without an owner.
         quota_key: the quota that is charged for it, see `quotas`.
-        revision: the name of the revision of the call.
-        tool: the name of the tool.
         call: what else a run needs: arguments, the client, the principal.
-        status, status_message: as clients see them.
         rounds: the questions, answers and state between two runs of the handler.
-        result: the encoded result, if any.
-        error: the JSON-RPC error object, if it failed.
         created_s, updated_s: the times of its creation and of its last change for clients.
         ttl_ms, poll_ms: how long it is stored, and how often clients should poll.
         run: the id of the run that works on it, if any.
@@ -189,13 +183,8 @@ class Task:
     ) -> Task | None:
         """Accept answers by the keys that clients know; those to no open question are ignored.
 
-        Args:
-            known, failed: the answers, and the failures in place of answers.
-            now_s: the time.
-            run: the run that continues it when no question is left; None: any may.
+        Without a question left it goes on: by the given run, or by any. Raises `TooMuchKnown`.
 
-        Raises:
-            TooMuchKnown: the answers are too large.
         """
         due = dict(self.due)
         keys = {key: due.pop(key)["key"] for key in (*known, *failed) if key in due}

@@ -108,8 +108,9 @@ async def run_handler(
         arguments: checked against the schema, if there is one; not yet converted.
         finish: encodes the value.
         what: names the handler in the log, such as `"tool find_orders"`.
-        timeout_s: seconds it may take; None: the server's.
+        timeout_s: None: the server's.
         may_ask: whether the answer may be a question to the client.
+
     """
     params, meta = ctx.message.params, ctx.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):

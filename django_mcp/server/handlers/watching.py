@@ -33,11 +33,7 @@ def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def attach_trace(meta: Mapping[str, Any]) -> Callable[[], None] | None:
-    """Make the client's trace context current; return a function that undoes that.
-
-    Returns:
-        None when there is no such context, or OpenTelemetry is not installed.
-    """
+    """Make the client's trace context current, if OpenTelemetry is there; return what undoes that."""
     carrier = find_trace(meta)
     library = _load_library() if carrier else None
     if library is None:
@@ -57,13 +53,7 @@ def _load_library() -> tuple[Any, Any] | None:
 
 @types.coroutine
 def watch_steps(awaitable: Awaitable[T], limit_s: float, what: str) -> Generator[Any, Any, T]:
-    """Return the result of `awaitable`, and log each step of it that blocks the event loop for long.
-
-    Args:
-        awaitable: the call of an asynchronous handler.
-        limit_s: how long a step may take.
-        what: names the handler in the log, such as `"tool find_orders"`.
-    """
+    """Return the result of a handler, and log each step of it that blocks the event loop for long."""
     steps = awaitable.__await__()
     resume, value = steps.send, None
     while True:

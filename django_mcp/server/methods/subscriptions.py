@@ -90,9 +90,8 @@ async def listen(ctx: Context[Any]) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send notifications until the stream ends.
 
     Kinds that the server does not have are not acknowledged. URIs are, whether or not the principal
-    may read them, but without that no updates are sent.
+    may read them, but without that no updates are sent. Source: 2026-07-28 subscriptions/listen.
 
-    Source: 2026-07-28 subscriptions/listen.
     """
     made = await _make_stream(ctx)
     if isinstance(made, Refusal):

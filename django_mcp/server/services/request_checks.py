@@ -42,9 +42,8 @@ async def load_session(
     """Set the connection of an exchange to the session that its headers name, or return a refusal.
 
     For headers that `may_have_session`. A message whose body is of a stateless revision has none,
-    nor has the handshake that opens one.
+    nor has the handshake that opens one. Source: 2025-11-25 basic/transports "Session Management".
 
-    Source: 2025-11-25 basic/transports "Session Management".
     """
     headers = exchange.headers
     if headers is None or isinstance(message, Malformed):

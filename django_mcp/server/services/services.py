@@ -138,11 +138,9 @@ class Services:
     def allowed_methods(self, headers: Headers | None, *, can_push: bool = True) -> bytes:
         """Return the HTTP methods that the endpoint serves, as the header `Allow` lists them.
 
-        Args:
-            headers: of the request, which may name a revision without sessions.
-            can_push: whether a response can stay open, as a standalone stream needs.
-
+        The headers may name a revision without sessions. Without `can_push` no response stays open.
         Source: RFC 9110 section 10.2.1.
+
         """
         revision = find_revision(headers.get(PROTOCOL_VERSION) if headers is not None else None)
         if not self.keeps_sessions or (revision is not None and revision.is_stateless):
@@ -286,10 +284,8 @@ class Services:
     ) -> Mapping[str, Any]:
         """Return the caching fields of a read resource, if the revision has them.
 
-        Args:
-            call: the request.
-            entry: the resource or template.
-            own: the handler's hint for this result; the handler knows whether it depends on the caller.
+        A handler's own hint counts first: it knows whether its result depends on the caller.
+
         """
         if call.is_resubmit:
             # It may contain the client's answers.

@@ -49,18 +49,13 @@ class Hub(Messenger, Generic[ServerT]):
     """Passes changes to the open streams of this process, and messages between processes.
 
     Attributes:
-        streams: the open streams, by id.
         quotas: counts the open streams, by quota key.
         uris: counts the URIs that listening streams subscribed to.
         sessions: those that this process holds objects of, by key.
         servers: those that have joined, by name.
-        calls: the calls in flight in this process.
         on_start: functions called when the hub starts on an event loop.
         on_tick: functions called every `TICK_S`; what they return is awaited if it is a coroutine.
         on_stop: functions awaited when the process is about to end.
-        is_closing: the process is about to end, so no more streams are opened.
-        followers: of streams that were resumed.
-        index: finds streams by subscription.
     """
 
     def __init__(self, bus: Bus) -> None:

@@ -32,12 +32,9 @@ QUIET_S = 5.0
 class OutageLog:
     """Log a line when an outage begins, each minute with the number of failures, and when it ends.
 
-    Any thread may report. A single success does not end an outage, so a failure that comes and goes
-    does not log a line each time.
+    `what` begins the line. Any thread may report. A single success does not end an outage, so a
+    failure that comes and goes does not log a line each time.
 
-    Args:
-        what: a sentence for the log, such as "Could not reach the other processes".
-        clock: seconds since any moment.
     """
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -97,10 +94,9 @@ class Bus(Protocol):
     def start(self, receive: Callable[[JSONObject], None]) -> asyncio.Event | None:
         """Call `receive` on the running event loop with each message from other processes.
 
-        Where messages may have been lost, it is called with one of the kind `missed`.
+        Where messages may have been lost, it is called with one of the kind `missed`. What is
+        returned is set when the bus receives messages; None: it does at once.
 
-        Returns:
-            What is set when the bus receives messages; None: it does at once.
         """
 
     async def stop(self) -> None:
@@ -129,11 +125,7 @@ FLUSH_S = 1.0
 
 
 class Outbox:
-    """Messages that wait to be sent to the other processes. It belongs to one event loop.
-
-    Args:
-        send: hands messages to the bus; returns whether they were sent.
-    """
+    """Messages that wait for `send`, which hands them to the bus. It belongs to one event loop."""
 
     def __init__(self, send: Callable[..., Awaitable[bool]]) -> None:
         self._notices = _Lane(send, NOTICE_BATCHES, is_retried=True)
@@ -225,11 +217,7 @@ class _Lane:
 
 
 class Messenger:
-    """Sends messages to the other processes, and passes received ones to their handlers.
-
-    Attributes:
-        loop: the event loop it belongs to; None until first used.
-    """
+    """Sends messages to the other processes, and passes received ones to their handlers."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus

@@ -44,11 +44,7 @@ def maintain_streams(hub: Hub[Any]) -> None:
 
 
 async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
-    """Notify all streams to read again what they subscribed to, since changes were lost.
-
-    Args:
-        server_name: the server whose resources may have changed; None: lists and resources of any.
-    """
+    """Notify all streams to read again what they subscribed to; of a named server, only resources."""
     names = list(hub.servers.keys()) if server_name is None else [server_name]
     for name in names:
         for list_name in LISTS if server_name is None else ("resources",):

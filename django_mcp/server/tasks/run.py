@@ -46,10 +46,7 @@ class TaskRun:
     """One run of a task's tool; see `Run`.
 
     Attributes:
-        id: names the run in the stored task.
         asks, state: the questions that the handler ended with, if it did, and its state.
-        message: the latest status message.
-        loop: the event loop of the run, once it has begun.
         is_stopped: its result is not needed any more.
         is_handed_back: its process is about to end, so that another is to continue the task.
     """
@@ -163,13 +160,7 @@ async def hand_back_runs(hub: ServerHub) -> None:
 async def execute(
     server: Services, task_id: str, exchange: Exchange | None = None, run_id: str | None = None
 ) -> None:
-    """Run a task until it ends or asks something; do nothing if another worker runs it.
-
-    Args:
-        server: where its tool is registered.
-        exchange: that of the request which created it, if it was in this process.
-        run_id: the run that has claimed it; None: no run has.
-    """
+    """Run a task until it ends or asks something; do nothing if another run has claimed it."""
     run = TaskRun(server, run_id)
     try:
         if run_id is None:

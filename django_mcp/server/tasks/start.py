@@ -189,11 +189,9 @@ async def _sweep_quietly(server: Services) -> None:
 async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
     """Start tasks again, or end them, whose worker has ended; return how many were settled.
 
-    Tasks of a tenant start again only when a client of that tenant requests them.
+    Unless they `may_begin` again here, they are left for a worker. Tasks of a tenant start again only
+    when a client of that tenant requests them.
 
-    Args:
-        server: where their tools are registered.
-        may_begin: whether tasks may start again; else they are left for a worker.
     """
     settled = 0
     for task in await server.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):

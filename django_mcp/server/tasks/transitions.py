@@ -129,10 +129,6 @@ class TaskSink(Record):
     That is the stream of a request that waits for the result, if there is one. Where tasks are an
     extension, a client gets no messages of them.
 
-    Args:
-        hub: has the streams of the client.
-        task: the task as it was when its run began.
-        connection: the client's connection if that outlives a request.
     """
 
     _hub: ServerHub
