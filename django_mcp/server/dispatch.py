@@ -132,7 +132,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         and request.method not in _BEFORE_INITIALIZED
     ):
         return refuse(_NOT_INITIALIZED, 400, request.id)
-    ctx: Context[Any] = server.make_call(exchange, request, connection)
+    ctx: Context = server.make_call(exchange, request, connection)
     exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
     repeated = None if kept is None else _find_repeated(ctx, kept)
     if repeated is not None:
@@ -155,7 +155,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
     return refused
 
 
-def _find_repeated(ctx: Context[Any], kept: ConnectionState) -> Refusal | None:
+def _find_repeated(ctx: Context, kept: ConnectionState) -> Refusal | None:
     """Return the refusal of an id that is in use, or of a second handshake, or None."""
     if ctx.server.hub.calls.find(kept, ctx.message.id) is not None:
         return _DUPLICATE_ID
@@ -164,7 +164,7 @@ def _find_repeated(ctx: Context[Any], kept: ConnectionState) -> Refusal | None:
     return ALREADY_INITIALIZED
 
 
-def _register(ctx: Context[Any], kept: ConnectionState | None) -> None:
+def _register(ctx: Context, kept: ConnectionState | None) -> None:
     """Register a call, so that it is listed, and can be cancelled by its principal or connection."""
     exchange = ctx.exchange
     if kept is not None:
@@ -183,7 +183,7 @@ def _register(ctx: Context[Any], kept: ConnectionState | None) -> None:
 
 
 async def _run_observed(
-    ctx: Context[Any], derived: Derived, kept: ConnectionState | None
+    ctx: Context, derived: Derived, kept: ConnectionState | None
 ) -> bytes | Refusal | None:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = ctx.server.find_observer() if ctx.method in _OBSERVED else None
@@ -219,7 +219,7 @@ async def _run_observed(
     return outcome
 
 
-def _run(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal]:
+def _run(ctx: Context, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
     exchange, method = ctx.exchange, METHODS[ctx.method]
     visible = ctx.server.access.find_visible(exchange, derived.requirements)
@@ -231,7 +231,7 @@ def _run(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal]:
 
 
 async def _prepare_and_run(
-    ctx: Context[Any], derived: Derived, method: Method, *, is_visible_known: bool
+    ctx: Context, derived: Derived, method: Method, *, is_visible_known: bool
 ) -> bytes | Refusal:
     if derived.rates:
         refusal = await refuse_rate(ctx.server, ctx, derived.rates)

@@ -273,7 +273,7 @@ class _FunctionSink(Record):
         await self._function(message.decode())
 
 
-async def _may_read(ctx: Context[Any], uri: str) -> bool:
+async def _may_read(ctx: Context, uri: str) -> bool:
     # Imports what runs handlers, which a process that only registers entries does not need.
     from django_mcp.server.methods.resources import refuse_reading
 

@@ -10,7 +10,9 @@ import math
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec
+
+from typing_extensions import TypeVar
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
@@ -25,7 +27,7 @@ from django_mcp.server.handlers.watching import find_trace
 
 T = TypeVar("T")
 P = ParamSpec("P")
-PrincipalT = TypeVar("PrincipalT")
+PrincipalT = TypeVar("PrincipalT", default=Any)
 
 _WOULD_BLOCK = "This would block the event loop: in an async handler write `await ctx.{name}(...)`."
 

@@ -52,7 +52,7 @@ Several at once would not end sooner, since they share the interpreter's lock, a
 
 
 async def check_at_length(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
+    ctx: Context, entry: ToolEntry, arguments: JSONObject
 ) -> list[Problem] | Failure:
     """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
     timeout_s = ctx.options.call_timeout_s if entry.timeout_s is None else entry.timeout_s
@@ -74,7 +74,7 @@ def describe_problems(problems: Sequence[Problem]) -> str:
     return "Invalid arguments:\n" + "\n".join(lines)
 
 
-async def _run_in_turn(ctx: Context[Any], function: Callable[[], T]) -> T:
+async def _run_in_turn(ctx: Context, function: Callable[[], T]) -> T:
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         return await ctx.server.scope.run(function, ctx)
 
@@ -90,7 +90,7 @@ class HandlerTimeout(Exception):
 
 
 async def run_handler(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
@@ -142,7 +142,7 @@ async def run_handler(
 
 
 async def _run_rounds(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     run_again: Callable[[], Awaitable[bytes | Refusal | _Due]],
     outcome: bytes | Refusal | _Due,
@@ -175,7 +175,7 @@ async def _run_rounds(
 
 
 async def _run(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
@@ -223,13 +223,13 @@ async def _run(
         deadline.cancel()
 
 
-def _needs_thread(ctx: Context[Any], value: Any) -> bool:
+def _needs_thread(ctx: Context, value: Any) -> bool:
     if isinstance(value, InputRequired):
         return needs_thread_to_ask(ctx, value.asks)
     return ctx.server.converter.needs_thread(value)
 
 
-def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:
+def _time_out(ctx: Context, handler: Handler, timeout_s: float | None) -> Exception:
     text = f"No result within {timeout_s:g} s"
     if not ctx.exchange.waits_for_thread:
         return HandlerTimeout(text)
@@ -240,7 +240,7 @@ def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> E
     return NoThread()
 
 
-async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
+async def _demand(ctx: Context, check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
     if check.is_async:
         await check.ademand(ctx, arguments)
     else:
@@ -248,7 +248,7 @@ async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str,
 
 
 def _run_here(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     arguments: dict[str, Any],
     finish: Callable[[Any], bytes | Refusal],
@@ -259,14 +259,14 @@ def _run_here(
 
 
 def _end(
-    ctx: Context[Any], finish: Callable[[Any], bytes | Refusal], value: Any
+    ctx: Context, finish: Callable[[Any], bytes | Refusal], value: Any
 ) -> bytes | Refusal | InputRequired:
     if isinstance(value, InputRequired):
         return InputRequired(complete_asks(ctx, value.asks), value.state)
     return finish(value)
 
 
-async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
+async def _ask(ctx: Context, asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
     """Return the result that contains the questions, and the state of the call."""
     if ctx.run is not None:
         ctx.run.park(asks, state)
@@ -282,7 +282,7 @@ async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes 
     return ctx.server.encode_interim(result, ctx.rules)
 
 
-async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> None:
+async def _ask_back(ctx: Context, asks: Mapping[str, Ask], state: Any) -> None:
     """Ask on the stream of the request, and keep the answers for the handler's next round."""
     found = await ask_client(ctx.server, ctx, asks)
     answers = ctx.answers
@@ -295,7 +295,7 @@ async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> N
     answers.is_resubmit = True
 
 
-def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
+def _refuse_asking(ctx: Context, error: CannotAsk) -> Refusal | Failure:
     if ctx.rules.interim_fields:
         return Refusal(
             code=MISSING_CLIENT_CAPABILITY,
@@ -319,18 +319,18 @@ def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
     return note(ctx, Failure(kind=FailureKind.TOLD, message=str(error)))
 
 
-def note(ctx: Context[Any], failure: Failure) -> Failure:
+def note(ctx: Context, failure: Failure) -> Failure:
     """Record in the context how its handler failed, for observers, and return that."""
     ctx.failure = failure
     return failure
 
 
-async def _note_error(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+async def _note_error(ctx: Context, error: Exception | SystemExit, what: str) -> Failure:
     failure = await _describe(ctx, error, what)
     return note(ctx, replace(failure, error=type(error).__name__))
 
 
-async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+async def _describe(ctx: Context, error: Exception | SystemExit, what: str) -> Failure:
     """Return what the client may see of an exception; an unexpected one is logged.
 
     The message for an unexpected one contains nothing of it but a reference to the log record.
@@ -359,7 +359,7 @@ async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str)
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
 
 
-async def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
+async def _forbid(ctx: Context, error: Forbidden, what: str) -> Failure:
     exceptions, cause = ctx.server.exceptions, error.__cause__
     is_expected = cause is None or isinstance(cause, ToolError)
     if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):

@@ -21,7 +21,7 @@ from django_mcp.server.handlers.run import describe_problems, note, run_handler
 logger = logging.getLogger("django_mcp")
 
 
-async def run_tool(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+async def run_tool(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Run a tool, and return its encoded result or the refusal."""
     outcome = await run_handler(
         ctx,
@@ -35,14 +35,14 @@ async def run_tool(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
     return encode_failure(ctx, outcome) if isinstance(outcome, Failure) else outcome
 
 
-def _finish(ctx: Context[Any], entry: ToolEntry, value: Any) -> bytes | Refusal:
+def _finish(ctx: Context, entry: ToolEntry, value: Any) -> bytes | Refusal:
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
         return _within_limit(ctx, ctx.server.encode_text(value, ctx.rules))
     return _encode(ctx, entry, entry.handler.convert(value))
 
 
-def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
+def _encode(ctx: Context, entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
         is_validated = ctx.options.validate_output
@@ -69,7 +69,7 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
     return _within_limit(ctx, ctx.server.encode_result(wire, ctx.rules))
 
 
-def _within_limit(ctx: Context[Any], encoded: bytes) -> bytes:
+def _within_limit(ctx: Context, encoded: bytes) -> bytes:
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
         text = (
@@ -80,7 +80,7 @@ def _within_limit(ctx: Context[Any], encoded: bytes) -> bytes:
     return encoded
 
 
-def encode_failure(ctx: Context[Any], failure: Failure) -> bytes:
+def encode_failure(ctx: Context, failure: Failure) -> bytes:
     """Return a failure as the result of a tool, for the model to read."""
     result = ToolResult(content=[Text(failure.message)], is_error=True).to_wire()
     return ctx.server.encode_result(result, ctx.rules)

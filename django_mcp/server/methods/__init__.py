@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.server.handlers.context import Context
@@ -16,7 +16,7 @@ from django_mcp.server.methods import (
     tools,
 )
 
-Method: TypeAlias = Callable[[Context[Any]], Awaitable[bytes | Refusal]]
+Method: TypeAlias = Callable[[Context], Awaitable[bytes | Refusal]]
 """Returns the encoded result of an admitted request, or a refusal."""
 
 METHODS: Mapping[str, Method] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
-from typing import Any
 
 from django_mcp.protocol import cursor
 from django_mcp.protocol.errors import FAULT, Refusal, invalid_params
@@ -28,7 +27,7 @@ from django_mcp.server.setting import LIST_METHODS
 logger = logging.getLogger("django_mcp")
 
 
-async def initialize(ctx: Context[Any]) -> bytes | Refusal:
+async def initialize(ctx: Context) -> bytes | Refusal:
     """Answer `initialize`. Source: 2025-11-25 basic/lifecycle "Initialization"."""
     server, revision = ctx.server, ctx.rules
     result: JSONObject = {
@@ -40,12 +39,12 @@ async def initialize(ctx: Context[Any]) -> bytes | Refusal:
     return server.encode_result(result, revision)
 
 
-def _instructions(ctx: Context[Any]) -> JSONObject:
+def _instructions(ctx: Context) -> JSONObject:
     found = ctx.options.instructions
     return {} if found is None else {"instructions": str(found)}
 
 
-async def complete_handshake(ctx: Context[Any], reply: Reply) -> Reply | Refusal:
+async def complete_handshake(ctx: Context, reply: Reply) -> Reply | Refusal:
     """Store what an `initialize` has settled; return the reply, with the id of a new session."""
     kept = ctx.exchange.connection
     try:
@@ -61,7 +60,7 @@ async def complete_handshake(ctx: Context[Any], reply: Reply) -> Reply | Refusal
     return reply
 
 
-async def _open_session(ctx: Context[Any], reply: Reply) -> Reply | Refusal:
+async def _open_session(ctx: Context, reply: Reply) -> Reply | Refusal:
     server, exchange = ctx.server, ctx.exchange
     principal_key = key_of(exchange.principal)
     session = Session.of(uuid.uuid4().hex, server.name, principal_key, ctx.connection)
@@ -76,7 +75,7 @@ async def _open_session(ctx: Context[Any], reply: Reply) -> Reply | Refusal:
     return reply
 
 
-async def _store(ctx: Context[Any], kept: ConnectionState) -> None:
+async def _store(ctx: Context, kept: ConnectionState) -> None:
     settled = ctx.connection.settled()
     if not isinstance(kept, Session):
         kept.update(settled)
@@ -87,12 +86,12 @@ async def _store(ctx: Context[Any], kept: ConnectionState) -> None:
     await ctx.server.sessions.update(kept, settled)
 
 
-async def ping(ctx: Context[Any]) -> bytes | Refusal:
+async def ping(ctx: Context) -> bytes | Refusal:
     """Answer `ping`."""
     return ctx.server.encode_result({}, ctx.rules)
 
 
-async def discover(ctx: Context[Any]) -> bytes | Refusal:
+async def discover(ctx: Context) -> bytes | Refusal:
     """Answer `server/discover`. Source: 2026-07-28 server/discover."""
     server, revision = ctx.server, ctx.rules
     result: JSONObject = {
@@ -104,7 +103,7 @@ async def discover(ctx: Context[Any]) -> bytes | Refusal:
     return server.encode_result(result, revision)
 
 
-async def set_level(ctx: Context[Any]) -> bytes | Refusal:
+async def set_level(ctx: Context) -> bytes | Refusal:
     """Answer `logging/setLevel`; it has no effect without a connection that lasts.
 
     Source: 2025-11-25 server/utilities/logging "Setting Log Level".
@@ -134,7 +133,7 @@ MAX_CACHED = 256
 """Responses that are cached. Our own limit."""
 
 
-async def list_entries(ctx: Context[Any]) -> bytes | Refusal:
+async def list_entries(ctx: Context) -> bytes | Refusal:
     """Answer one of the four list methods."""
     server = ctx.server
     after = None
@@ -161,7 +160,7 @@ async def list_entries(ctx: Context[Any]) -> bytes | Refusal:
     return encoded
 
 
-def _page(ctx: Context[Any], after: str | None) -> JSONObject | Refusal:
+def _page(ctx: Context, after: str | None) -> JSONObject | Refusal:
     server, result_key = ctx.server, LIST_METHODS[ctx.method]
     registered: Mapping[str, Entry] = getattr(server.registry, _ATTRIBUTES[result_key])
     visible = [

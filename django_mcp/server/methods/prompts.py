@@ -15,7 +15,7 @@ from django_mcp.server.handlers.run import run_handler, short
 from django_mcp.server.services.request_checks import refuse_scopes
 
 
-async def get(ctx: Context[Any]) -> bytes | Refusal:
+async def get(ctx: Context) -> bytes | Refusal:
     """Answer `prompts/get`. Source: all revisions, server/prompts "Getting a Prompt"."""
     name = ctx.params.get("name")
     arguments = ctx.params.get("arguments", {})
@@ -43,7 +43,7 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     return outcome
 
 
-def _encode(ctx: Context[Any], result: PromptResult) -> bytes | Refusal:
+def _encode(ctx: Context, result: PromptResult) -> bytes | Refusal:
     encoded = ctx.server.encode_result(lower(ctx.method, result.to_wire(), ctx.rules), ctx.rules)
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
@@ -54,7 +54,7 @@ def _encode(ctx: Context[Any], result: PromptResult) -> bytes | Refusal:
     return encoded
 
 
-async def complete(ctx: Context[Any]) -> bytes | Refusal:
+async def complete(ctx: Context) -> bytes | Refusal:
     """Answer `completion/complete`. Source: all revisions, server/utilities/completion."""
     ref, argument = ctx.params.get("ref"), ctx.params.get("argument")
     if type(ref) is not dict or type(argument) is not dict:
@@ -90,7 +90,7 @@ async def complete(ctx: Context[Any]) -> bytes | Refusal:
     return outcome
 
 
-def _find(ctx: Context[Any], ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
+def _find(ctx: Context, ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
     registry = ctx.server.registry
     entry: PromptEntry | TemplateEntry | None
     match ref.get("type"):
@@ -116,5 +116,5 @@ def _known_arguments(context: Any) -> dict[str, str] | Refusal:
     return known
 
 
-def _encode_completion(ctx: Context[Any], completion: Completion) -> bytes:
+def _encode_completion(ctx: Context, completion: Completion) -> bytes:
     return ctx.server.encode_result({"completion": completion.to_wire()}, ctx.rules)

@@ -20,7 +20,7 @@ from django_mcp.server.handlers.run import run_handler, short
 from django_mcp.server.services.request_checks import refuse_scopes
 
 
-async def read(ctx: Context[Any]) -> bytes | Refusal:
+async def read(ctx: Context) -> bytes | Refusal:
     """Answer `resources/read`. Source: all revisions, server/resources "Reading Resources"."""
     uri = ctx.params.get("uri")
     if type(uri) is not str:
@@ -44,7 +44,7 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     return _to_refusal(ctx, uri, outcome) if isinstance(outcome, Failure) else outcome
 
 
-async def refuse_reading(ctx: Context[Any], uri: str) -> Refusal | None:
+async def refuse_reading(ctx: Context, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
     found = _find_readable(ctx, uri)
     if isinstance(found, Refusal):
@@ -75,14 +75,14 @@ _AS_IF_MISSING = (
 )
 
 
-def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
+def _to_refusal(ctx: Context, uri: str, failure: Failure) -> Refusal:
     if failure.kind in _AS_IF_MISSING:
         return missing(ctx, uri)
     code = INVALID_PARAMS if failure.kind is FailureKind.INVALID else INTERNAL_ERROR
     return Refusal(code=code, message=failure.message, data={"uri": uri})
 
 
-def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
+def _find_readable(ctx: Context, uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
     """Return the visible entry that matches a URI, and its variables, or a refusal."""
     for entry, variables in find_matches(ctx.server.registry, uri):
         if ctx.exchange.visible.includes(entry):
@@ -91,7 +91,7 @@ def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, 
     return missing(ctx, uri)
 
 
-def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
+def _encode(ctx: Context, entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
     if not result.contents:
         # An empty list would mean an existing resource without contents.
         return missing(ctx, uri)
@@ -118,7 +118,7 @@ def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
     return replace(result, contents=contents)
 
 
-def missing(ctx: Context[Any], uri: str) -> Refusal:
+def missing(ctx: Context, uri: str) -> Refusal:
     """Return the refusal of a URI that matches nothing that the principal may read."""
     return Refusal(
         code=ctx.rules.missing_resource_code,

@@ -32,7 +32,7 @@ MAX_ID_BYTES = 1024
 """Size of the request id of a listening stream, which each of its messages carries. Our own limit."""
 
 
-async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
+async def subscribe(ctx: Context) -> bytes | Refusal:
     """Answer `resources/subscribe`; what cannot be read is refused as by `resources/read`.
 
     Source: 2025-11-25 server/resources "Subscriptions".
@@ -58,7 +58,7 @@ async def subscribe(ctx: Context[Any]) -> bytes | Refusal:
     return ctx.server.encode_result({}, ctx.rules)
 
 
-async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
+async def unsubscribe(ctx: Context) -> bytes | Refusal:
     """Answer `resources/unsubscribe`; a URI that was never subscribed to is no error."""
     uri = ctx.params.get("uri")
     if type(uri) is not str:
@@ -72,7 +72,7 @@ async def unsubscribe(ctx: Context[Any]) -> bytes | Refusal:
     return ctx.server.encode_result({}, ctx.rules)
 
 
-def _set_subscriptions(ctx: Context[Any], uris: set[str]) -> None:
+def _set_subscriptions(ctx: Context, uris: set[str]) -> None:
     """Set the subscriptions of a connection with one stream, which may not be open now."""
     connection, hub = ctx.connection, ctx.server.hub
     connection.subscriptions = uris
@@ -81,12 +81,12 @@ def _set_subscriptions(ctx: Context[Any], uris: set[str]) -> None:
         hub.set_uris(stream, uris)
 
 
-def _tell(ctx: Context[Any], session: Session) -> None:
+def _tell(ctx: Context, session: Session) -> None:
     uris = sorted(session.subscriptions or ())
     ctx.server.hub.broadcast("session", key=session.key, event="subscriptions", uris=uris)
 
 
-async def listen(ctx: Context[Any]) -> bytes | Refusal:
+async def listen(ctx: Context) -> bytes | Refusal:
     """Answer `subscriptions/listen`: acknowledge, then send notifications until the stream ends.
 
     Kinds that the server does not have are not acknowledged. URIs are, whether or not the principal
@@ -117,7 +117,7 @@ def _measure(uris: set[str]) -> tuple[int, int]:
     return len(uris), sum(map(len, uris))
 
 
-def _take_uris(ctx: Context[Any], uris: set[str]) -> Refusal | None:
+def _take_uris(ctx: Context, uris: set[str]) -> Refusal | None:
     """Count the URIs of a listening stream, or return why it cannot have so many."""
     count, size = _measure(uris)
     share = ctx.options.anonymous_share
@@ -126,7 +126,7 @@ def _take_uris(ctx: Context[Any], uris: set[str]) -> Refusal | None:
     return None if scope is None or not count else TOO_MANY_URIS[scope]
 
 
-async def _make_stream(ctx: Context[Any]) -> tuple[PushStream, list[Task]] | Refusal:
+async def _make_stream(ctx: Context) -> tuple[PushStream, list[Task]] | Refusal:
     """Return the stream, with its acknowledgement queued, and its tasks."""
     server, exchange = ctx.server, ctx.exchange
     wanted = ctx.params.get("notifications")
@@ -180,7 +180,7 @@ MAX_TASKS = 100
 """Tasks that one stream can subscribe to. Our own limit."""
 
 
-async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Refusal:
+async def choose_tasks(ctx: Context, wanted: JSONObject) -> list[Task] | Refusal:
     """Return the tasks of a filter that the principal may see, or the refusal of the filter."""
     if "taskIds" not in wanted:
         return []
@@ -198,7 +198,7 @@ async def choose_tasks(ctx: Context[Any], wanted: JSONObject) -> list[Task] | Re
 
 
 async def watch(
-    ctx: Context[Any], stream: PushStream, tasks: list[Task], run: Coroutine[Any, Any, Ending]
+    ctx: Context, stream: PushStream, tasks: list[Task], run: Coroutine[Any, Any, Ending]
 ) -> Ending:
     """Run a stream that also receives task updates, and return why it ended."""
     watching = asyncio.ensure_future(_watch(ctx, stream, tasks))
@@ -208,7 +208,7 @@ async def watch(
         watching.cancel()
 
 
-async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> None:
+async def _watch(ctx: Context, stream: PushStream, tasks: list[Task]) -> None:
     """Send the tasks, and then each change, until all have ended."""
     seen: dict[str, float] = {}
     left = [task.id for task in tasks]
@@ -227,7 +227,7 @@ async def _watch(ctx: Context[Any], stream: PushStream, tasks: list[Task]) -> No
                 await follower.wait(POLL_S)
 
 
-async def _look(ctx: Context[Any], task_ids: list[str]) -> list[Task]:
+async def _look(ctx: Context, task_ids: list[str]) -> list[Task]:
     try:
         return await find_own_all(ctx.server, ctx, task_ids)
     except Exception as error:  # noqa: BLE001 - tried again after `POLL_S`

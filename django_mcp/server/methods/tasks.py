@@ -45,7 +45,7 @@ MAX_PAGE = 100
 """Our own limit."""
 
 
-async def get(ctx: Context[Any]) -> bytes | Refusal:
+async def get(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/get`."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
@@ -55,7 +55,7 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     return ctx.server.encode_result(wire, ctx.rules)
 
 
-async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
+async def list_tasks(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/list`: the tasks of the principal. Anonymous callers have no list."""
     server, rules = ctx.server, ctx.rules.tasks
     owner = key_of(ctx.principal)
@@ -78,7 +78,7 @@ async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
     return server.encode_result(wire, ctx.rules)
 
 
-async def cancel(ctx: Context[Any]) -> bytes | Refusal:
+async def cancel(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/cancel`."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
@@ -93,7 +93,7 @@ async def cancel(ctx: Context[Any]) -> bytes | Refusal:
     return ctx.server.encode_result(to_wire(cancelled, rules), ctx.rules)
 
 
-async def update(ctx: Context[Any]) -> bytes | Refusal:
+async def update(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/update`: accept input responses; those to no open question are ignored."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
@@ -116,7 +116,7 @@ async def update(ctx: Context[Any]) -> bytes | Refusal:
 
 
 async def _answer(
-    ctx: Context[Any],
+    ctx: Context,
     task: Task,
     known: Mapping[str, Any],
     failed: Mapping[str, AskFailed],
@@ -129,7 +129,7 @@ async def _answer(
     )
 
 
-async def result(ctx: Context[Any]) -> bytes | Refusal:
+async def result(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/result`: wait for the end, and ask the client the task's questions meanwhile."""
     server = ctx.server
     task = await find_own(server, ctx)
@@ -143,7 +143,7 @@ async def result(ctx: Context[Any]) -> bytes | Refusal:
     return task if isinstance(task, Refusal) else _outcome(ctx, task)
 
 
-async def _follow(ctx: Context[Any], task: Task) -> Task | Refusal:
+async def _follow(ctx: Context, task: Task) -> Task | Refusal:
     """Return the task when it has ended; send its messages and questions to the client until then."""
     server = ctx.server
     server.join_hub()
@@ -166,7 +166,7 @@ async def _follow(ctx: Context[Any], task: Task) -> Task | Refusal:
 class _Asking:
     """The questions of a task that are sent on the stream of `tasks/result`."""
 
-    def __init__(self, ctx: Context[Any]) -> None:
+    def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -202,7 +202,7 @@ class _Asking:
             running.cancel()
 
 
-def _outcome(ctx: Context[Any], task: Task) -> bytes | Refusal:
+def _outcome(ctx: Context, task: Task) -> bytes | Refusal:
     """Return the outcome of the call itself."""
     if task.status == CANCELLED:
         return Refusal(code=REQUEST_CANCELLED, message="Cancelled")

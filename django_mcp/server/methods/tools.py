@@ -7,7 +7,6 @@ the model can correct (wrong arguments, a failure in the tool) are results with 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from django_mcp.protocol.errors import (
     HEADER_MISMATCH,
@@ -34,7 +33,7 @@ from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.services.request_checks import refuse_scopes, refuse_tool_rate
 
 
-async def call(ctx: Context[Any]) -> bytes | Refusal:
+async def call(ctx: Context) -> bytes | Refusal:
     """Answer `tools/call`. Source: all revisions, server/tools "Calling Tools"."""
     params = ctx.message.params
     name, arguments = params.get("name"), params.get("arguments", {})
@@ -60,9 +59,7 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     return await _check_and_run(ctx, entry, arguments)
 
 
-async def _check_and_run(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
-) -> bytes | Refusal:
+async def _check_and_run(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Check the arguments against the schema and run the tool, directly or as a task."""
     if ctx.options.validate_input:
         is_large = len(ctx.exchange.body) > LARGE_BYTES
@@ -83,7 +80,7 @@ async def _check_and_run(
     return await call_with_tasks(ctx, entry, arguments, partial(run_tool, ctx, entry, arguments))
 
 
-def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
+def _check_headers(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
     headers = ctx.exchange.headers
     if headers is None or not ctx.rules.mirrors_headers:
         return None
@@ -93,7 +90,7 @@ def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
     return Refusal(code=HEADER_MISMATCH, message=problem, status=400)
 
 
-def _miss_capabilities(ctx: Context[Any], entry: ToolEntry) -> bytes | Refusal:
+def _miss_capabilities(ctx: Context, entry: ToolEntry) -> bytes | Refusal:
     """Return the error for missing client capabilities, in the form of the revision."""
     names = ", ".join(entry.required_client_capabilities)
     message = f"Tool {entry.name} needs a client that declares: {names}"

@@ -55,7 +55,7 @@ class TaskRun:
         self.server = server
         self.id = run_id or new_id()
         self.task: Task | None = None
-        self.ctx: Context[Any] | None = None
+        self.ctx: Context | None = None
         self.asks: Mapping[str, Ask] | None = None
         self.state: Any = None
         self.message: str | None = None
@@ -68,7 +68,7 @@ class TaskRun:
     def is_detached(self) -> bool:
         return self.task is not None
 
-    def attach(self, task: Task, ctx: Context[Any]) -> None:
+    def attach(self, task: Task, ctx: Context) -> None:
         """Make a call the call of a task, which sends messages and progress from now on."""
         self.task = task
         self.ctx = ctx
@@ -180,7 +180,7 @@ async def execute(
         logger.exception("Could not run task %s", task_id[:8])
 
 
-async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[Any] | Refusal:
+async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context | Refusal:
     """Return the context that a task's tool is called with, or why it is not called."""
     server, call = run.server, task.call
     principal = (
@@ -214,7 +214,7 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
         return _GONE
     params = {"name": task.tool, "arguments": call["arguments"], "_meta": dict(call["meta"])}
     message = Request(id=task.id, method="tools/call", params=params)
-    ctx: Context[Any] = server.make_call(exchange, message, connection)
+    ctx: Context = server.make_call(exchange, message, connection)
     ctx.entry = entry
     ctx.answers = task.read_answers()
     run.attach(task, ctx)
@@ -255,7 +255,7 @@ async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
             observer.answered(ctx, outcome, time.perf_counter() - started)
 
 
-def _last_step(run: TaskRun, ctx: Context[Any], outcome: bytes | Refusal | None) -> Step:
+def _last_step(run: TaskRun, ctx: Context, outcome: bytes | Refusal | None) -> Step:
     """Return the step of a task at the end of a run; without an outcome it was cancelled."""
     if run.is_handed_back and outcome is None:
         if cast("ToolEntry", ctx.entry).may_run_again:

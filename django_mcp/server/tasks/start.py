@@ -215,7 +215,7 @@ _TOO_MANY = Refusal(
 
 
 async def call_with_tasks(
-    ctx: Context[Any],
+    ctx: Context,
     entry: ToolEntry,
     arguments: JSONObject,
     run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
@@ -251,7 +251,7 @@ async def call_with_tasks(
 
 
 async def _make(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
+    ctx: Context, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
 ) -> bytes | Refusal:
     """Store a task, start it, and return it."""
     server = ctx.server
@@ -271,7 +271,7 @@ async def _make(
     return _encode(ctx, task)
 
 
-async def _insert(ctx: Context[Any], task: Task) -> bool:
+async def _insert(ctx: Context, task: Task) -> bool:
     options = ctx.options
     limits = CountLimits.of(
         options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
@@ -280,7 +280,7 @@ async def _insert(ctx: Context[Any], task: Task) -> bool:
 
 
 def _describe(
-    ctx: Context[Any],
+    ctx: Context,
     entry: ToolEntry,
     arguments: JSONObject,
     ttl_ms: int | None,
@@ -317,7 +317,7 @@ def _describe(
     )
 
 
-def _encode(ctx: Context[Any], task: Task) -> bytes:
+def _encode(ctx: Context, task: Task) -> bytes:
     rules = rules_of(task)
     wire = to_wire(task, rules)
     if rules.by_client:
@@ -326,7 +326,7 @@ def _encode(ctx: Context[Any], task: Task) -> bytes:
 
 
 async def _run_for_a_while(
-    ctx: Context[Any],
+    ctx: Context,
     entry: ToolEntry,
     arguments: JSONObject,
     run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
