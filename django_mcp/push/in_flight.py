@@ -38,7 +38,7 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     running = [
         call
         for call in hub.calls
-        if call.method != LISTEN and not (call.run is not None and call.run.is_detached)
+        if call.method != LISTEN and call.run is None
     ]
     sessions = Counter(
         call.connection.key for call in running if isinstance(call.connection, Session)

@@ -43,9 +43,10 @@ async def handle_inbound(
     return Reply(202) if refusal is None else refuse(refusal)
 
 
-def _stated_revision(server: Services, exchange: Exchange) -> Revision | None:
-    headers = exchange.headers
-    return server.revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+def _find_revision(server: Services, exchange: Exchange) -> Revision | None:
+    headers, connection = exchange.headers, exchange.connection
+    found = server.revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+    return connection.revision if found is None and connection is not None else found
 
 
 async def _handle_response(
@@ -56,7 +57,7 @@ async def _handle_response(
     It is refused at stateless revisions. Source: 2026-07-28 basic/transports, "the body is a single
     request or notification".
     """
-    revision = _stated_revision(server, exchange)
+    revision = _find_revision(server, exchange)
     if revision is not None and revision.is_stateless:
         return Refusal(code=INVALID_REQUEST, message="No response is expected", status=400)
     connection = exchange.connection
@@ -97,10 +98,16 @@ def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
 async def _handle_notification(
     server: Services, message: Notification, exchange: Exchange
 ) -> Refusal | None:
-    refusal = _check_strictly(server, message, exchange) if server.options.strict else None
-    if refusal is not None:
-        return refusal
     connection = exchange.connection
+    if server.options.strict:
+        revision = _find_revision(server, exchange)
+        if revision is None and server.revisions.stateless:
+            # On a pipe without a handshake.
+            revision = server.revisions.stateless[-1]
+        if revision is not None:
+            refusal = check_params(message.method, message.params, revision)
+            if refusal is not None:
+                return refusal
     if connection is None:
         # It changes no state, but an observer of notifications may want it.
         pass
@@ -114,16 +121,6 @@ async def _handle_notification(
         _cancel(server, connection, message.params)
     server.connection_observer.client_notification(connection, message.method, message.params)
     return None
-
-
-def _check_strictly(server: Services, message: Notification, exchange: Exchange) -> Refusal | None:
-    revision = _stated_revision(server, exchange)
-    if revision is None and exchange.connection is not None:
-        revision = exchange.connection.revision
-    if revision is None and server.revisions.stateless:
-        # On a pipe without a handshake.
-        revision = server.revisions.stateless[-1]
-    return None if revision is None else check_params(message.method, message.params, revision)
 
 
 def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -> None:

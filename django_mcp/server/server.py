@@ -20,7 +20,6 @@ from django_mcp.registry.registry import Registry
 from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.delivery.client_streams import end_session, open_stream
-from django_mcp.server.delivery.notify import Audience
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
@@ -31,7 +30,6 @@ from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.services import ports
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import LIST_METHODS, check_options
-from django_mcp.server.streams.stream import Change, PushStream
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import make_sweep
 
@@ -66,7 +64,7 @@ class MCPServer(Registration, ClientMethods):
         self._changed_lists: set[str] = set()
         self.registry.on_change(self._registry_changed)
         self._sweep_tasks = make_sweep(self)
-        self._audience = Audience(self, _may_read)
+        self._checks = {}
         self._options = Options(name=name, **options)
         self._list_hints: dict[str, CacheHint] = {}
         self._derived: Derived | None = None
@@ -86,9 +84,11 @@ class MCPServer(Registration, ClientMethods):
         hub.on("answered", partial(take_answered, hub))
         hub.on("task", lambda message: stop_run(hub, message["id"]))
 
-    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """See `Services.may_receive`: a principal must be able to read the resource now."""
-        return self._audience.find_condition(change)
+    async def _may_read(self, call: Any, uri: str) -> bool:
+        # Imports what runs handlers, which a process that only registers entries does not need.
+        from django_mcp.server.methods.resources import refuse_reading
+
+        return await refuse_reading(call, uri) is None
 
     @property
     def options(self) -> Options:
@@ -271,10 +271,3 @@ class _FunctionSink(Record):
     async def send(self, message: bytes) -> None:
         """Pass the message as text."""
         await self._function(message.decode())
-
-
-async def _may_read(ctx: Context, uri: str) -> bool:
-    # Imports what runs handlers, which a process that only registers entries does not need.
-    from django_mcp.server.methods.resources import refuse_reading
-
-    return await refuse_reading(ctx, uri) is None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
@@ -73,6 +74,8 @@ class NotifyMethods(Services):
     """
 
     _changed_lists: set[str]
+    _checks: dict[tuple[PushStream, str], bool]
+    """Streams and URIs whose read check runs, and whether a change came since it began."""
 
     def _listed(self, kind: ListKind, *, using: str | None = None) -> Made:
         """Notify clients to read a list again; return how many streams are notified.
@@ -204,6 +207,82 @@ class NotifyMethods(Services):
             if name in changed:
                 self.hub.announce(Change(server=self.name, list=name))
 
+    # -- who receives a notification
+
+    @abstractmethod
+    async def _may_read(self, call: Any, uri: str) -> bool:
+        """Return whether the principal of a call could read a resource; its handler is not run."""
+
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """See `Services.may_receive`: a principal must be able to read the resource now.
+
+        If a query or a check is needed, the function returns False, and the stream is notified
+        after the check.
+        """
+        if change.uri is not None:
+            return self._find_read_condition(change.uri)
+        if change.method == ELICITATION_COMPLETE:
+            return _has_url_elicitation
+        return None if change.level is None else self._find_level_condition(change.level)
+
+    def _find_level_condition(self, level: str) -> Callable[[PushStream], bool]:
+        """Return whether a client wants log messages of a level, and has not had too many.
+
+        A message that is allowed counts.
+        """
+        options, rank = self.options, LOG_LEVELS[level]
+
+        def is_wanted(stream: PushStream) -> bool:
+            exchange = stream.exchange
+            connection = stream.session or (exchange.connection if exchange is not None else None)
+            if connection is None:
+                return rank >= LOG_LEVELS[options.log_level]
+            threshold = connection.log_level or options.log_level
+            return rank >= LOG_LEVELS[threshold] and connection.may_log(options.log_rate)
+
+        return is_wanted
+
+    def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
+        requirements = self.derived.requirements
+        entries = [entry for entry, _variables in find_matches(self.registry, uri)]
+        if _is_open_to_all(requirements, entries):
+            return None
+
+        def may_read(stream: PushStream) -> bool:
+            exchange = stream.exchange
+            if exchange is None or not entries:
+                return False
+            visible = self.access.find_visible(exchange, requirements)
+            if visible is not None:
+                found = next(filter(visible.includes, entries), None)
+                if found is None or not _has_conditions(requirements, found):
+                    return found is not None
+            is_running = (stream, uri) in self._checks
+            self._checks[stream, uri] = True
+            if not is_running:
+                self.hub.spawn(self._check(stream, uri), stream.context)
+            return False
+
+        return may_read
+
+    async def _check(self, stream: PushStream, uri: str) -> None:
+        key = (stream, uri)
+        try:
+            # Changes that come before a check begins share it.
+            while self._checks[key]:
+                self._checks[key] = False
+                if stream.exchange is None or not stream.is_open:
+                    continue
+                try:
+                    call = _make_call(self, stream, stream.exchange, uri)
+                    await self.refresh_visible(call.exchange)
+                    if await self._may_read(call, uri):
+                        stream.notify(Change(server=self.name, uri=uri))
+                except Exception:
+                    logger.exception("Read check for an update notification failed")
+        finally:
+            del self._checks[key]
+
 
 def announce(hub: ServerHub, change: Change) -> int | None:
     """Publish a change from any thread; return how many streams it reaches here, None if unknown."""
@@ -251,92 +330,6 @@ def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mappi
         variables = template.match(uri)
         if variables is not None:
             yield template, variables
-
-
-class Audience:
-    """Decides which streams receive the notifications of a server; see `StreamPolicy.may_receive`.
-
-    Args:
-        may_read: returns whether the principal of a call could read a resource, with all checks but
-            without its handler.
-    """
-
-    def __init__(self, server: Services, may_read: Callable[[Any, str], Awaitable[bool]]) -> None:
-        self._server = server
-        self._may_read = may_read
-        # Streams and URIs whose read check runs, and whether a change came since it began.
-        self._checks: dict[tuple[PushStream, str], bool] = {}
-
-    def find_condition(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """Return a function that returns whether a stream receives a change; None: each does.
-
-        If a query or a check is needed, the function returns False, and the stream is notified
-        after the check.
-        """
-        if change.uri is not None:
-            return self._find_read_condition(change.uri)
-        if change.method == ELICITATION_COMPLETE:
-            return _has_url_elicitation
-        return None if change.level is None else self._find_level_condition(change.level)
-
-    def _find_level_condition(self, level: str) -> Callable[[PushStream], bool]:
-        """Return whether a client wants log messages of a level, and has not had too many.
-
-        A message that is allowed counts.
-        """
-        options, rank = self._server.options, LOG_LEVELS[level]
-
-        def is_wanted(stream: PushStream) -> bool:
-            exchange = stream.exchange
-            connection = stream.session or (exchange.connection if exchange is not None else None)
-            if connection is None:
-                return rank >= LOG_LEVELS[options.log_level]
-            threshold = connection.log_level or options.log_level
-            return rank >= LOG_LEVELS[threshold] and connection.may_log(options.log_rate)
-
-        return is_wanted
-
-    def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
-        server = self._server
-        requirements = server.derived.requirements
-        entries = [entry for entry, _variables in find_matches(server.registry, uri)]
-        if _is_open_to_all(requirements, entries):
-            return None
-
-        def may_read(stream: PushStream) -> bool:
-            exchange = stream.exchange
-            if exchange is None or not entries:
-                return False
-            visible = server.access.find_visible(exchange, requirements)
-            if visible is not None:
-                found = next(filter(visible.includes, entries), None)
-                if found is None or not _has_conditions(requirements, found):
-                    return found is not None
-            is_running = (stream, uri) in self._checks
-            self._checks[stream, uri] = True
-            if not is_running:
-                server.hub.spawn(self._check(stream, uri), stream.context)
-            return False
-
-        return may_read
-
-    async def _check(self, stream: PushStream, uri: str) -> None:
-        key = (stream, uri)
-        try:
-            # Changes that come before a check begins share it.
-            while self._checks[key]:
-                self._checks[key] = False
-                if stream.exchange is None or not stream.is_open:
-                    continue
-                try:
-                    call = _make_call(self._server, stream, stream.exchange, uri)
-                    await self._server.refresh_visible(call.exchange)
-                    if await self._may_read(call, uri):
-                        stream.notify(Change(server=self._server.name, uri=uri))
-                except Exception:
-                    logger.exception("Read check for an update notification failed")
-        finally:
-            del self._checks[key]
 
 
 def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:

@@ -162,10 +162,6 @@ class Failure:
 class Run(Protocol):
     """The run of a task, for the call that it makes."""
 
-    @property
-    def is_detached(self) -> bool:
-        """Whether the call has become a task; before, it may still be answered directly."""
-
     def stop(self) -> None:
         """Cancel the handler, whose result is not needed. From any thread."""
 

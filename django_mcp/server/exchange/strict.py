@@ -36,7 +36,7 @@ class InvalidQuestion(Exception):
 
 def check_params(method: str, params: JSONObject, revision: Revision) -> Refusal | None:
     """Return the refusal of a client's request or notification with invalid params, or None."""
-    problems = _find_problems(_params_validator(method, revision), params)
+    problems = _find_problems(_validator(find_params_schema, method, revision), params)
     return None if problems is None else invalid_params(f"Invalid params for {method}: {problems}")
 
 
@@ -44,9 +44,9 @@ def check_response(response: Response, revision: Revision) -> Refusal | None:
     """Return the refusal of an invalid response to a request of the server's, or None."""
     method = method_of(response.id)
     if response.error is not None:
-        problems = _find_problems(_error_validator(revision), response.error)
+        problems = _find_problems(_validator(find_error_schema, revision), response.error)
     else:
-        problems = _find_problems(_result_validator(method, revision), response.result)
+        problems = _find_problems(_validator(find_result_schema, method, revision), response.result)
     if problems is None:
         return None
     return invalid_params(f"Invalid response to {method or 'a request'}: {problems}")
@@ -58,10 +58,11 @@ def check_response(response: Response, revision: Revision) -> Refusal | None:
 def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
     """Return the outcome of a request, or a refusal in its place if it is not valid."""
     if isinstance(outcome, Refusal):
-        problems = _find_problems(_error_validator(call.rules), outcome.to_error())
+        problems = _find_problems(_validator(find_error_schema, call.rules), outcome.to_error())
     else:
         result, interim = decode(outcome), call.rules.interim_fields
-        validator = _result_validator(
+        validator = _validator(
+            find_result_schema,
             call.method,
             call.rules,
             is_interim=any(result.get(key) == value for key, value in interim.items()),
@@ -76,14 +77,14 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
 
 def check_question(method: str, params: JSONObject | None, revision: Revision) -> None:
     """Raise `InvalidQuestion` unless a request to the client is valid."""
-    problems = _find_problems(_params_validator(method, revision), params or {})
+    problems = _find_problems(_validator(find_params_schema, method, revision), params or {})
     if problems is not None:
         raise InvalidQuestion(f"{method} is not valid at {revision.name}: {problems}")
 
 
 def is_valid(method: str, params: JSONObject, revision: Revision) -> bool:
     """Return whether a notification to the client is valid; log it if it is not."""
-    problems = _find_problems(_params_validator(method, revision), params)
+    problems = _find_problems(_validator(find_params_schema, method, revision), params)
     if problems is not None:
         logger.error("%s is not valid at %s: %s", method, revision.name, problems)
     return problems is None
@@ -114,19 +115,6 @@ def _find_problems(validator: Validator, value: Any) -> str | None:
     return "; ".join(f"{each.pointer or '(all of it)'} {each.message}" for each in problems) or None
 
 
-@functools.lru_cache(512)
-def _params_validator(method: str, revision: Revision) -> Validator:
-    return compile_schema(find_params_schema(method, revision), method, is_input=False)
-
-
-@functools.lru_cache(512)
-def _result_validator(
-    method: str, revision: Revision, *, is_interim: bool = False, is_task: bool = False
-) -> Validator:
-    schema = find_result_schema(method, revision, is_interim=is_interim, is_task=is_task)
-    return compile_schema(schema, method, is_input=False)
-
-
-@functools.lru_cache(16)
-def _error_validator(revision: Revision) -> Validator:
-    return compile_schema(find_error_schema(revision), "error", is_input=False)
+@functools.lru_cache(1024)
+def _validator(find_schema: Callable[..., Any], *given: Any, **kind: bool) -> Validator:
+    return compile_schema(find_schema(*given, **kind), "a message", is_input=False)

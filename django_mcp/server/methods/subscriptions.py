@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
 
 from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, encode
@@ -99,14 +97,14 @@ async def listen(ctx: Context) -> bytes | Refusal:
     stream, tasks = made
     server, request_id = ctx.server, ctx.request_id
     meter, quota_key, (count, size) = server.hub.uris, ctx.exchange.quota_key, _measure(stream.uris)
+    watching = asyncio.ensure_future(_watch(ctx, stream, tasks)) if tasks else None
     try:
         # Thousands of streams may stay open for an hour.
         ctx.forget_params()
-        if tasks:
-            reason = await watch(ctx, stream, tasks, run_stream(server, ctx.exchange, stream))
-        else:
-            reason = await run_stream(server, ctx.exchange, stream)
+        reason = await run_stream(server, ctx.exchange, stream)
     finally:
+        if watching is not None:
+            watching.cancel()
         meter.give_back(quota_key, size, count=count)
     if reason is Ending.CLIENT:
         return invalid_params("The client has gone")
@@ -145,7 +143,7 @@ async def _make_stream(ctx: Context) -> tuple[PushStream, list[Task]] | Refusal:
     lists = [name for name in LISTS if wanted.get(f"{name}ListChanged") is True and name in offered]
     if "resources" not in offered:
         uris = []
-    tasks = await choose_tasks(ctx, wanted)
+    tasks = await _choose_tasks(ctx, wanted)
     if isinstance(tasks, Refusal):
         return tasks
     honoured: JSONObject = {f"{name}ListChanged": True for name in lists}
@@ -180,7 +178,7 @@ MAX_TASKS = 100
 """Tasks that one stream can subscribe to. Our own limit."""
 
 
-async def choose_tasks(ctx: Context, wanted: JSONObject) -> list[Task] | Refusal:
+async def _choose_tasks(ctx: Context, wanted: JSONObject) -> list[Task] | Refusal:
     """Return the tasks of a filter that the principal may see, or the refusal of the filter."""
     if "taskIds" not in wanted:
         return []
@@ -197,24 +195,18 @@ async def choose_tasks(ctx: Context, wanted: JSONObject) -> list[Task] | Refusal
     return await find_own_all(ctx.server, ctx, task_ids)
 
 
-async def watch(
-    ctx: Context, stream: PushStream, tasks: list[Task], run: Coroutine[Any, Any, Ending]
-) -> Ending:
-    """Run a stream that also receives task updates, and return why it ended."""
-    watching = asyncio.ensure_future(_watch(ctx, stream, tasks))
-    try:
-        return await run
-    finally:
-        watching.cancel()
-
-
 async def _watch(ctx: Context, stream: PushStream, tasks: list[Task]) -> None:
     """Send the tasks, and then each change, until all have ended."""
     seen: dict[str, float] = {}
     left = [task.id for task in tasks]
     with ctx.server.hub.followers.follow(*map(stream_of, left)) as follower:
         while left and stream.is_open:
-            for task in await _look(ctx, left):
+            try:
+                found = await find_own_all(ctx.server, ctx, left)
+            except Exception as error:  # noqa: BLE001 - tried again after `POLL_S`
+                logger.warning("Could not read the tasks of a stream: %r", error)
+                found = []
+            for task in found:
                 if seen.get(task.id) != task.updated_s:
                     seen[task.id] = task.updated_s
                     # Several results may be larger together than the queue of the stream may be.
@@ -225,11 +217,3 @@ async def _watch(ctx: Context, stream: PushStream, tasks: list[Task]) -> None:
                     left.remove(task.id)
             if left:
                 await follower.wait(POLL_S)
-
-
-async def _look(ctx: Context, task_ids: list[str]) -> list[Task]:
-    try:
-        return await find_own_all(ctx.server, ctx, task_ids)
-    except Exception as error:  # noqa: BLE001 - tried again after `POLL_S`
-        logger.warning("Could not read the tasks of a stream: %r", error)
-        return []

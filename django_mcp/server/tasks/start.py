@@ -342,8 +342,8 @@ async def _run_for_a_while(
         await asyncio.wait((waiting,), timeout=ctx.options.task_after_s)
         if call.done():
             return call.result()
-        task_run = TaskRun(server)
-        task = _describe(ctx, entry, arguments, None, task_run.id)
+        run_id = new_id()
+        task = _describe(ctx, entry, arguments, None, run_id)
         if not await _insert(ctx, task):
             return await waiting
     except BaseException:
@@ -354,6 +354,5 @@ async def _run_for_a_while(
         return call.result()
     exchange.cancels_on_disconnect = False
     ctx.is_task = True
-    task_run.attach(task, ctx)
-    server.runner.spawn(finish_run(task_run, call), exchange)
+    server.runner.spawn(finish_run(TaskRun(server, run_id, task, ctx), call), exchange)
     return _encode(ctx, task)
