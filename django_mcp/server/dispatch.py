@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
-from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, REQUEST_CANCELLED, Refusal
+from django_mcp.protocol.errors import FAULT, REQUEST_CANCELLED, Refusal, invalid_request
 from django_mcp.protocol.messages import Batch, Message, Request, decode_message, encode_result
 from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
 from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
@@ -29,12 +29,10 @@ from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
-_DUPLICATE_ID = Refusal(
-    code=INVALID_REQUEST, message="A request with this id is running on this connection"
-)
+_DUPLICATE_ID = invalid_request("A request with this id is running on this connection")
 
 _BEFORE_INITIALIZED = frozenset({"initialize", "ping"})
-_NOT_INITIALIZED = Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first")
+_NOT_INITIALIZED = invalid_request("Send notifications/initialized first")
 
 _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 

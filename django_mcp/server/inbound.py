@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_request, try_later
 from django_mcp.protocol.headers import PROTOCOL_VERSION
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Malformed, Notification, Response, is_request_id
@@ -59,7 +59,7 @@ async def _handle_response(
     """
     revision = _find_revision(server, exchange)
     if revision is not None and revision.is_stateless:
-        return Refusal(code=INVALID_REQUEST, message="No response is expected", status=400)
+        return invalid_request("No response is expected", 400)
     connection = exchange.connection
     if connection is None or response.id is None:
         return None
@@ -91,8 +91,7 @@ def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
     # A batch may be larger than each answer in it.
     if len(exchange.body) <= MAX_ANSWER_BYTES or len(encode(answer)) <= MAX_ANSWER_BYTES:
         return None
-    message = "The answer is larger than 1 MiB: send a smaller one"
-    return Refusal(code=INVALID_REQUEST, message=message, status=413)
+    return invalid_request("The answer is larger than 1 MiB: send a smaller one", 413)
 
 
 async def _handle_notification(

@@ -263,8 +263,6 @@ class AskMethods(Call, kw_only=True):
         """What the last round's `InputRequired` held as its state; None on the first."""
         return self.answers.state
 
-    # -- preparing questions
-
     def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
         """Return a question with the schema of its form, and the form that reads its answer."""
         if ask.form is None:

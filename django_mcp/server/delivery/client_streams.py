@@ -11,7 +11,13 @@ import hashlib
 import re
 import secrets
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal, try_later
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Refusal,
+    invalid_request,
+    try_later,
+)
 from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
@@ -226,7 +232,7 @@ def _lost(request_id: str | None) -> bytes | None:
     return encode_error(found, refusal)
 
 
-_UNKNOWN_ID = Refusal(code=INVALID_REQUEST, message="Unknown Last-Event-ID")
+_UNKNOWN_ID = invalid_request("Unknown Last-Event-ID")
 
 
 RETRY_MS = 1000
@@ -240,20 +246,17 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
 
     """
     try:
-        return await _open_stream(server, exchange)
+        session = await _join(server, exchange, needs_stream=True)
+        if not isinstance(session, Session):
+            return session
+        last_id = exchange.headers.get(LAST_EVENT_ID) if exchange.headers is not None else None
+        if last_id:
+            reply = await resume(server, exchange, session, last_id)
+            if reply is not None:
+                return reply
+        uris = await server.sessions.read_subscriptions(session)
     except StoreUnavailable as error:
         return refuse(error.to_refusal())
-
-
-async def _open_stream(server: Services, exchange: Exchange) -> Reply:
-    session = await _join(server, exchange, needs_stream=True)
-    if not isinstance(session, Session):
-        return session
-    last_id = exchange.headers.get(LAST_EVENT_ID) if exchange.headers is not None else None
-    if last_id:
-        reply = await resume(server, exchange, session, last_id)
-        if reply is not None:
-            return reply
     sink, revision = exchange.event_stream, session.revision
     if sink is None or revision is None:
         return not_allowed(server, exchange)
@@ -262,7 +265,7 @@ async def _open_stream(server: Services, exchange: Exchange) -> Reply:
         server_name=server.name,
         sink=sink,
         principal=exchange.principal,
-        uris=await server.sessions.read_subscriptions(session),
+        uris=uris,
         session=session,
         client_info=session.client_info,
         revision_name=revision.name,
@@ -370,6 +373,6 @@ async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> 
 
 def not_allowed(server: Services, exchange: Exchange) -> Reply:
     """Return the response to an HTTP method that is not supported here or in that revision."""
-    refusal = Refusal(code=INVALID_REQUEST, message="Method not allowed: use POST")
+    refusal = invalid_request("Method not allowed: use POST")
     allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
     return Reply(405, encode_error(None, refusal), ((b"allow", allowed),))

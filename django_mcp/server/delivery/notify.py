@@ -188,8 +188,6 @@ class NotifyMethods(Services):
             raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
         return Change(server=self.name, method=method, params=params, session=session, level=level)
 
-    # -- what is registered while the server runs
-
     def _registry_changed(self, kind: ListKind) -> None:
         """Publish a change of what is registered, from any thread. Several at once are published once."""
         loop = self.hub.loop
@@ -206,8 +204,6 @@ class NotifyMethods(Services):
         for name in LISTS:
             if name in changed:
                 self.hub.announce(Change(server=self.name, list=name))
-
-    # -- who receives a notification
 
     @abstractmethod
     async def _may_read(self, call: Any, uri: str) -> bool:

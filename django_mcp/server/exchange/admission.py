@@ -19,6 +19,7 @@ from django_mcp.protocol.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     Refusal,
     invalid_params,
+    invalid_request,
 )
 from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
 from django_mcp.protocol.json import JSONObject
@@ -169,10 +170,8 @@ def _refuse_method(
     return None
 
 
-_NEEDS_EVENTS = Refusal(
-    code=INVALID_REQUEST,
-    message="The response is text/event-stream, which the header Accept does not admit",
-    status=406,
+_NEEDS_EVENTS = invalid_request(
+    "The response is text/event-stream, which the header Accept does not admit", 406
 )
 
 
@@ -278,7 +277,7 @@ def refuse_batch(
         message = "initialize must not be part of a batch"
     else:
         return None
-    return _refuse(INVALID_REQUEST, message)
+    return invalid_request(message, 400)
 
 
 def _missing_meta(*wanted: str) -> Refusal:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Hashable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from django_mcp.protocol.json import JSONObject, encode
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import RevisionSet
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry import hints
@@ -134,7 +134,14 @@ class Derived:
         self.options = options
         self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
         self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
-        self.features = _registered_features(registry)
+        registered = {
+            "tools": registry.tools,
+            "tasks": any(tool.task != NEVER for tool in registry.tools.values()),
+            "resources": registry.resources or registry.templates,
+            "prompts": registry.prompts,
+            "completions": registry.has_completers,
+        }
+        self.features = frozenset(name for name, found in registered.items() if found)
         self.offered = _by_transport(self.features, options)
         """The features on a transport, by whether it can stream, whether it buffers what is sent ahead
         of the response, and whether the exchange has no connection."""
@@ -150,17 +157,13 @@ class Derived:
         self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
 
 
-class ResultFields:
+class ResultFields(NamedTuple):
     """The fields that a stateless revision adds to every result."""
 
-    __slots__ = ("encoded", "meta", "parsed")
-
-    def __init__(self, parsed: Mapping[str, Any], meta: JSONObject) -> None:
-        self.parsed = parsed
-        self.meta = meta
-        whole = encode({**parsed, "_meta": meta} if meta else dict(parsed))
-        self.encoded = whole[1:]
-        """All of them, with the closing brace of the result."""
+    parsed: Mapping[str, Any]
+    meta: JSONObject
+    encoded: bytes
+    """All of them, with the closing brace of the result."""
 
 
 def _has_lazy_texts(registry: Registry, options: Options) -> bool:
@@ -193,18 +196,6 @@ def _by_transport(
         if is_buffered:
             found[True, is_buffered, is_alone] = streaming
     return found
-
-
-def _registered_features(registry: Registry) -> frozenset[str]:
-    has_tasks = any(tool.task != NEVER for tool in registry.tools.values())
-    features = {
-        "tools": registry.tools,
-        "tasks": has_tasks,
-        "resources": registry.resources or registry.templates,
-        "prompts": registry.prompts,
-        "completions": registry.has_completers,
-    }
-    return frozenset(name for name, found in features.items() if found)
 
 
 def to_capabilities(features: Container[str], *, can_push: bool) -> JSONObject:

@@ -31,9 +31,6 @@ class InvalidQuestion(Exception):
     """A handler asks the client something that is not valid in its revision."""
 
 
-# -- coming in
-
-
 def check_params(method: str, params: JSONObject, revision: Revision) -> Refusal | None:
     """Return the refusal of a client's request or notification with invalid params, or None."""
     problems = _find_problems(_validator(find_params_schema, method, revision), params)
@@ -50,9 +47,6 @@ def check_response(response: Response, revision: Revision) -> Refusal | None:
     if problems is None:
         return None
     return invalid_params(f"Invalid response to {method or 'a request'}: {problems}")
-
-
-# -- going out
 
 
 def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:

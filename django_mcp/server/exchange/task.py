@@ -106,8 +106,6 @@ class Task:
         """Whether the lease of its run has lapsed."""
         return self.status == WORKING and self.lease_s is not None and self.lease_s < now_s
 
-    # -- steps
-
     def claim(self, run: str, now_s: float) -> Task | None:
         """Assign it to a run, unless one has started."""
         if self.status != WORKING or self.lease_s is not None:
@@ -237,8 +235,6 @@ class Task:
 
     def _is_run_by(self, run: str) -> bool:
         return self.status == WORKING and self.run == run
-
-    # -- the start of a run
 
     def read_answers(self) -> Answers:
         """Return the answers for the handler's next round."""

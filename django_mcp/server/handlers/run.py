@@ -82,8 +82,6 @@ async def _run_in_turn(ctx: Context, function: Callable[[], T]) -> T:
 _Due: TypeAlias = InputRequired | OnceDue | Waiting | Asked
 """What a handler needs before it can go on: the end of one of its rounds."""
 
-_DUE = (InputRequired, OnceDue, Waiting, Asked)
-
 
 class HandlerTimeout(Exception):
     """A call took longer than it may."""
@@ -123,7 +121,7 @@ async def run_handler(
     detach_trace = attach_trace(meta) if is_traced else None
     try:
         outcome = await _run(ctx, handler, arguments, finish, timeout_s, what)
-        if type(outcome) is bytes or not isinstance(outcome, _DUE):
+        if type(outcome) is bytes or not isinstance(outcome, _Due):
             return outcome
         run_again = partial(_run, ctx, handler, arguments, finish, timeout_s, what)
         return await _run_rounds(ctx, handler, run_again, outcome, may_ask=may_ask)
@@ -150,7 +148,7 @@ async def _run_rounds(
     may_ask: bool,
 ) -> bytes | Refusal | Failure:
     """Run the handler again until it has an outcome, or needs what another request has to bring."""
-    while isinstance(outcome, _DUE):
+    while isinstance(outcome, _Due):
         if isinstance(outcome, OnceDue):
             aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
             ctx.answers.kept[outcome.key] = await ctx.server.scope.run(

@@ -119,14 +119,6 @@ async def set_level(ctx: Context) -> bytes | Refusal:
     return ctx.server.encode_result({}, ctx.rules)
 
 
-_ATTRIBUTES = {
-    "tools": "tools",
-    "resources": "resources",
-    "resourceTemplates": "templates",
-    "prompts": "prompts",
-}
-"""The attribute of the registry that holds the entries of a list, by their key in its result."""
-
 INVALID_CURSOR = invalid_params("Invalid cursor: list again from the start")
 
 MAX_CACHED = 256
@@ -162,7 +154,8 @@ async def list_entries(ctx: Context) -> bytes | Refusal:
 
 def _page(ctx: Context, after: str | None) -> JSONObject | Refusal:
     server, result_key = ctx.server, LIST_METHODS[ctx.method]
-    registered: Mapping[str, Entry] = getattr(server.registry, _ATTRIBUTES[result_key])
+    attribute = "templates" if result_key == "resourceTemplates" else result_key
+    registered: Mapping[str, Entry] = getattr(server.registry, attribute)
     visible = [
         (key, entry) for key, entry in registered.items() if ctx.exchange.visible.includes(entry)
     ]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.errors import INVALID_REQUEST, TOO_MANY_REQUESTS, Refusal, try_later
+from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal, invalid_request, try_later
 from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.messages import Batch, Malformed, Message, Request
@@ -86,24 +86,12 @@ async def find_session(
     return None
 
 
-NO_SESSION_ID = Refusal(
-    code=INVALID_REQUEST,
-    message="The header Mcp-Session-Id is missing: send initialize first",
-    status=400,
-)
-UNKNOWN_SESSION = Refusal(
-    code=INVALID_REQUEST,
-    message="There is no such session: send initialize again",
-    status=404,
-)
+NO_SESSION_ID = invalid_request("The header Mcp-Session-Id is missing: send initialize first", 400)
+UNKNOWN_SESSION = invalid_request("There is no such session: send initialize again", 404)
 SESSIONS_FULL = try_later("The server has as many sessions as MAX_SESSIONS allows: try again later")
-ALREADY_INITIALIZED = Refusal(
-    code=INVALID_REQUEST, message="This connection is initialized already", status=400
-)
-_ALREADY_OPEN = Refusal(
-    code=INVALID_REQUEST,
-    message="This session is open already: leave Mcp-Session-Id out to open another",
-    status=400,
+ALREADY_INITIALIZED = invalid_request("This connection is initialized already", 400)
+_ALREADY_OPEN = invalid_request(
+    "This session is open already: leave Mcp-Session-Id out to open another", 400
 )
 
 

@@ -147,8 +147,6 @@ class Services:
             return b"POST, OPTIONS"
         return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
 
-    # -- the hub
-
     def join_hub(self) -> ServerHub:
         """Start the hub on the running event loop, add this server to it, and return it."""
         hub, name = self.hub, self.options.name
@@ -162,8 +160,6 @@ class Services:
     @abstractmethod
     def joined(self, hub: ServerHub) -> None:
         """Add this server's upkeep to the hub; called when the server is added to the hub."""
-
-    # -- what a principal can see
 
     async def refresh_visible(self, exchange: Exchange) -> VisibleEntries:
         """Set and return what the principal of an exchange can see now."""
@@ -320,7 +316,9 @@ class Services:
         if found is None:
             has_info = derived.options.has_server_info
             meta = {SERVER_INFO: self.implementation(revision)} if has_info else {}
-            found = derived.result_fields[key] = ResultFields(revision.result_fields, meta)
+            parsed = revision.result_fields
+            encoded = encode({**parsed, "_meta": meta} if meta else dict(parsed))
+            found = derived.result_fields[key] = ResultFields(parsed, meta, encoded[1:])
         return found
 
 

@@ -279,8 +279,6 @@ class Hub(Messenger, Generic[ServerT]):
                 self.index.add(newest)
                 self._claim(key, newest)
 
-    # -- single streams and sessions
-
     def close_stream(self, stream_id: str) -> None:
         """Close a stream, in whichever process it is."""
         if not self._close(stream_id):

@@ -12,10 +12,10 @@ from typing import Any
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Refusal,
     invalid_params,
+    invalid_request,
     try_later,
 )
 from django_mcp.protocol.json import JSONObject
@@ -209,9 +209,7 @@ _AUTO = "auto"
 _KEPT_APART = frozenset({keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES})
 """Fields of `_meta` that a task has in other attributes, within their limits."""
 
-_TOO_MANY = Refusal(
-    code=INVALID_REQUEST, message="Too many tasks are running: wait for one to end, or cancel it"
-)
+_TOO_MANY = invalid_request("Too many tasks are running: wait for one to end, or cancel it")
 
 
 async def call_with_tasks(
