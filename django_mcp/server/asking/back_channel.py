@@ -46,7 +46,6 @@ async def ask_client(
     """Ask the client all questions at once, and return its answers, or why there are none, by key.
 
     An answer is the result as the client sent it. Raises `CannotAsk` before `initialized` has come.
-
     """
     await _await_initialized(server, call.connection, asks)
     outcomes = await asyncio.gather(
@@ -105,7 +104,6 @@ async def request_client(
         NoAnswer: none came in time, or the request was withdrawn; the client was sent a cancellation.
             See `expect_response` as well.
         InvalidQuestion: in strict mode, the question is not valid.
-
     """
     if server.options.strict and connection.revision is not None:
         from django_mcp.server.exchange.strict import check_question
@@ -141,7 +139,6 @@ async def expect_response(
 
     Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`. Raises `NoAnswer`
     if a request with this id is not answered yet, or too many are not.
-
     """
     if ask_id in connection.asked:
         raise NoAnswer(_IN_USE)

@@ -322,7 +322,6 @@ def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = 
     """Raise `CannotAsk` unless this client can be asked each question now.
 
     With `may_be_told` its error may contain the questions, if that is the way to ask them.
-
     """
     for ask in asks.values():
         if not ctx.rules.interim_fields and not ctx.has_back_channel:

@@ -160,7 +160,6 @@ async def resume(
 
     None: the stream was not that of a call, so there is nothing to continue.
     Source: 2025-11-25 basic/transports "Resumability and Redelivery".
-
     """
     found = _split_id(last_id, session)
     sink = exchange.event_stream
@@ -243,7 +242,6 @@ async def open_stream(server: Services, exchange: Exchange) -> Reply:
     """Open the standalone stream of a session, or resume that of a call; return when it has ended.
 
     Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
-
     """
     try:
         session = await _join(server, exchange, needs_stream=True)

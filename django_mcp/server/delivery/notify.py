@@ -134,7 +134,6 @@ class NotifyMethods(Services):
             ValueError: the id is empty, or the context is of no session.
 
         Source: 2025-11-25 client/elicitation "Completion Notifications".
-
         """
         if type(elicitation_id) is not str or not elicitation_id:
             raise ValueError("elicitation_id is empty: give the id that the client was asked with.")

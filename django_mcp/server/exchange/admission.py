@@ -48,7 +48,6 @@ def admit(
 
     Without headers, as on a pipe, none is required. `connection` is the one that it arrived on, if that
     lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...).
-
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -74,7 +73,6 @@ def may_have_session(headers: Headers) -> bool:
     """Return whether a message may belong to a session, by its headers.
 
     One with an unknown version does not: it is refused anyway.
-
     """
     found = _MAY_HAVE_SESSION.get(headers.by_name.get(_VERSION))
     # None: the version is unknown, or has blanks around it.

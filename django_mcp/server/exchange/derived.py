@@ -72,7 +72,6 @@ class VisibleEntries:
     """The entries of a server that one principal can see.
 
     These are those whose rules are all granted, and of the tools those that are named, if any are.
-
     """
 
     __slots__ = ("_requirements", "_rules", "granted", "tools", "variant")

@@ -94,7 +94,6 @@ class QuotaMeter:
         """Count things of `size` bytes together, unless a limit is reached; return whose limit it is.
 
         Anonymous callers together may use a share of the limits of all.
-
         """
         limits = self.limits
         if limits is None:

@@ -186,7 +186,6 @@ class MemoryData(SessionData):
     """Data in this process. Its synchronous methods work on the event loop as well.
 
     `charge` takes the bytes by which the data grows, or has shrunk; it may raise `ValueError`.
-
     """
 
     __slots__ = ("_charge", "_items")

@@ -182,7 +182,6 @@ class Task:
         """Accept answers by the keys that clients know; those to no open question are ignored.
 
         Without a question left it goes on: by the given run, or by any. Raises `TooMuchKnown`.
-
         """
         due = dict(self.due)
         keys = {key: due.pop(key)["key"] for key in (*known, *failed) if key in due}

@@ -108,7 +108,6 @@ async def run_handler(
         what: names the handler in the log, such as `"tool find_orders"`.
         timeout_s: None: the server's.
         may_ask: whether the answer may be a question to the client.
-
     """
     params, meta = ctx.message.params, ctx.meta
     if may_ask and ("inputResponses" in params or "requestState" in params):

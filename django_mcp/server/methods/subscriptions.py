@@ -89,7 +89,6 @@ async def listen(ctx: Context) -> bytes | Refusal:
 
     Kinds that the server does not have are not acknowledged. URIs are, whether or not the principal
     may read them, but without that no updates are sent. Source: 2026-07-28 subscriptions/listen.
-
     """
     made = await _make_stream(ctx)
     if isinstance(made, Refusal):

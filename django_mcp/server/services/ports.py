@@ -34,7 +34,6 @@ class HandlerScope(Protocol):
         While it waits for a thread, `call.exchange.waits_for_thread` is true. It runs in a
         transaction on the databases of `atomic`, which is committed only if the function returned
         and `call.is_cancelled` is false by then.
-
         """
 
 
@@ -196,14 +195,12 @@ class AnswerBox(Protocol):
         """Expect an answer; return False if one with this id is expected already.
 
         Raises `QuotaReached` if too many are expected.
-
         """
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
         """Store the first answer to a question of this session; return whether it was expected.
 
         Raises `QuotaReached` if too many bytes of answers are stored.
-
         """
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
@@ -303,7 +300,6 @@ class TaskStore(Protocol):
         """Return an owner's tasks by time of creation and id, without their results.
 
         `after` has these two of the last task of the page before.
-
         """
 
 
@@ -324,7 +320,6 @@ class TaskRunner(Protocol):
 
         `exchange` is the request that created it or answered its questions, if any. `execute` returns
         the coroutine that runs it in this process; a runner with a queue does not call it.
-
         """
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:

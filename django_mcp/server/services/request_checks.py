@@ -43,7 +43,6 @@ async def load_session(
 
     For headers that `may_have_session`. A message whose body is of a stateless revision has none,
     nor has the handshake that opens one. Source: 2025-11-25 basic/transports "Session Management".
-
     """
     headers = exchange.headers
     if headers is None or isinstance(message, Malformed):

@@ -140,7 +140,6 @@ class Services:
 
         The headers may name a revision without sessions. Without `can_push` no response stays open.
         Source: RFC 9110 section 10.2.1.
-
         """
         revision = find_revision(headers.get(PROTOCOL_VERSION) if headers is not None else None)
         if not self.keeps_sessions or (revision is not None and revision.is_stateless):
@@ -281,7 +280,6 @@ class Services:
         """Return the caching fields of a read resource, if the revision has them.
 
         A handler's own hint counts first: it knows whether its result depends on the caller.
-
         """
         if call.is_resubmit:
             # It may contain the client's answers.

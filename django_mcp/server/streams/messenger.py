@@ -34,7 +34,6 @@ class OutageLog:
 
     `what` begins the line. Any thread may report. A single success does not end an outage, so a
     failure that comes and goes does not log a line each time.
-
     """
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -96,7 +95,6 @@ class Bus(Protocol):
 
         Where messages may have been lost, it is called with one of the kind `missed`. What is
         returned is set when the bus receives messages; None: it does at once.
-
         """
 
     async def stop(self) -> None:

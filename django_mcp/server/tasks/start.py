@@ -191,7 +191,6 @@ async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
 
     Unless they `may_begin` again here, they are left for a worker. Tasks of a tenant start again only
     when a client of that tenant requests them.
-
     """
     settled = 0
     for task in await server.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):

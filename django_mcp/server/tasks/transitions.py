@@ -16,7 +16,7 @@ from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, task_to_wire
+from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, to_moment
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
@@ -82,17 +82,15 @@ def rules_of(task: Task) -> TaskRules:
 
 
 def to_wire(task: Task, rules: TaskRules) -> JSONObject:
-    """Return a task without its outcome."""
-    return task_to_wire(
-        rules,
-        task_id=task.id,
-        status=task.status,
-        message=task.status_message,
-        created_s=task.created_s,
-        updated_s=task.updated_s,
-        ttl_ms=task.ttl_ms,
-        poll_ms=task.poll_ms,
-    )
+    """Return a task without its outcome, in the form of a revision."""
+    wire: JSONObject = {"taskId": task.id, "status": task.status}
+    if task.status_message:
+        wire["statusMessage"] = task.status_message
+    wire["createdAt"] = to_moment(task.created_s)
+    wire["lastUpdatedAt"] = to_moment(task.updated_s)
+    wire[rules.ttl_key] = task.ttl_ms
+    wire[rules.poll_key] = task.poll_ms
+    return wire
 
 
 def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
@@ -128,7 +126,6 @@ class TaskSink(Record):
 
     That is the stream of a request that waits for the result, if there is one. Where tasks are an
     extension, a client gets no messages of them.
-
     """
 
     _hub: ServerHub
