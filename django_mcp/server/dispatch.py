@@ -154,7 +154,6 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
 
 
 def _find_repeated(ctx: Context, kept: ConnectionState) -> Refusal | None:
-    """Return the refusal of an id that is in use, or of a second handshake, or None."""
     if ctx.server.hub.calls.find(kept, ctx.message.id) is not None:
         return _DUPLICATE_ID
     if ctx.method != "initialize" or not isinstance(kept, Session) or kept.revision is None:
@@ -254,7 +253,6 @@ async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) ->
 
 
 async def _dispatch_member(server: Services, member: Message, exchange: Exchange) -> Reply:
-    """Dispatch one member of a batch, which can be cancelled by itself."""
     part = copy.copy(exchange)
     part.timers = TaskTimers.of_current_task()
     return await _dispatch(server, member, part)

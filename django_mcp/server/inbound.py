@@ -87,7 +87,6 @@ async def _handle_response(
 
 
 def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
-    """Return the refusal of a response that is too large, or None."""
     # A batch may be larger than each answer in it.
     if len(exchange.body) <= MAX_ANSWER_BYTES or len(encode(answer)) <= MAX_ANSWER_BYTES:
         return None

@@ -264,8 +264,6 @@ def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]
 
 
 class _FunctionSink(Record):
-    """A `Sink` that passes each message to a function."""
-
     _function: TextSink
 
     async def send(self, message: bytes) -> None:

@@ -182,7 +182,6 @@ def _has_lazy_texts(registry: Registry, options: Options) -> bool:
 def _by_transport(
     features: frozenset[str], options: Options
 ) -> dict[tuple[bool, bool, bool], frozenset[str]]:
-    """Return the features on each kind of transport; see `Derived.offered`."""
     # Log messages are sent ahead of a response.
     streaming = features | {"logging"}
     listening = streaming | {"listen"}

@@ -22,7 +22,6 @@ _MISSING: Any = object()
 
 
 def _awaitable(name: str) -> Any:
-    """Return the asynchronous form of a method."""
 
     async def call(self: SessionData, *args: Any, **kwargs: Any) -> Any:
         return await self._run(lambda: getattr(self, name)(*args, **kwargs))

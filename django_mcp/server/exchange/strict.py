@@ -103,7 +103,6 @@ class StrictSink(Record):
 
 
 def _find_problems(validator: Validator, value: Any) -> str | None:
-    """Return what is wrong with a value, or None."""
     found = validator.check(value, MAX_STEPS)
     problems = [TOO_COMPLEX] if found is None else found
     return "; ".join(f"{each.pointer or '(all of it)'} {each.message}" for each in problems) or None

@@ -114,7 +114,6 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         """Ping the client on the stream of this request; return the seconds until it answered.
 
         None: it did not answer in time, or cannot be sent requests during this one.
-
         Source: 2025-11-25 basic/utilities/ping.
         """
         if not self.has_back_channel:

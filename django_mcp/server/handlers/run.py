@@ -12,7 +12,13 @@ from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from django_mcp.protocol.asks import Ask, InputRequired
-from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, ProtocolError, Refusal, ToolError
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    MISSING_CLIENT_CAPABILITY,
+    ProtocolError,
+    Refusal,
+    ToolError,
+)
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ToolEntry
@@ -363,6 +369,17 @@ async def _forbid(ctx: Context, error: Forbidden, what: str) -> Failure:
         logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
         await report_error(ctx, cause or error, None)
     return exceptions.missing()
+
+
+def within_limit(
+    ctx: Context, what: str, encoded: bytes, data: JSONObject | None = None
+) -> bytes | Refusal:
+    """Return an encoded result, or the refusal of one that is too large."""
+    size, limit = len(encoded), ctx.options.max_result_bytes
+    if size <= limit:
+        return encoded
+    message = f"The {what} is too large: {size} bytes, at most {limit} are sent"
+    return Refusal(code=INTERNAL_ERROR, message=message, data=data)
 
 
 def short(text: str) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.results import Completion, PromptResult
+from django_mcp.protocol.results import Completion
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.run import run_handler, short
+from django_mcp.server.handlers.run import run_handler, short, within_limit
 from django_mcp.server.services.request_checks import refuse_scopes
 
 
@@ -32,7 +32,8 @@ async def get(ctx: Context) -> bytes | Refusal:
         return refusal
 
     def finish(value: Any) -> bytes | Refusal:
-        return _encode(ctx, entry.convert(value))
+        wire = lower(ctx.method, entry.convert(value).to_wire(), ctx.rules)
+        return within_limit(ctx, "prompt", ctx.server.encode_result(wire, ctx.rules))
 
     outcome = await run_handler(
         ctx, entry.handler, arguments, finish, what=f"prompt {entry.name}", may_ask=True
@@ -41,17 +42,6 @@ async def get(ctx: Context) -> bytes | Refusal:
         is_ours = outcome.kind in (FailureKind.TIMEOUT, FailureKind.FAULT)
         return Refusal(code=INTERNAL_ERROR if is_ours else INVALID_PARAMS, message=outcome.message)
     return outcome
-
-
-def _encode(ctx: Context, result: PromptResult) -> bytes | Refusal:
-    encoded = ctx.server.encode_result(lower(ctx.method, result.to_wire(), ctx.rules), ctx.rules)
-    limit = ctx.options.max_result_bytes
-    if len(encoded) > limit:
-        return Refusal(
-            code=INTERNAL_ERROR,
-            message=f"The prompt is too large: {len(encoded)} bytes, at most {limit} are sent",
-        )
-    return encoded
 
 
 async def complete(ctx: Context) -> bytes | Refusal:

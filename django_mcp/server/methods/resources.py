@@ -16,7 +16,7 @@ from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.run import run_handler, short
+from django_mcp.server.handlers.run import run_handler, short, within_limit
 from django_mcp.server.services.request_checks import refuse_scopes
 
 
@@ -83,7 +83,6 @@ def _to_refusal(ctx: Context, uri: str, failure: Failure) -> Refusal:
 
 
 def _find_readable(ctx: Context, uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
-    """Return the visible entry that matches a URI, and its variables, or a refusal."""
     for entry, variables in find_matches(ctx.server.registry, uri):
         if ctx.exchange.visible.includes(entry):
             ctx.entry = entry
@@ -98,18 +97,10 @@ def _encode(ctx: Context, entry: Readable, uri: str, result: ReadResult) -> byte
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
     wire.update(ctx.server.read_cache_fields(ctx, entry, result.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
-    limit = ctx.options.max_result_bytes
-    if len(encoded) > limit:
-        return Refusal(
-            code=INTERNAL_ERROR,
-            message=f"The resource is too large: {len(encoded)} bytes, at most {limit} are sent",
-            data={"uri": uri},
-        )
-    return encoded
+    return within_limit(ctx, "resource", encoded, {"uri": uri})
 
 
 def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
-    """Return the part of each text."""
     contents = []
     for each in result.contents:
         if not isinstance(each, TextContents):

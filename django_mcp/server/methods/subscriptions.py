@@ -71,7 +71,6 @@ async def unsubscribe(ctx: Context) -> bytes | Refusal:
 
 
 def _set_subscriptions(ctx: Context, uris: set[str]) -> None:
-    """Set the subscriptions of a connection with one stream, which may not be open now."""
     connection, hub = ctx.connection, ctx.server.hub
     connection.subscriptions = uris
     stream = hub.streams.get(connection.stream_id or "")
@@ -178,7 +177,6 @@ MAX_TASKS = 100
 
 
 async def _choose_tasks(ctx: Context, wanted: JSONObject) -> list[Task] | Refusal:
-    """Return the tasks of a filter that the principal may see, or the refusal of the filter."""
     if "taskIds" not in wanted:
         return []
     refusal = refuse_undeclared(ctx)

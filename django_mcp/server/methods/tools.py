@@ -60,7 +60,6 @@ async def call(ctx: Context) -> bytes | Refusal:
 
 
 async def _check_and_run(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
-    """Check the arguments against the schema and run the tool, directly or as a task."""
     if ctx.options.validate_input:
         is_large = len(ctx.exchange.body) > LARGE_BYTES
         problems: list[Problem] | Failure | None = None

@@ -250,7 +250,6 @@ async def call_with_tasks(
 async def _make(
     ctx: Context, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
 ) -> bytes | Refusal:
-    """Store a task, start it, and return it."""
     server = ctx.server
     run_id = new_id() if server.runner.is_here else None
     task = _describe(ctx, entry, arguments, ttl_ms, run_id)
