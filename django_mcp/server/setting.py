@@ -67,12 +67,7 @@ def settings_of(cls: type[Any]) -> dict[str, Setting]:
 
 
 def check_options(options: Mapping[str, object], known: Mapping[str, Setting]) -> None:
-    """Check the keywords of `MCPServer(...)`.
-
-    Raises:
-        TypeError: there is no such keyword.
-        ValueError: a keyword has a wrong value.
-    """
+    """Check the keywords of `MCPServer(...)`; raise `TypeError` or `ValueError` for a wrong one."""
     check_names(options, known, "MCPServer()")
     for name, value in options.items():
         rule = known[name].rule

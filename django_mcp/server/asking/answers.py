@@ -18,6 +18,7 @@ from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Answers, Call
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TooMuchKnown
 from django_mcp.server.services.ports import StateStoreFull
 from django_mcp.server.services.services import Services
 
@@ -118,21 +119,14 @@ def read_elicited(answer: JSONObject) -> Elicited:
 MAX_STATE_CHARS = 256 * 1024
 """A longer one is refused. Our own limit."""
 
-MAX_KEPT_BYTES = 1024 * 1024
-"""Maximum size of a call's state, which contains the client's answers. Our own limit."""
-
 REFUSAL_S = 0.01
 """Minimum time until a state is refused, so that the time does not reveal the failed check. Our own choice."""
-
-
-class StateTooLarge(Exception):
-    """The state of a call is larger than `MAX_KEPT_BYTES`."""
 
 
 async def seal_state(
     server: Services, call: Call, answers: Answers, asked: list[str], state: Any
 ) -> str:
-    """Return the sealed state for the next round; raise `StateTooLarge` or `StateStoreFull`."""
+    """Return the sealed state for the next round; raise `TooMuchKnown` or `StateStoreFull`."""
     until_s = server.clock() + call.options.state_ttl_s
     sealed: JSONObject = {
         "for": _binding(call),
@@ -144,14 +138,14 @@ async def seal_state(
     encoded = encode(known)
     if len(encoded) <= call.options.state_inline_bytes:
         sealed.update(known)
-    elif len(encoded) <= MAX_KEPT_BYTES:
+    elif len(encoded) <= MAX_KNOWN_BYTES:
         sealed["reference"] = await server.states.keep(
             key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
         )
     else:
-        raise StateTooLarge(
+        raise TooMuchKnown(
             f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
-            f"{MAX_KEPT_BYTES} are kept between two rounds"
+            f"{MAX_KNOWN_BYTES} are kept between two rounds"
         )
     return server.sealer.seal(encode(sealed))
 
@@ -192,22 +186,6 @@ async def open_answers(server: Services, call: Call) -> Answers | Refusal:
 
 async def _open_state(server: Services, call: Call, text: Any) -> JSONObject | str:
     """Return the contents of a state, or the reason why it is refused."""
-    opened = _unseal(server, call, text)
-    if isinstance(opened, str):
-        return opened
-    if "reference" in opened:
-        encoded = await server.states.find(key_of(call.exchange.principal), opened["reference"])
-        if encoded is None:
-            return "kept no longer"
-        opened.update(decode(encoded))
-    if call.options.state_single_use and not await server.states.use(
-        opened["salt"], opened["until"], call.exchange.quota_key
-    ):
-        return "used before"
-    return opened
-
-
-def _unseal(server: Services, call: Call, text: Any) -> JSONObject | str:
     if type(text) is not str or len(text) > MAX_STATE_CHARS:
         return "not a text of acceptable length"
     raw = server.sealer.unseal(text)
@@ -223,6 +201,15 @@ def _unseal(server: Services, call: Call, text: Any) -> JSONObject | str:
         return "made for another call or principal"
     if opened["until"] < server.clock():
         return "expired"
+    if "reference" in opened:
+        encoded = await server.states.find(key_of(call.exchange.principal), opened["reference"])
+        if encoded is None:
+            return "kept no longer"
+        opened.update(decode(encoded))
+    if call.options.state_single_use and not await server.states.use(
+        opened["salt"], opened["until"], call.exchange.quota_key
+    ):
+        return "used before"
     return opened
 
 

@@ -213,8 +213,6 @@ class Call(Record):
     _loop: asyncio.AbstractEventLoop | None = None
     _loop_thread: int = 0
 
-    # -- the request and its sender
-
     @property
     def request_id(self) -> RequestId:
         """The JSON-RPC id of the request, in the type it came in."""
@@ -254,8 +252,6 @@ class Call(Record):
             return {}
         return {key: value for key, value in declared.items() if type(value) is dict}
 
-    # -- cancellation
-
     @property
     def is_cancelled(self) -> bool:
         """Whether the response is not needed: cancelled, timed out, or the client disconnected.
@@ -284,8 +280,6 @@ class Call(Record):
         """Remember the running loop, to which a synchronous handler submits coroutines."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
-
-    # -- questions to the client
 
     @property
     def answers(self) -> Answers:

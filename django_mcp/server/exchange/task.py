@@ -23,7 +23,7 @@ MAX_ASKED = 100
 """Questions in the life of one task. Our own limit."""
 
 MAX_KNOWN_BYTES = 1024 * 1024
-"""Bytes of a task's state between two rounds, which contains the client's answers. Our own limit."""
+"""Bytes of the state of a call or task between two rounds, with the client's answers. Our own limit."""
 
 MAX_MESSAGE = 500
 MAX_RUNS = 3
@@ -34,7 +34,7 @@ Step: TypeAlias = "Callable[[Task, float], Task | None]"
 
 
 class TooMuchKnown(Exception):
-    """The answers to a task are larger than what is stored between two rounds."""
+    """The state of a call or task is larger than what is kept between two rounds."""
 
 
 def new_id() -> str:

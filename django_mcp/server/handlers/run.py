@@ -25,7 +25,7 @@ from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.server.asking.answers import StateTooLarge, open_answers, seal_state
+from django_mcp.server.asking.answers import open_answers, seal_state
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
 from django_mcp.server.exchange.call import (
@@ -39,6 +39,7 @@ from django_mcp.server.exchange.call import (
     Waiting,
 )
 from django_mcp.server.exchange.derived import covers
+from django_mcp.server.exchange.task import TooMuchKnown
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
@@ -340,7 +341,7 @@ async def _describe(ctx: Context, error: Exception | SystemExit, what: str) -> F
     """
     if isinstance(error, Forbidden):
         return await _forbid(ctx, error, what)
-    if isinstance(error, ToolError | Unavailable | StateTooLarge | StateStoreFull):
+    if isinstance(error, ToolError | Unavailable | TooMuchKnown | StateStoreFull):
         return Failure(kind=FailureKind.TOLD, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))

@@ -19,7 +19,6 @@ from django_mcp.server.tasks.start import find_own_all
 from django_mcp.server.tasks.transitions import (
     POLL_S,
     refuse_undeclared,
-    rules_of,
     stream_of,
     to_detailed,
 )
@@ -208,8 +207,7 @@ async def _watch(ctx: Context, stream: PushStream, tasks: list[Task]) -> None:
                     seen[task.id] = task.updated_s
                     # Several results may be larger together than the queue of the stream may be.
                     await stream.drain()
-                    detailed = to_detailed(task, rules_of(task))
-                    stream.offer(stream.encode("notifications/tasks", detailed))
+                    stream.offer(stream.encode("notifications/tasks", to_detailed(task)))
                 if task.is_final:
                     left.remove(task.id)
             if left:

@@ -51,7 +51,7 @@ async def get(ctx: Context) -> bytes | Refusal:
     if isinstance(task, Refusal):
         return task
     rules = rules_of(task)
-    wire = to_wire(task, rules) if rules.by_client else to_detailed(task, rules)
+    wire = to_wire(task) if rules.by_client else to_detailed(task)
     return ctx.server.encode_result(wire, ctx.rules)
 
 
@@ -71,7 +71,7 @@ async def list_tasks(ctx: Context) -> bytes | Refusal:
     size = min(server.options.page_size or MAX_PAGE, MAX_PAGE)
     found = await server.tasks.list_of(server.name, owner, after, size + 1)
     page = found[:size]
-    wire: JSONObject = {"tasks": [to_wire(task, rules) for task in page if rules_of(task) is rules]}
+    wire: JSONObject = {"tasks": [to_wire(task) for task in page if rules_of(task) is rules]}
     if len(found) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
         wire["nextCursor"] = cursor.encode("tasks/list", place, server.sealer.seal)
@@ -90,7 +90,7 @@ async def cancel(ctx: Context) -> bytes | Refusal:
         return ctx.server.encode_result({}, ctx.rules)
     if cancelled is None:
         return invalid_params("The task has ended already")
-    return ctx.server.encode_result(to_wire(cancelled, rules), ctx.rules)
+    return ctx.server.encode_result(to_wire(cancelled), ctx.rules)
 
 
 async def update(ctx: Context) -> bytes | Refusal:

@@ -174,8 +174,6 @@ class Services:
         transport = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
         return self.derived.offered[transport]
 
-    # -- capabilities
-
     def advertise_extension(
         self, identifier: str, settings: Mapping[str, Any] | None = None
     ) -> None:
@@ -239,8 +237,6 @@ class Services:
     def implementation(self, revision: Revision) -> JSONObject:
         """Return `serverInfo` in the form of a revision."""
         return lower("implementation", self.options.implementation(), revision)
-
-    # -- results
 
     def encode_result(self, result: JSONObject, revision: Revision) -> bytes:
         """Return a result as JSON, with the fields that a revision adds to every result."""

@@ -73,10 +73,9 @@ async def start_run(
 async def hand_over(
     server: Services, task_id: str, step: Step, exchange: Exchange | None
 ) -> Task | None:
-    """Change a task by a step, and start a run if it is working then; None: it could not take the step.
+    """Change a task by a step, unless it cannot take it, and start a run if it is working then.
 
-    Raises:
-        NotStarted: the runner did not start it. The task is as it was before, to be tried again.
+    Raises `NotStarted` if the runner did not start it; it is as it was before, to be tried again.
     """
     before: Task | None = None
 
@@ -315,7 +314,7 @@ def _describe(
 
 def _encode(ctx: Context, task: Task) -> bytes:
     rules = rules_of(task)
-    wire = to_wire(task, rules)
+    wire = to_wire(task)
     if rules.by_client:
         return ctx.server.encode_result({"task": wire}, ctx.rules)
     return ctx.server.encode_interim({"resultType": "task", **wire}, ctx.rules)

@@ -62,7 +62,7 @@ def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
         notice = Change(
             server=task.server,
             method="notifications/tasks/status",
-            params=to_wire(task, rules),
+            params=to_wire(task),
             session=task.session,
         )
         server.hub.announce(notice)
@@ -81,8 +81,9 @@ def rules_of(task: Task) -> TaskRules:
     return revision.tasks
 
 
-def to_wire(task: Task, rules: TaskRules) -> JSONObject:
+def to_wire(task: Task) -> JSONObject:
     """Return a task without its outcome, in the form of a revision."""
+    rules = rules_of(task)
     wire: JSONObject = {"taskId": task.id, "status": task.status}
     if task.status_message:
         wire["statusMessage"] = task.status_message
@@ -93,9 +94,9 @@ def to_wire(task: Task, rules: TaskRules) -> JSONObject:
     return wire
 
 
-def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
+def to_detailed(task: Task) -> JSONObject:
     """Return a task with its result, its error or its questions, depending on its status."""
-    wire = to_wire(task, rules)
+    wire = to_wire(task)
     if task.status == INPUT_REQUIRED:
         wire["inputRequests"] = {
             key: {name: ask[name] for name in ("method", "params") if name in ask}
