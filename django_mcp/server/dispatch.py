@@ -29,10 +29,7 @@ from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
-_DUPLICATE_ID = invalid_request("A request with this id is running on this connection")
-
 _BEFORE_INITIALIZED = frozenset({"initialize", "ping"})
-_NOT_INITIALIZED = invalid_request("Send notifications/initialized first")
 
 _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
@@ -129,7 +126,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         and not connection.is_initialized
         and request.method not in _BEFORE_INITIALIZED
     ):
-        return refuse(_NOT_INITIALIZED, 400, request.id)
+        return refuse(invalid_request("Send notifications/initialized first"), 400, request.id)
     ctx: Context = server.make_call(exchange, request, connection)
     exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
     repeated = None if kept is None else _find_repeated(ctx, kept)
@@ -155,7 +152,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
 
 def _find_repeated(ctx: Context, kept: ConnectionState) -> Refusal | None:
     if ctx.server.hub.calls.find(kept, ctx.message.id) is not None:
-        return _DUPLICATE_ID
+        return invalid_request("A request with this id is running on this connection")
     if ctx.method != "initialize" or not isinstance(kept, Session) or kept.revision is None:
         return None
     return ALREADY_INITIALIZED

@@ -86,9 +86,6 @@ def shown(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-# -- rules
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The values that a setting accepts, as a test and as the end of "It must be ..."."""

@@ -24,8 +24,6 @@ from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
-_ACTIONS = ("accept", "decline", "cancel")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Elicited:
@@ -110,8 +108,8 @@ def find_malformed(responses: Mapping[str, Any]) -> str | None:
 def read_elicited(answer: JSONObject) -> Elicited:
     """Return what the user did with a question, unchecked; raise `ValueError` if that is unclear."""
     action, content = answer.get("action"), answer.get("content")
-    if action not in _ACTIONS:
-        raise ValueError(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
+    if action not in ("accept", "decline", "cancel"):
+        raise ValueError("the action must be accept, decline or cancel")
     has_content = action == "accept" and isinstance(content, dict)
     return Elicited(action=action, content=content if has_content else None)
 

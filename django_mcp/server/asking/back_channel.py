@@ -70,7 +70,9 @@ async def ask_client(
         elif isinstance(outcome, BaseException):
             raise outcome
         elif "error" in outcome:
-            found[key] = AskFailed.of(outcome["error"])
+            message, code = outcome["error"].get("message"), outcome["error"].get("code")
+            text = f"The client refused to answer: {message!s:.500}"
+            found[key] = AskFailed(text, code if type(code) is int else None)
         else:
             found[key] = outcome.get("result")
     return found

@@ -19,8 +19,6 @@ from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.streams.stream import PushStream
 
-PING_TIMEOUT_S = 10.0
-
 PINGS_AT_ONCE = 32
 """Clients that are pinged at once. Our own limit."""
 
@@ -180,7 +178,7 @@ class ClientMethods(NotifyMethods):
         return ended
 
     async def aping_client(
-        self, session_key: str | None = None, timeout_s: float = PING_TIMEOUT_S
+        self, session_key: str | None = None, timeout_s: float = 10.0
     ) -> float | None:
         """Ping a client on its session's standalone stream, or the clients of all standalone streams.
 

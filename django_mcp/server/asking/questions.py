@@ -42,10 +42,9 @@ P = ParamSpec("P")
 logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
-"""Answers to one question that do not fit it, before it is not asked any more in a request. Our own limit."""
-
 MAX_UNFIT_UNREAD = 2
-"""The same for questions that a program answers. Our own limit."""
+"""Answers in a request that do not fit their question, by people and by programs, until it is not asked any more.
+Our own limits."""
 
 
 def _twin(
@@ -216,8 +215,6 @@ class AskMethods(Call, kw_only=True):
                 await self.run.keep(self.answers)
         result: T = self.answers.kept[key]
         return result
-
-    # -- the answers to an `InputRequired`
 
     @property
     def input_responses(self) -> JSONObject:

@@ -163,14 +163,10 @@ def _refuse_method(
             and headers is not None
             and not admits_event_stream(headers.get("accept"))
         ):
-            return _NEEDS_EVENTS
+            message = "The response is text/event-stream, which the header Accept does not admit"
+            return invalid_request(message, 406)
         return _unknown_method(request.method, revision)
     return None
-
-
-_NEEDS_EVENTS = invalid_request(
-    "The response is text/event-stream, which the header Accept does not admit", 406
-)
 
 
 def _admit_handshake(

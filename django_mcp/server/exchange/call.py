@@ -82,14 +82,6 @@ class AskFailed(ToolError):
         super().__init__(message)
         self.code = code
 
-    @classmethod
-    def of(cls, error: JSONObject) -> AskFailed:
-        """Return the exception for a client's error object."""
-        message, code = error.get("message"), error.get("code")
-        return cls(
-            f"The client refused to answer: {message!s:.500}", code if type(code) is int else None
-        )
-
 
 class Answers:
     """The answers and results of a call's earlier rounds.

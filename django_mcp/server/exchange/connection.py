@@ -115,7 +115,6 @@ class Session(ConnectionState, weakref=True, kw_only=True):
         key: its public name, in the database and between processes. It gives no access; the client
             has another, secret id.
         principal_key: the principal that opened it and alone may use it.
-        transport: `http`, or `sse` for HTTP+SSE.
         is_ended: it has ended, even if this object is still in use.
         state: for the use of its store.
     """

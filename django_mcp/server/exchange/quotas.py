@@ -91,10 +91,7 @@ class QuotaMeter:
     def take(
         self, quota_key: str, size: int, *, count: int = 1, anonymous_share: float = 1.0
     ) -> QuotaScope | None:
-        """Count things of `size` bytes together, unless a limit is reached; return whose limit it is.
-
-        Anonymous callers together may use a share of the limits of all.
-        """
+        """Count things of `size` bytes together, unless a limit is reached; return whose it is."""
         limits = self.limits
         if limits is None:
             raise TypeError("these things have no limits")

@@ -93,8 +93,6 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
         """The keyword arguments of the URL that the endpoint was reached by."""
         return self.exchange.url_kwargs
 
-    # -- cancellation
-
     def shield(self) -> Shield:
         """Return a block in which the client cannot interrupt an asynchronous handler.
 
@@ -294,8 +292,6 @@ class Context(AskMethods, Generic[PrincipalT], kw_only=True):
                 return False
             threshold = self.options.log_level
         return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
-
-    # -- sending
 
     @property
     def _may_send(self) -> bool:

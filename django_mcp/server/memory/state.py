@@ -56,10 +56,7 @@ def digest_of(token: str) -> str:
 
 
 class MemorySessions:
-    """Keep sessions in this process; they end with it. See `SessionStore`.
-
-    The hub has their streams and calls, and `closed` is called with each that has ended.
-    """
+    """Keep sessions in this process; they end with it. See `SessionStore`."""
 
     def __init__(
         self,

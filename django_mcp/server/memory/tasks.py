@@ -26,8 +26,9 @@ class MemoryTasks:
         self._tasks: dict[str, Task] = {}
 
     async def insert(self, task: Task, limits: CountLimits) -> bool:
-        self._drop_expired()
         now = self._clock()
+        for key in [key for key, each in self._tasks.items() if each.expires_s <= now]:
+            del self._tasks[key]
         unfinished = [
             each for each in self._tasks.values() if not each.is_final and not each.is_orphaned(now)
         ]
@@ -86,11 +87,6 @@ class MemoryTasks:
         ]
         own.sort(key=_place)
         return [task for task in own if after is None or _place(task) > after][:limit]
-
-    def _drop_expired(self) -> None:
-        now = self._clock()
-        for key in [key for key, task in self._tasks.items() if task.expires_s <= now]:
-            del self._tasks[key]
 
 
 def _place(task: Task) -> tuple[float, str]:

@@ -93,7 +93,7 @@ async def listen(ctx: Context) -> bytes | Refusal:
         return made
     stream, tasks = made
     server, request_id = ctx.server, ctx.request_id
-    meter, quota_key, (count, size) = server.hub.uris, ctx.exchange.quota_key, _measure(stream.uris)
+    quota_key, count, size = ctx.exchange.quota_key, len(stream.uris), sum(map(len, stream.uris))
     watching = asyncio.ensure_future(_watch(ctx, stream, tasks)) if tasks else None
     try:
         # Thousands of streams may stay open for an hour.
@@ -102,19 +102,15 @@ async def listen(ctx: Context) -> bytes | Refusal:
     finally:
         if watching is not None:
             watching.cancel()
-        meter.give_back(quota_key, size, count=count)
+        server.hub.uris.give_back(quota_key, size, count=count)
     if reason is Ending.CLIENT:
         return invalid_params("The client has gone")
     return server.encode_result({"_meta": {SUBSCRIPTION_ID: request_id}}, ctx.rules)
 
 
-def _measure(uris: set[str]) -> tuple[int, int]:
-    return len(uris), sum(map(len, uris))
-
-
 def _take_uris(ctx: Context, uris: set[str]) -> Refusal | None:
     """Count the URIs of a listening stream, or return why it cannot have so many."""
-    count, size = _measure(uris)
+    count, size = len(uris), sum(map(len, uris))
     share = ctx.options.anonymous_share
     meter = ctx.server.hub.uris
     scope = meter.take(ctx.exchange.quota_key, size, count=count, anonymous_share=share)

@@ -31,6 +31,7 @@ from django_mcp.server.handlers.run import (
 )
 from django_mcp.server.handlers.tools import encode_failure, run_tool
 from django_mcp.server.services.request_checks import refuse_scopes, refuse_tool_rate
+from django_mcp.server.tasks.start import call_with_tasks
 
 
 async def call(ctx: Context) -> bytes | Refusal:
@@ -74,8 +75,6 @@ async def _check_and_run(ctx: Context, entry: ToolEntry, arguments: JSONObject) 
             return encode_failure(ctx, note(ctx, failure))
     if entry.task is NEVER and "task" not in ctx.message.params:
         return await run_tool(ctx, entry, arguments)
-    from django_mcp.server.tasks.start import call_with_tasks
-
     return await call_with_tasks(ctx, entry, arguments, partial(run_tool, ctx, entry, arguments))
 
 

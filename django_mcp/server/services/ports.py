@@ -192,16 +192,10 @@ class AnswerBox(Protocol):
     """Passes answers from the process that receives them to the one that asked."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """Expect an answer; return False if one with this id is expected already.
-
-        Raises `QuotaReached` if too many are expected.
-        """
+        """Expect an answer, unless one with this id is expected already. May raise `QuotaReached`."""
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Store the first answer to a question of this session; return whether it was expected.
-
-        Raises `QuotaReached` if too many bytes of answers are stored.
-        """
+        """Store the first answer to a question that is expected. May raise `QuotaReached`."""
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """Return the answer if it has arrived."""
@@ -297,10 +291,7 @@ class TaskStore(Protocol):
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
     ) -> list[Task]:
-        """Return an owner's tasks by time of creation and id, without their results.
-
-        `after` has these two of the last task of the page before.
-        """
+        """Return an owner's tasks from a time of creation and id on, without their results."""
 
 
 class TaskRunner(Protocol):

@@ -49,10 +49,8 @@ class Hub(Messenger, Generic[ServerT]):
     """Passes changes to the open streams of this process, and messages between processes.
 
     Attributes:
-        quotas: counts the open streams, by quota key.
         uris: counts the URIs that listening streams subscribed to.
         sessions: those that this process holds objects of, by key.
-        servers: those that have joined, by name.
         on_start: functions called when the hub starts on an event loop.
         on_tick: functions called every `TICK_S`; what they return is awaited if it is a coroutine.
         on_stop: functions awaited when the process is about to end.
@@ -77,8 +75,6 @@ class Hub(Messenger, Generic[ServerT]):
         self._ticker: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
         self.reset()
-
-    # -- start and stop
 
     def start(self) -> None:
         """Start on the running event loop, unless the hub runs."""
@@ -156,8 +152,6 @@ class Hub(Messenger, Generic[ServerT]):
                 except Exception:
                     logger.exception("Could not look after the open streams")
 
-    # -- streams
-
     def attach(self, stream: PushStream) -> None:
         """Let a stream receive changes, in place of an older one of the same session."""
         self.start()
@@ -227,8 +221,6 @@ class Hub(Messenger, Generic[ServerT]):
         stream.uris = set(uris)
         if is_active:
             self.index.add(stream)
-
-    # -- changes
 
     def publish(self, change: Change) -> int:
         """Send a change to the streams of this process; return how many will be sent it."""

@@ -108,10 +108,8 @@ MAX_OTHERS = 2000
 """Other messages that wait to go out. More are dropped, with a line in the log. Our own limit."""
 
 BATCH = 500
-"""Messages that are handed to the bus at once. Our own limit."""
-
 NOTICE_BATCHES = 4
-"""Batches of change notices that are sent at once. Our own limit."""
+"""Messages that are handed to the bus at once, and batches of change notices at a time. Our own limits."""
 
 PACE_S = 0.02
 """Time between two batches. A layer keeps few messages for each process, whatever their size. Our own limit."""

@@ -115,8 +115,6 @@ class PushStream(Record, kw_only=True, weakref=True):
         tail: the end of all its messages that contains this id; see `encode_notification_head`.
         opened_at: seconds since the epoch, to compare with streams of other processes.
         closes_s: when it reaches its maximum age, by the loop's clock; 0: not set yet.
-        pinged_s: when its client was pinged last, by the loop's clock.
-        quota_key: under which it is counted, see `quotas`; empty for a pipe.
         context: the context variables of that request, such as its tenant.
         rights: what its principal could see when that was last determined; None: not yet.
     """

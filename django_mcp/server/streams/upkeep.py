@@ -57,10 +57,7 @@ async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
 
 
 def while_alive(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
-    """Return a function for `Hub.on_tick` that calls a method for as long as its object lives.
-
-    A hub may outlive the stores that it looks after.
-    """
+    """Return a function for `Hub.on_tick` that calls a store's method for as long as that lives."""
 
     def on_tick(hub: Hub[Any]) -> Any:
         found = method()

@@ -86,10 +86,7 @@ class TaskRun:
             self.loop.call_soon_threadsafe(self.ctx.cancel)
 
     def join_hub(self) -> None:
-        """Add the call to those of this process, which end when their principal loses its rights.
-
-        Repeated with each beat, since the event loop of the hub may have ended.
-        """
+        """Add the call to those of this process: with each beat, as the hub may have started anew."""
         self.server.join_hub().calls.add(self.ctx, self)
 
     async def beat(self) -> None:

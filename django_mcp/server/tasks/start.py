@@ -202,14 +202,6 @@ async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
     return settled
 
 
-_AUTO = "auto"
-
-_KEPT_APART = frozenset({keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES})
-"""Fields of `_meta` that a task has in other attributes, within their limits."""
-
-_TOO_MANY = invalid_request("Too many tasks are running: wait for one to end, or cancel it")
-
-
 async def call_with_tasks(
     ctx: Context,
     entry: ToolEntry,
@@ -241,7 +233,7 @@ async def call_with_tasks(
     refusal = limit_kept_details(ctx.connection)
     if refusal is not None:
         return refusal
-    if entry.task == _AUTO and not is_by_client:
+    if entry.task == "auto" and not is_by_client:
         return await _run_for_a_while(ctx, entry, arguments, run)
     return await _make(ctx, entry, arguments, ttl_ms)
 
@@ -253,7 +245,7 @@ async def _make(
     run_id = new_id() if server.runner.is_here else None
     task = _describe(ctx, entry, arguments, ttl_ms, run_id)
     if not await _insert(ctx, task):
-        return _TOO_MANY
+        return invalid_request("Too many tasks are running: wait for one to end, or cancel it")
     try:
         # If it is not started it fails, since no client knows its id to end it.
         await start_run(
@@ -294,7 +286,12 @@ def _describe(
         tool=entry.name,
         call={
             "arguments": arguments,
-            "meta": {key: value for key, value in ctx.meta.items() if key not in _KEPT_APART},
+            # The client is kept apart, within its limits.
+            "meta": {
+                key: value
+                for key, value in ctx.meta.items()
+                if key not in (keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES)
+            },
             "client_info": ctx.client_info,
             "client_capabilities": ctx.client_capabilities,
             "log_level": ctx.connection.log_level,
