@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from django_mcp.protocol.sampling import ToolUseResult as ToolUseResult
     from django_mcp.registry.problems import ArgumentErrors as ArgumentErrors
     from django_mcp.server.asking.answers import Elicited as Elicited
-    from django_mcp.server.exchange.rounds import AskFailed as AskFailed
-    from django_mcp.server.exchange.rounds import CannotAsk as CannotAsk
+    from django_mcp.server.exchange.call import AskFailed as AskFailed
+    from django_mcp.server.exchange.call import CannotAsk as CannotAsk
     from django_mcp.server.handlers.context import NoSession as NoSession
     from django_mcp.servers import MCPServer as MCPServer
     from django_mcp.servers import anotify as anotify
@@ -87,7 +87,7 @@ _NAMES = {
     ),
     "django_mcp.registry.problems": "ArgumentErrors",
     "django_mcp.server.asking.answers": "Elicited",
-    "django_mcp.server.exchange.rounds": "AskFailed CannotAsk",
+    "django_mcp.server.exchange.call": "AskFailed CannotAsk",
     "django_mcp.server.handlers.context": "NoSession",
     "django_mcp.servers": (
         "MCPServer anotify anotify_list_changed anotify_resource_updated completion default_server "

@@ -30,7 +30,7 @@ from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.scopes_and_rates import find_wait_s, too_many
+from django_mcp.server.services.request_checks import find_wait_s, too_many
 from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
 MAX_WAITING = 10_000

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from django_mcp.auth.principal import Principal
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.registry.access import Rule
-from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
+from django_mcp.server.exchange.derived import Requirements, VisibleEntries
 
 if TYPE_CHECKING:
     from django.db.models import Model

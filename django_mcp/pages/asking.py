@@ -16,9 +16,9 @@ from django_mcp.protocol.asks import Ask, ask_url
 from django_mcp.protocol.errors import ToolError
 from django_mcp.server.asking.answers import Elicited
 from django_mcp.server.asking.questions import check_asks
+from django_mcp.server.exchange.call import AskFailed, Waiting
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.rounds import AskFailed, Waiting
 from django_mcp.server.handlers.context import Context
 
 if TYPE_CHECKING:

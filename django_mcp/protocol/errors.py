@@ -49,6 +49,11 @@ def invalid_params(message: str, status: int | None = None) -> Refusal:
     return Refusal(code=INVALID_PARAMS, message=message, status=status)
 
 
+def invalid_request(message: str, status: int | None = None) -> Refusal:
+    """Return the refusal of what is no request here and now."""
+    return Refusal(code=INVALID_REQUEST, message=message, status=status)
+
+
 def try_later(
     message: str,
     after_s: int = 10,

@@ -7,8 +7,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from django_mcp.protocol.json import JSONObject
-
 EXTENSION = "io.modelcontextprotocol/tasks"
 
 WORKING = "working"
@@ -42,28 +40,6 @@ class TaskRules(Struct, frozen=True, kw_only=True, eq=False):
     poll_key: str
 
 
-def task_to_wire(
-    rules: TaskRules,
-    *,
-    task_id: str,
-    status: str,
-    message: str | None,
-    created_s: float,
-    updated_s: float,
-    ttl_ms: int,
-    poll_ms: int,
-) -> JSONObject:
-    """Return a task without its outcome in the form of a revision."""
-    wire: JSONObject = {"taskId": task_id, "status": status}
-    if message:
-        wire["statusMessage"] = message
-    wire["createdAt"] = _moment(created_s)
-    wire["lastUpdatedAt"] = _moment(updated_s)
-    wire[rules.ttl_key] = ttl_ms
-    wire[rules.poll_key] = poll_ms
-    return wire
-
-
 def read_ttl_ms(params: Any) -> int | str | None:
     """Return the lifetime that a client requests for its task in `params.task`; None: any.
 
@@ -79,6 +55,7 @@ def read_ttl_ms(params: Any) -> int | str | None:
     return int(ttl) or 1
 
 
-def _moment(seconds: float) -> str:
+def to_moment(seconds: float) -> str:
+    """Return seconds since the epoch as the protocol writes a time."""
     text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

@@ -16,8 +16,7 @@ from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
-from django_mcp.server.streams.messenger import Bus
-from django_mcp.server.streams.outage import OutageLog
+from django_mcp.server.streams.messenger import Bus, OutageLog
 from django_mcp.unmigrated import report_unmigrated
 
 MAX_LEFT = 10_000

@@ -35,11 +35,7 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     threads, calls that wait for one], "held": [[what occupies a thread for long, since when]]}`.
     """
     # A task goes on after its request was answered.
-    running = [
-        call
-        for call in hub.calls
-        if call.method != LISTEN and not (call.run is not None and call.run.is_detached)
-    ]
+    running = [call for call in hub.calls if call.method != LISTEN and call.run is None]
     sessions = Counter(
         call.connection.key for call in running if isinstance(call.connection, Session)
     )

@@ -17,7 +17,7 @@ from django_mcp.process import process_id
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.gaps import Gaps
 from django_mcp.push.wire import hand_over, pack
-from django_mcp.server.streams.outage import OutageLog
+from django_mcp.server.streams.messenger import OutageLog
 
 REJOIN_S = 2.0
 """How often it joins its group again: a restarted Redis has no groups."""

@@ -16,13 +16,13 @@ from django_mcp.auth.recheck import recheck
 from django_mcp.conf import settings
 from django_mcp.process import Warner
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
-from django_mcp.server.delivery.audience import find_matches
+from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 
 if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.visibility import VisibleEntries
+    from django_mcp.server.exchange.derived import VisibleEntries
     from django_mcp.server.services.services import ServerHub, Services
 
 _Step: TypeAlias = "Callable[[ServerHub], Awaitable[Any]]"
@@ -60,7 +60,7 @@ async def _end_lost_principals(hub: ServerHub) -> None:
     """End the streams, calls and tasks of principals whose credentials are no longer valid."""
     streams = [each for each in hub.streams.values() if isinstance(each.principal, Principal)]
     calls = list(hub.calls)
-    tasks = [(ctx, ctx.run) for ctx in calls if ctx.run is not None and ctx.run.is_detached]
+    tasks = [(ctx, ctx.run) for ctx in calls if ctx.run is not None]
     runs = {ctx for ctx, _run in tasks}
     # The call of a listening stream ends with its stream, and is answered then.
     listening = {each.exchange for each in streams}
@@ -151,7 +151,7 @@ async def _stop_if_lost(hub: ServerHub, call: Call) -> None:
     visible = await server.refresh_visible(call.exchange)
     if visible.includes(call.entry):
         return
-    if call.run is not None and call.run.is_detached:
+    if call.run is not None:
         call.run.stop()
     else:
         call.cancel()

@@ -7,37 +7,29 @@ import copy
 import logging
 import time
 from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, REQUEST_CANCELLED, Refusal
+from django_mcp.protocol.errors import FAULT, REQUEST_CANCELLED, Refusal, invalid_request
 from django_mcp.protocol.messages import Batch, Message, Request, decode_message, encode_result
-from django_mcp.server.delivery.resumption import PRIME_AFTER_S, CallStream
+from django_mcp.server.delivery.client_streams import PRIME_AFTER_S, CallStream
 from django_mcp.server.exchange.admission import admit, may_have_session, refuse_batch
 from django_mcp.server.exchange.connection import ConnectionState, Session
+from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, refuse
 from django_mcp.server.exchange.strict import check_outcome, check_params
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.error_handlers import report_error
+from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.inbound import handle_inbound
 from django_mcp.server.methods import METHODS, Method
-from django_mcp.server.methods.lifecycle import complete_handshake
+from django_mcp.server.methods.discovery import complete_handshake
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.scopes_and_rates import refuse_rate
-from django_mcp.server.services.session_lookup import ALREADY_INITIALIZED, load_session
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.capabilities import Derived
-    from django_mcp.server.services.services import Services
+from django_mcp.server.services.request_checks import ALREADY_INITIALIZED, load_session, refuse_rate
+from django_mcp.server.services.services import Services
 
 logger = logging.getLogger("django_mcp")
 
-_DUPLICATE_ID = Refusal(
-    code=INVALID_REQUEST, message="A request with this id is running on this connection"
-)
-
 _BEFORE_INITIALIZED = frozenset({"initialize", "ping"})
-_NOT_INITIALIZED = Refusal(code=INVALID_REQUEST, message="Send notifications/initialized first")
 
 _OBSERVED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
@@ -134,8 +126,8 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
         and not connection.is_initialized
         and request.method not in _BEFORE_INITIALIZED
     ):
-        return refuse(_NOT_INITIALIZED, 400, request.id)
-    ctx = cast("Context[Any]", server.make_call(exchange, request, connection))
+        return refuse(invalid_request("Send notifications/initialized first"), 400, request.id)
+    ctx: Context = server.make_call(exchange, request, connection)
     exchange.cancels_on_disconnect = ctx.rules.disconnect_cancels
     repeated = None if kept is None else _find_repeated(ctx, kept)
     if repeated is not None:
@@ -158,16 +150,15 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
     return refused
 
 
-def _find_repeated(ctx: Context[Any], kept: ConnectionState) -> Refusal | None:
-    """Return the refusal of an id that is in use, or of a second handshake, or None."""
+def _find_repeated(ctx: Context, kept: ConnectionState) -> Refusal | None:
     if ctx.server.hub.calls.find(kept, ctx.message.id) is not None:
-        return _DUPLICATE_ID
+        return invalid_request("A request with this id is running on this connection")
     if ctx.method != "initialize" or not isinstance(kept, Session) or kept.revision is None:
         return None
     return ALREADY_INITIALIZED
 
 
-def _register(ctx: Context[Any], kept: ConnectionState | None) -> None:
+def _register(ctx: Context, kept: ConnectionState | None) -> None:
     """Register a call, so that it is listed, and can be cancelled by its principal or connection."""
     exchange = ctx.exchange
     if kept is not None:
@@ -186,19 +177,27 @@ def _register(ctx: Context[Any], kept: ConnectionState | None) -> None:
 
 
 async def _run_observed(
-    ctx: Context[Any], derived: Derived, kept: ConnectionState | None
+    ctx: Context, derived: Derived, kept: ConnectionState | None
 ) -> bytes | Refusal | None:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = ctx.server.find_observer() if ctx.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
+    exchange = ctx.exchange
     outcome: bytes | Refusal | None = None
     try:
-        is_strict = derived.options.strict
-        outcome = await (_run_strictly(ctx, derived) if is_strict else _run(ctx, derived))
+        if derived.options.strict:
+            refusal = check_params(ctx.method, ctx.params, ctx.rules)
+            outcome = check_outcome(ctx, refusal or await _run(ctx, derived))
+        else:
+            outcome = await _run(ctx, derived)
     except asyncio.CancelledError:
-        if not _is_call_cancelled(ctx):
+        timers, is_gone = ctx.task, exchange.is_disconnected and exchange.cancels_on_disconnect
+        if not isinstance(timers, TaskTimers) or not ctx.is_cancelled or is_gone:
+            # Not only the call was cancelled, but its asyncio task.
             raise
-        outcome = _end_cancelled(ctx)
+        timers.uncancel()
+        if exchange.headers is not None or ctx.cancelled_by == "server":
+            outcome = Refusal(code=REQUEST_CANCELLED, message="Cancelled")
     except StoreUnavailable as error:
         outcome = error.to_refusal()
     except Exception as error:
@@ -214,12 +213,7 @@ async def _run_observed(
     return outcome
 
 
-async def _run_strictly(ctx: Context[Any], derived: Derived) -> bytes | Refusal | None:
-    refusal = check_params(ctx.method, ctx.params, ctx.rules)
-    return check_outcome(ctx, refusal or await _run(ctx, derived))
-
-
-def _run(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal]:
+def _run(ctx: Context, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
     exchange, method = ctx.exchange, METHODS[ctx.method]
     visible = ctx.server.access.find_visible(exchange, derived.requirements)
@@ -231,7 +225,7 @@ def _run(ctx: Context[Any], derived: Derived) -> Awaitable[bytes | Refusal]:
 
 
 async def _prepare_and_run(
-    ctx: Context[Any], derived: Derived, method: Method, *, is_visible_known: bool
+    ctx: Context, derived: Derived, method: Method, *, is_visible_known: bool
 ) -> bytes | Refusal:
     if derived.rates:
         refusal = await refuse_rate(ctx.server, ctx, derived.rates)
@@ -240,24 +234,6 @@ async def _prepare_and_run(
     if not is_visible_known:
         await ctx.server.refresh_visible(ctx.exchange)
     return await method(ctx)
-
-
-def _is_call_cancelled(ctx: Context[Any]) -> bool:
-    """Return whether only the call was cancelled, and its asyncio task goes on."""
-    return (
-        isinstance(ctx.task, TaskTimers)
-        and ctx.is_cancelled
-        and not (ctx.exchange.is_disconnected and ctx.exchange.cancels_on_disconnect)
-    )
-
-
-def _end_cancelled(ctx: Context[Any]) -> Refusal | None:
-    """Take the cancellation of the task back; return the refusal if a response is needed."""
-    if isinstance(ctx.task, TaskTimers):
-        ctx.task.uncancel()
-    if ctx.exchange.headers is None and ctx.cancelled_by != "server":
-        return None
-    return Refusal(code=REQUEST_CANCELLED, message="Cancelled")
 
 
 async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) -> Reply:
@@ -274,7 +250,6 @@ async def _dispatch_batch(server: Services, batch: Batch, exchange: Exchange) ->
 
 
 async def _dispatch_member(server: Services, member: Message, exchange: Exchange) -> Reply:
-    """Dispatch one member of a batch, which can be cancelled by itself."""
     part = copy.copy(exchange)
     part.timers = TaskTimers.of_current_task()
     return await _dispatch(server, member, part)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
-from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_request, try_later
 from django_mcp.protocol.headers import PROTOCOL_VERSION
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import Malformed, Notification, Response, is_request_id
+from django_mcp.protocol.revisions import Revision
 from django_mcp.server.asking.back_channel import pass_on
 from django_mcp.server.exchange.admission import refuse_version
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
-from django_mcp.server.exchange.quotas import QuotaReached, QuotaScope
+from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.strict import check_params, check_response
 from django_mcp.server.services.ports import StoreUnavailable
+from django_mcp.server.services.services import Services
 from django_mcp.server.streams.upkeep import take_pong
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.services.services import Services
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """Of one response, which may have to be stored: sampling may return an image. Our own limit."""
@@ -46,9 +43,10 @@ async def handle_inbound(
     return Reply(202) if refusal is None else refuse(refusal)
 
 
-def _stated_revision(server: Services, exchange: Exchange) -> Revision | None:
-    headers = exchange.headers
-    return server.revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+def _find_revision(server: Services, exchange: Exchange) -> Revision | None:
+    headers, connection = exchange.headers, exchange.connection
+    found = server.revisions.find(headers.get(PROTOCOL_VERSION) if headers is not None else None)
+    return connection.revision if found is None and connection is not None else found
 
 
 async def _handle_response(
@@ -59,13 +57,14 @@ async def _handle_response(
     It is refused at stateless revisions. Source: 2026-07-28 basic/transports, "the body is a single
     request or notification".
     """
-    revision = _stated_revision(server, exchange)
+    revision = _find_revision(server, exchange)
     if revision is not None and revision.is_stateless:
-        return Refusal(code=INVALID_REQUEST, message="No response is expected", status=400)
+        return invalid_request("No response is expected", 400)
     connection = exchange.connection
     if connection is None or response.id is None:
         return None
-    answer = to_answer(response)
+    error = response.error
+    answer = {"result": response.result} if error is None else {"error": error}
     refusal = _refuse_large(exchange, answer)
     if refusal is None and server.options.strict and connection.revision is not None:
         refusal = check_response(response, connection.revision)
@@ -82,43 +81,31 @@ async def _handle_response(
         try:
             await pass_on(server, connection, response.id, answer)
         except QuotaReached as reached:
-            return _TOO_MANY_ANSWERS[reached.scope]
+            message = "Too many answers wait to be read: send this one again later"
+            return try_later(message, code=INVALID_REQUEST, status=reached.scope.value)
     return refusal
 
 
-_TOO_MANY_ANSWERS = {
-    scope: try_later(
-        "Too many answers wait to be read: send this one again later",
-        code=INVALID_REQUEST,
-        status=scope.value,
-    )
-    for scope in QuotaScope
-}
-
-
 def _refuse_large(exchange: Exchange, answer: JSONObject) -> Refusal | None:
-    """Return the refusal of a response that is too large, or None."""
     # A batch may be larger than each answer in it.
     if len(exchange.body) <= MAX_ANSWER_BYTES or len(encode(answer)) <= MAX_ANSWER_BYTES:
         return None
-    message = "The answer is larger than 1 MiB: send a smaller one"
-    return Refusal(code=INVALID_REQUEST, message=message, status=413)
-
-
-def to_answer(response: Response) -> JSONObject:
-    """Return a response in the form that an `AnswerBox` stores."""
-    if response.error is not None:
-        return {"error": response.error}
-    return {"result": response.result}
+    return invalid_request("The answer is larger than 1 MiB: send a smaller one", 413)
 
 
 async def _handle_notification(
     server: Services, message: Notification, exchange: Exchange
 ) -> Refusal | None:
-    refusal = _check_strictly(server, message, exchange) if server.options.strict else None
-    if refusal is not None:
-        return refusal
     connection = exchange.connection
+    if server.options.strict:
+        revision = _find_revision(server, exchange)
+        if revision is None and server.revisions.stateless:
+            # On a pipe without a handshake.
+            revision = server.revisions.stateless[-1]
+        if revision is not None:
+            refusal = check_params(message.method, message.params, revision)
+            if refusal is not None:
+                return refusal
     if connection is None:
         # It changes no state, but an observer of notifications may want it.
         pass
@@ -132,16 +119,6 @@ async def _handle_notification(
         _cancel(server, connection, message.params)
     server.connection_observer.client_notification(connection, message.method, message.params)
     return None
-
-
-def _check_strictly(server: Services, message: Notification, exchange: Exchange) -> Refusal | None:
-    revision = _stated_revision(server, exchange)
-    if revision is None and exchange.connection is not None:
-        revision = exchange.connection.revision
-    if revision is None and server.revisions.stateless:
-        # On a pipe without a handshake.
-        revision = server.revisions.stateless[-1]
-    return None if revision is None else check_params(message.method, message.params, revision)
 
 
 def _cancel(server: Services, connection: ConnectionState, params: JSONObject) -> None:

@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.records import Record
@@ -19,35 +19,30 @@ from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
-from django_mcp.server.delivery.audience import Audience
-from django_mcp.server.exchange.capabilities import Derived
+from django_mcp.server.delivery.client_streams import end_session, open_stream
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.derived import Derived
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange, Reply, ServerRequest
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.handlers.error_handlers import ErrorHandlers
-from django_mcp.server.memory.events import MemoryEvents
-from django_mcp.server.memory.state import MemoryAnswers, MemorySessions
+from django_mcp.server.memory.state import MemoryAnswers, MemoryEvents, MemorySessions
 from django_mcp.server.memory.tasks import LoopRunner, MemoryTasks
 from django_mcp.server.options import OPTIONS, Options
+from django_mcp.server.services import ports
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import LIST_METHODS, check_options
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import make_sweep
 
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-    from django_mcp.server.services import ports
-    from django_mcp.server.services.services import ServerHub
-    from django_mcp.server.streams.stream import Change, PushStream
-
-
 STORES = ("sessions", "answers", "events", "tasks", "runner")
 """The attributes of a server that are made on first use, by its methods `_make_sessions` etc."""
+
+F = TypeVar("F", bound=Callable[[BaseException, Any, str | None], Any])
 
 TextSink: TypeAlias = Callable[[str], Awaitable[None]]
 """Takes one JSON-RPC message as text."""
 
 
-class MCPServer(Registration, ErrorHandlers, ClientMethods):
+class MCPServer(Registration, ClientMethods):
     """A Model Context Protocol server for any transport, without a framework.
 
     Args:
@@ -69,7 +64,7 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
         self._changed_lists: set[str] = set()
         self.registry.on_change(self._registry_changed)
         self._sweep_tasks = make_sweep(self)
-        self._audience = Audience(self, _may_read)
+        self._checks = {}
         self._options = Options(name=name, **options)
         self._list_hints: dict[str, CacheHint] = {}
         self._derived: Derived | None = None
@@ -89,9 +84,11 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
         hub.on("answered", partial(take_answered, hub))
         hub.on("task", lambda message: stop_run(hub, message["id"]))
 
-    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
-        """See `Services.may_receive`: a principal must be able to read the resource now."""
-        return self._audience.find_condition(change)
+    async def _may_read(self, call: Any, uri: str) -> bool:
+        # Imports what runs handlers, which a process that only registers entries does not need.
+        from django_mcp.server.methods.resources import refuse_reading
+
+        return await refuse_reading(call, uri) is None
 
     @property
     def options(self) -> Options:
@@ -113,14 +110,10 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
 
     def open_stream(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """Open the standalone stream of a session, or resume a broken stream; return at its end."""
-        from django_mcp.server.delivery.standalone import open_stream
-
         return open_stream(self, exchange)
 
     def end_session(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
         """End the session that the exchange names."""
-        from django_mcp.server.delivery.standalone import end_session
-
         return end_session(self, exchange)
 
     @property
@@ -228,6 +221,21 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
 
     # -- registration
 
+    def on_error(self, function: F) -> F:
+        """Call a function with each unexpected error, and return the function.
+
+        It is called as `function(error, ctx, reference)` after the error was logged and before the
+        response: a synchronous function in a thread, an asynchronous one on the event loop. It may
+        take 5 seconds. Its result is ignored, and its own errors are logged.
+
+        Unexpected errors are those that clients see as internal errors. `ToolError`,
+        `ProtocolError`, wrong arguments, timeouts and Django's `Http404`, `PermissionDenied` and
+        `ValidationError` are not. `reference` is in the log and in the client's message; it is None
+        for an error of this package, and for a `check=` that failed, which looks like a missing entry.
+        """
+        self.error_handlers = (*self.error_handlers, function)
+        return function
+
     def set_list_cache_hint(self, method: str, hint: CacheHint) -> None:
         """Set how long clients may cache one of the lists, if the revision supports it.
 
@@ -243,7 +251,7 @@ class MCPServer(Registration, ErrorHandlers, ClientMethods):
     def _injectables(self, annotation: Any) -> Provider | None:
         """Return the provider of a parameter with this annotation; None for ordinary arguments."""
         if isinstance(annotation, type) and issubclass(annotation, Context):
-            return _provide_context
+            return lambda ctx: ctx
         return None
 
 
@@ -256,21 +264,8 @@ def _load_answer() -> Callable[[MCPServer, Exchange], Coroutine[Any, Any, Reply]
 
 
 class _FunctionSink(Record):
-    """A `Sink` that passes each message to a function."""
-
     _function: TextSink
 
     async def send(self, message: bytes) -> None:
         """Pass the message as text."""
         await self._function(message.decode())
-
-
-def _provide_context(ctx: Context[Any]) -> Context[Any]:
-    return ctx
-
-
-async def _may_read(call: Call, uri: str) -> bool:
-    # Imports what runs handlers, which a process that only registers entries does not need.
-    from django_mcp.server.methods.resources import refuse_reading
-
-    return await refuse_reading(cast("Context[Any]", call), uri) is None

@@ -67,12 +67,7 @@ def settings_of(cls: type[Any]) -> dict[str, Setting]:
 
 
 def check_options(options: Mapping[str, object], known: Mapping[str, Setting]) -> None:
-    """Check the keywords of `MCPServer(...)`.
-
-    Raises:
-        TypeError: there is no such keyword.
-        ValueError: a keyword has a wrong value.
-    """
+    """Check the keywords of `MCPServer(...)`; raise `TypeError` or `ValueError` for a wrong one."""
     check_names(options, known, "MCPServer()")
     for name, value in options.items():
         rule = known[name].rule
@@ -89,9 +84,6 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001 - the class of the value is the site's
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-# -- rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +162,7 @@ SECONDS = Rule(
 
 
 def read_icon(icon: Icon | Mapping[str, Any]) -> Icon:
-    """Return an entry of `icons` as an icon.
-
-    Raises:
-        TypeError, ValueError: it describes none.
-    """
+    """Return an entry of `icons` as an icon; raise `TypeError` or `ValueError` if it is none."""
     return icon if isinstance(icon, Icon) else Icon(**icon)
 
 

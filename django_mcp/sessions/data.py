@@ -21,8 +21,7 @@ from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.exchange.session_data import (
     SessionData,
     check_blocking,
-    check_count,
-    check_size,
+    check_bounds,
     refuse_data,
 )
 
@@ -93,8 +92,7 @@ class RowData(SessionData):
         count = len(items) - found["replaced"]
         added = sum(len(key) + len(value) for key, value in items.items())
         size = added - (found["replaced_bytes"] or 0)
-        check_count(found["count"] + count)
-        check_size((found["bytes"] or 0) + size)
+        check_bounds(found["count"] + count, (found["bytes"] or 0) + size)
         scope = _usage.take(self._caller, size, count=count)
         if scope is not None:
             refuse_data(scope)
@@ -130,8 +128,8 @@ class EngineData(SessionData):
         return store, found if is_there else {}, is_there
 
     def _save(self, store: Any, found: dict[str, Any], *, is_there: bool) -> None:
-        check_count(len(found.keys() - {_EXPIRY}))
-        check_size(len(encode({key: each for key, each in found.items() if key != _EXPIRY})))
+        own = {key: each for key, each in found.items() if key != _EXPIRY}
+        check_bounds(len(own), len(encode(own)))
         store._session_key = self._key
         store._session_cache = found
         store.set_expiry(self._max_age_s)

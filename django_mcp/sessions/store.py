@@ -22,7 +22,7 @@ from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import memory_size
+from django_mcp.server.services.request_checks import memory_size
 from django_mcp.server.streams.upkeep import while_alive
 from django_mcp.sessions.closing import Closed, close_sessions, notify_closed, to_session
 from django_mcp.sessions.data import EngineData, RowData

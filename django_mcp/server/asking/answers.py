@@ -1,18 +1,28 @@
-"""Read the answers of clients as what they were asked for, or find out what is wrong with them."""
+"""What a client sends back when it was asked: its answers, and the sealed state of its call."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django_mcp.protocol.asks import Ask
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, invalid_params, try_later
+from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
 from django_mcp.protocol.sampling import read_sampling_result
 from django_mcp.registry.forms import Form
 from django_mcp.registry.problems import Problem
+from django_mcp.server.exchange.call import Answers, Call
+from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.exchange.task import MAX_KNOWN_BYTES, TooMuchKnown
+from django_mcp.server.services.ports import StateStoreFull
+from django_mcp.server.services.services import Services
 
-_ACTIONS = ("accept", "decline", "cancel")
+logger = logging.getLogger("django_mcp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,43 +53,47 @@ class Unfit:
 
     def explain(self, message: str) -> str:
         """Return the message of the question, with the problems below it."""
-        lines = [f"- {_name(each)}{each.message}" for each in self.problems]
+        lines = []
+        for each in self.problems:
+            field = each.pointer.removeprefix("/").replace("~1", "/").replace("~0", "~")
+            lines.append(f"- {field}: {each.message}" if field else f"- {each.message}")
         return "\n".join([message, "", *lines]) if lines else message
-
-
-def _name(problem: Problem) -> str:
-    field = problem.pointer.removeprefix("/").replace("~1", "/").replace("~0", "~")
-    return f"{field}: " if field else ""
-
-
-def _unfit(message: str) -> Unfit:
-    return Unfit([Problem("", message)])
 
 
 def read_answer(ask: Ask, form: Form | None, answer: Any) -> Any:
     """Return what a client answered, or an `Unfit`.
 
     That is an `Elicited`, a `SamplingResult` (the answer itself if the question is raw) or a list
-    of roots.
-
-    Args:
-        form: reads the answer, if the question has a form.
+    of roots. The form, if the question has one, reads what the user filled in.
     """
     if not isinstance(answer, dict):
-        return _unfit("it must be an object")
+        return Unfit([Problem("", "it must be an object")])
+    try:
+        found = _read(ask, answer)
+    except ValueError as error:
+        return Unfit([Problem("", str(error))])
+    if not isinstance(found, Elicited):
+        return found
+    if not found.is_accepted or form is None:
+        return Elicited(action=found.action)
+    content = answer.get("content", {})
+    read = form.read(content)
+    if isinstance(read, list):
+        return Unfit(read)
+    return Elicited(action=found.action, content=content, data=read.data)
+
+
+def _read(ask: Ask, answer: JSONObject) -> Any:
     if ask.method == "elicitation/create":
-        return _read_elicited(form, answer)
+        return read_elicited(answer)
     if ask.method == "roots/list":
         roots = answer.get("roots")
         if isinstance(roots, list) and all(
             isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
         ):
             return roots
-        return _unfit("it must have a list of roots, each with its uri")
-    try:
-        result = read_sampling_result(answer)
-    except ValueError as error:
-        return _unfit(str(error))
+        raise ValueError("it must have a list of roots, each with its uri")
+    result = read_sampling_result(answer)
     return answer if ask.is_raw else result
 
 
@@ -92,27 +106,113 @@ def find_malformed(responses: Mapping[str, Any]) -> str | None:
 
 
 def read_elicited(answer: JSONObject) -> Elicited:
-    """Return what the user did with a question, without checking the content against a form.
-
-    Raises:
-        ValueError: the answer has no valid action.
-    """
+    """Return what the user did with a question, unchecked; raise `ValueError` if that is unclear."""
     action, content = answer.get("action"), answer.get("content")
-    if action not in _ACTIONS:
-        raise ValueError(f"the action must be {_ACTIONS[0]}, {_ACTIONS[1]} or {_ACTIONS[2]}")
+    if action not in ("accept", "decline", "cancel"):
+        raise ValueError("the action must be accept, decline or cancel")
     has_content = action == "accept" and isinstance(content, dict)
     return Elicited(action=action, content=content if has_content else None)
 
 
-def _read_elicited(form: Form | None, answer: JSONObject) -> Elicited | Unfit:
+MAX_STATE_CHARS = 256 * 1024
+"""A longer one is refused. Our own limit."""
+
+REFUSAL_S = 0.01
+"""Minimum time until a state is refused, so that the time does not reveal the failed check. Our own choice."""
+
+
+async def seal_state(
+    server: Services, call: Call, answers: Answers, asked: list[str], state: Any
+) -> str:
+    """Return the sealed state for the next round; raise `TooMuchKnown` or `StateStoreFull`."""
+    until_s = server.clock() + call.options.state_ttl_s
+    sealed: JSONObject = {
+        "for": _binding(call),
+        "until": until_s,
+        "asked": asked,
+        "salt": secrets.token_hex(16),
+    }
+    known = {"known": answers.known, "kept": answers.kept, "state": state}
+    encoded = encode(known)
+    if len(encoded) <= call.options.state_inline_bytes:
+        sealed.update(known)
+    elif len(encoded) <= MAX_KNOWN_BYTES:
+        sealed["reference"] = await server.states.keep(
+            key_of(call.exchange.principal), encoded, until_s, call.exchange.quota_key
+        )
+    else:
+        raise TooMuchKnown(
+            f"This cannot ask again: it knows {len(encoded)} bytes by now, and at most "
+            f"{MAX_KNOWN_BYTES} are kept between two rounds"
+        )
+    return server.sealer.seal(encode(sealed))
+
+
+async def open_answers(server: Services, call: Call) -> Answers | Refusal:
+    """Return the answers of a call's earlier rounds, or the refusal of its state.
+
+    Every invalid state gets the same refusal; the reason is logged.
+    Source: 2026-07-28 basic/patterns/mrtr "Server Requirements".
+    """
+    answers = Answers()
+    responses = call.params.get("inputResponses", {})
+    if type(responses) is not dict:
+        return invalid_params("inputResponses must be an object")
+    if "requestState" not in call.params:
+        # Every question has a state, so these responses answer no question.
+        return answers
+    clock = asyncio.get_running_loop().time
+    begun_s = clock()
     try:
-        elicited = read_elicited(answer)
-    except ValueError as error:
-        return _unfit(str(error))
-    if not elicited.is_accepted or form is None:
-        return Elicited(action=elicited.action)
-    content = answer.get("content", {})
-    read = form.read(content)
-    if isinstance(read, list):
-        return Unfit(read)
-    return Elicited(action=elicited.action, content=content, data=read.data)
+        opened = await _open_state(server, call, call.params["requestState"])
+    except StateStoreFull as error:
+        return try_later(str(error), code=INVALID_REQUEST)
+    if isinstance(opened, str):
+        logger.info("requestState refused: %s", opened)
+        await asyncio.sleep(REFUSAL_S - (clock() - begun_s))
+        return invalid_params("Invalid requestState")
+    answers.known, answers.kept = opened["known"], opened["kept"]
+    answers.state = opened["state"]
+    responses = {key: value for key, value in responses.items() if key in opened["asked"]}
+    malformed = find_malformed(responses)
+    if malformed is not None:
+        return invalid_params(malformed)
+    answers.known.update(responses)
+    answers.is_resubmit = True
+    return answers
+
+
+async def _open_state(server: Services, call: Call, text: Any) -> JSONObject | str:
+    """Return the contents of a state, or the reason why it is refused."""
+    if type(text) is not str or len(text) > MAX_STATE_CHARS:
+        return "not a text of acceptable length"
+    raw = server.sealer.unseal(text)
+    if raw is None:
+        return "not sealed by us"
+    try:
+        opened: JSONObject = decode(raw)
+    except JSONDecodeError:
+        return "sealed by us, for something else"
+    if type(opened) is not dict or "for" not in opened:
+        return "sealed by us, for something else"
+    if opened["for"] != _binding(call):
+        return "made for another call or principal"
+    if opened["until"] < server.clock():
+        return "expired"
+    if "reference" in opened:
+        encoded = await server.states.find(key_of(call.exchange.principal), opened["reference"])
+        if encoded is None:
+            return "kept no longer"
+        opened.update(decode(encoded))
+    if call.options.state_single_use and not await server.states.use(
+        opened["salt"], opened["until"], call.exchange.quota_key
+    ):
+        return "used before"
+    return opened
+
+
+def _binding(call: Call) -> list[Any]:
+    params = call.params
+    salient = [params.get("name"), params.get("uri"), params.get("arguments", {})]
+    digest = hashlib.sha256(encode_sorted(salient)).hexdigest()
+    return [call.options.name, key_of(call.exchange.principal), call.method, digest]

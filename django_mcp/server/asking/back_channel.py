@@ -10,23 +10,19 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification, encode_request, to_ask_id
 from django_mcp.protocol.revisions import Revision, lower
-from django_mcp.server.delivery.resumption import CallStream
+from django_mcp.server.delivery.client_streams import CallStream
+from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, ServerRequest, Sink
 from django_mcp.server.exchange.quotas import QuotaReached
-from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services.services import ServerHub, Services
 
 POLL_S = 2.0
 """How often the store is asked for a response, since the message about it may have been lost."""
@@ -49,10 +45,7 @@ async def ask_client(
 ) -> dict[str, Any | AskFailed]:
     """Ask the client all questions at once, and return its answers, or why there are none, by key.
 
-    An answer is the result as the client sent it.
-
-    Raises:
-        CannotAsk: the client has not sent `initialized`, so that it cannot be asked yet.
+    An answer is the result as the client sent it. Raises `CannotAsk` before `initialized` has come.
     """
     await _await_initialized(server, call.connection, asks)
     outcomes = await asyncio.gather(
@@ -77,7 +70,9 @@ async def ask_client(
         elif isinstance(outcome, BaseException):
             raise outcome
         elif "error" in outcome:
-            found[key] = AskFailed.of(outcome["error"])
+            message, code = outcome["error"].get("message"), outcome["error"].get("code")
+            text = f"The client refused to answer: {message!s:.500}"
+            found[key] = AskFailed(text, code if type(code) is int else None)
         else:
             found[key] = outcome.get("result")
     return found
@@ -109,7 +104,7 @@ async def request_client(
 
     Raises:
         NoAnswer: none came in time, or the request was withdrawn; the client was sent a cancellation.
-            Or a request with this id is not answered yet, or too many are not.
+            See `expect_response` as well.
         InvalidQuestion: in strict mode, the question is not valid.
     """
     if server.options.strict and connection.revision is not None:
@@ -144,10 +139,8 @@ async def expect_response(
 ) -> AsyncIterator[Callable[[], Awaitable[JSONObject]]]:
     """Accept the response to a request in the block, from whichever process it arrives at.
 
-    Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`.
-
-    Raises:
-        NoAnswer: a request with this id is not answered yet, or too many are not.
+    Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`. Raises `NoAnswer`
+    if a request with this id is not answered yet, or too many are not.
     """
     if ask_id in connection.asked:
         raise NoAnswer(_IN_USE)
@@ -155,6 +148,15 @@ async def expect_response(
     connection.asked[ask_id] = waiting
     session = connection if isinstance(connection, Session) else None
     is_expected = False
+
+    async def wait() -> JSONObject:
+        async with asyncio.timeout(timeout_s):
+            if session is None:
+                return await waiting
+            while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
+                await _fetch(server, session, ask_id, waiting)
+            return waiting.result()
+
     try:
         if session is not None:
             server.join_hub()
@@ -164,26 +166,11 @@ async def expect_response(
                 raise NoAnswer(_TOO_MANY) from None
             if not is_expected:
                 raise NoAnswer(_IN_USE)
-        yield partial(_wait, server, session, ask_id, waiting, timeout_s)
+        yield wait
     finally:
         del connection.asked[ask_id]
         if session is not None and is_expected:
             await server.answers.forget(session, ask_id)
-
-
-async def _wait(
-    server: Services,
-    session: Session | None,
-    ask_id: str,
-    waiting: asyncio.Future[JSONObject],
-    timeout_s: float,
-) -> JSONObject:
-    async with asyncio.timeout(timeout_s):
-        if session is None:
-            return await waiting
-        while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
-            await _fetch(server, session, ask_id, waiting)
-        return waiting.result()
 
 
 async def _fetch(
@@ -261,36 +248,22 @@ async def _send(sink: Sink, message: bytes) -> None:
         await sink.send(message)
 
 
-async def ping_back(server: Services, call: Call, timeout_s: float) -> float | None:
-    """Ping the client on the stream of a request; return the seconds until it answered, if it did."""
-    if not call.has_back_channel:
-        return None
-    loop = asyncio.get_running_loop()
-    begun_s = loop.time()
-    try:
-        await request_client(
-            server, call.exchange, call.connection, "ping", None, timeout_s=timeout_s
-        )
-    except NoAnswer:
-        return None
-    return loop.time() - begun_s
-
-
 async def _await_initialized(
     server: Services, connection: ConnectionState, asks: Mapping[str, Ask]
 ) -> None:
-    """Wait until the client may be asked something.
+    """Wait until the client may be asked something, or raise `CannotAsk`.
 
     The notification may come after the call, or to another process.
-
-    Raises:
-        CannotAsk: it has not come.
-
     Source: 2025-11-25 basic/lifecycle "Initialization": pings and log messages only before it.
     """
     clock = asyncio.get_running_loop().time
     until_s = clock() + INITIALIZED_WITHIN_S
-    while not await _is_initialized(server, connection):
+    while True:
+        if isinstance(connection, Session) and not connection.is_initialized:
+            # Reading the session updates the object.
+            await server.sessions.get(connection.key)
+        if connection.is_initialized:
+            return
         if clock() >= until_s:
             raise CannotAsk(
                 "This needs to ask you something, and a client can be asked only when it has sent "
@@ -298,10 +271,3 @@ async def _await_initialized(
                 next((ask.capability for ask in asks.values()), {}),
             )
         await asyncio.sleep(LOOK_S)
-
-
-async def _is_initialized(server: Services, connection: ConnectionState) -> bool:
-    if isinstance(connection, Session) and not connection.is_initialized:
-        # Reading the session updates the object.
-        await server.sessions.get(connection.key)
-    return connection.is_initialized

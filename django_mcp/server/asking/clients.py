@@ -11,19 +11,13 @@ import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.asking.back_channel import NoAnswer, expect_response, withdraw
 from django_mcp.server.delivery.notify import NotifyMethods
-from django_mcp.server.exchange.connection import Closing
+from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.exchange import key_of
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.streams.stream import PushStream
-
-PING_TIMEOUT_S = 10.0
+from django_mcp.server.streams.stream import PushStream
 
 PINGS_AT_ONCE = 32
 """Clients that are pinged at once. Our own limit."""
@@ -184,7 +178,7 @@ class ClientMethods(NotifyMethods):
         return ended
 
     async def aping_client(
-        self, session_key: str | None = None, timeout_s: float = PING_TIMEOUT_S
+        self, session_key: str | None = None, timeout_s: float = 10.0
     ) -> float | None:
         """Ping a client on its session's standalone stream, or the clients of all standalone streams.
 

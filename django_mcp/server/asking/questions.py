@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from django_mcp.protocol.asks import (
     Ask,
@@ -32,12 +32,9 @@ from django_mcp.registry.forms import Form, convert
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.reports import describe_conversion
 from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
-from django_mcp.server.exchange.call import Call
-from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.rounds import Asked, AskFailed, CannotAsk, OnceDue
-
-if TYPE_CHECKING:
-    from django_mcp.server.asking.clients import ClientMethods
+from django_mcp.server.asking.clients import ClientMethods
+from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue
+from django_mcp.server.exchange.derived import covers
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -45,10 +42,9 @@ P = ParamSpec("P")
 logger = logging.getLogger("django_mcp")
 
 MAX_UNFIT = 10
-"""Answers to one question that do not fit it, before it is not asked any more in a request. Our own limit."""
-
 MAX_UNFIT_UNREAD = 2
-"""The same for questions that a program answers. Our own limit."""
+"""Answers in a request that do not fit their question, by people and by programs, until it is not asked any more.
+Our own limits."""
 
 
 def _twin(
@@ -220,8 +216,6 @@ class AskMethods(Call, kw_only=True):
         result: T = self.answers.kept[key]
         return result
 
-    # -- the answers to an `InputRequired`
-
     @property
     def input_responses(self) -> JSONObject:
         """The client's answers by key, unchecked, for handlers that return `InputRequired`."""
@@ -266,8 +260,6 @@ class AskMethods(Call, kw_only=True):
         """What the last round's `InputRequired` held as its state; None on the first."""
         return self.answers.state
 
-    # -- preparing questions
-
     def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
         """Return a question with the schema of its form, and the form that reads its answer."""
         if ask.form is None:
@@ -297,11 +289,7 @@ class AskMethods(Call, kw_only=True):
         return replace(ask, params=rest)
 
     def _again(self, key: str, ask: Ask, unfit: Unfit) -> Ask:
-        """Return the question as it is asked again after an answer that does not fit.
-
-        Raises:
-            AskFailed: it was asked often enough.
-        """
+        """Return the question as it is asked again, or raise `AskFailed` if it was asked often enough."""
         params = ask.params or {}
         # A program that answers does not read what is wrong.
         is_read = "message" in params
@@ -321,11 +309,7 @@ def needs_thread_to_ask(ctx: AskMethods, asks: Mapping[str, Ask]) -> bool:
 
 
 def complete_asks(ctx: AskMethods, asks: Mapping[str, Ask]) -> dict[str, Ask]:
-    """Return questions with the schemas of their forms, ready to be sent to this client.
-
-    Raises:
-        CannotAsk: the client does not support one of them.
-    """
+    """Return questions with the schemas of their forms, if this client can be asked them."""
     found = {key: ctx._prepare(each)[0] for key, each in asks.items()}
     check_asks(ctx, found)
     return found
@@ -334,8 +318,7 @@ def complete_asks(ctx: AskMethods, asks: Mapping[str, Ask]) -> dict[str, Ask]:
 def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = True) -> None:
     """Raise `CannotAsk` unless this client can be asked each question now.
 
-    Args:
-        may_be_told: whether an error may contain the questions if the client cannot be asked them.
+    With `may_be_told` its error may contain the questions, if that is the way to ask them.
     """
     for ask in asks.values():
         if not ctx.rules.interim_fields and not ctx.has_back_channel:
@@ -352,20 +335,16 @@ def check_asks(ctx: AskMethods, asks: Mapping[str, Ask], *, may_be_told: bool = 
                 ask.capability,
             )
         if not covers(ctx.client_capabilities, ask.capability):
+            # Such as `elicitation.url`.
+            names, inner = [], ask.capability
+            while inner:
+                name, inner = next(iter(inner.items()))
+                names.append(name)
             raise CannotAsk(
                 f"This needs to ask the client ({ask.method}), which did not declare "
-                f"{_dotted(ask.capability)}. Use a client that does.",
+                f"{'.'.join(names)}. Use a client that does.",
                 ask.capability,
             )
-
-
-def _dotted(capability: Mapping[str, Any]) -> str:
-    """Return the path of a capability: `elicitation.url`."""
-    names = []
-    while capability:
-        name, capability = next(iter(capability.items()))
-        names.append(name)
-    return ".".join(names)
 
 
 def _to_json(key: str, value: Any) -> Any:

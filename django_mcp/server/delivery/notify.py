@@ -1,23 +1,37 @@
-"""Notify clients of changes, from anywhere in the process: any thread, with or without an event loop."""
+"""Notify clients of changes, from anywhere in the process, and decide which streams receive it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import copy
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.messages import Request
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.registry import ListKind, Registry
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.derived import Requirements
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import find_running_loop
-from django_mcp.server.services.services import Services
-from django_mcp.server.streams.stream import ELICITATION_COMPLETE, LISTS, Change
-
-if TYPE_CHECKING:
-    from django_mcp.registry.registry import ListKind
-    from django_mcp.server.services.services import ServerHub
+from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.streams.stream import (
+    ELICITATION_COMPLETE,
+    LISTS,
+    Change,
+    PushStream,
+    StreamKind,
+)
 
 P = ParamSpec("P")
+
+logger = logging.getLogger("django_mcp")
 
 MAX_PARAMS_BYTES = 32 * 1024
 """Maximum size of a notification's params, which travel between processes. Our own limit."""
@@ -60,6 +74,8 @@ class NotifyMethods(Services):
     """
 
     _changed_lists: set[str]
+    _checks: dict[tuple[PushStream, str], bool]
+    """Streams and URIs whose read check runs, and whether a change came since it began."""
 
     def _listed(self, kind: ListKind, *, using: str | None = None) -> Made:
         """Notify clients to read a list again; return how many streams are notified.
@@ -121,7 +137,12 @@ class NotifyMethods(Services):
         """
         if type(elicitation_id) is not str or not elicitation_id:
             raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
-        key = session if isinstance(session, str) else _key_of(session.connection)
+        key = session
+        if not isinstance(session, str):
+            connection = session.connection
+            key = connection.stream_id or getattr(connection, "key", None)
+            if key is None:
+                raise ValueError("There is no session here whose client could be notified.")
         params = {"elicitationId": elicitation_id}
         return self._custom(ELICITATION_COMPLETE, params, key), using
 
@@ -166,8 +187,6 @@ class NotifyMethods(Services):
             raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
         return Change(server=self.name, method=method, params=params, session=session, level=level)
 
-    # -- what is registered while the server runs
-
     def _registry_changed(self, kind: ListKind) -> None:
         """Publish a change of what is registered, from any thread. Several at once are published once."""
         loop = self.hub.loop
@@ -185,14 +204,79 @@ class NotifyMethods(Services):
             if name in changed:
                 self.hub.announce(Change(server=self.name, list=name))
 
+    @abstractmethod
+    async def _may_read(self, call: Any, uri: str) -> bool:
+        """Return whether the principal of a call could read a resource; its handler is not run."""
 
-def _key_of(connection: Any) -> str | None:
-    if connection.stream_id is not None:
-        return str(connection.stream_id)
-    key: str | None = getattr(connection, "key", None)
-    if key is None:
-        raise ValueError("There is no session here whose client could be notified.")
-    return key
+    def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
+        """See `Services.may_receive`: a principal must be able to read the resource now.
+
+        If a query or a check is needed, the function returns False, and the stream is notified
+        after the check.
+        """
+        if change.uri is not None:
+            return self._find_read_condition(change.uri)
+        if change.method == ELICITATION_COMPLETE:
+            return _has_url_elicitation
+        return None if change.level is None else self._find_level_condition(change.level)
+
+    def _find_level_condition(self, level: str) -> Callable[[PushStream], bool]:
+        """Return whether a client wants log messages of a level, and has not had too many.
+
+        A message that is allowed counts.
+        """
+        options, rank = self.options, LOG_LEVELS[level]
+
+        def is_wanted(stream: PushStream) -> bool:
+            exchange = stream.exchange
+            connection = stream.session or (exchange.connection if exchange is not None else None)
+            if connection is None:
+                return rank >= LOG_LEVELS[options.log_level]
+            threshold = connection.log_level or options.log_level
+            return rank >= LOG_LEVELS[threshold] and connection.may_log(options.log_rate)
+
+        return is_wanted
+
+    def _find_read_condition(self, uri: str) -> Callable[[PushStream], bool] | None:
+        requirements = self.derived.requirements
+        entries = [entry for entry, _variables in find_matches(self.registry, uri)]
+        if _is_open_to_all(requirements, entries):
+            return None
+
+        def may_read(stream: PushStream) -> bool:
+            exchange = stream.exchange
+            if exchange is None or not entries:
+                return False
+            visible = self.access.find_visible(exchange, requirements)
+            if visible is not None:
+                found = next(filter(visible.includes, entries), None)
+                if found is None or not _has_conditions(requirements, found):
+                    return found is not None
+            is_running = (stream, uri) in self._checks
+            self._checks[stream, uri] = True
+            if not is_running:
+                self.hub.spawn(self._check(stream, uri), stream.context)
+            return False
+
+        return may_read
+
+    async def _check(self, stream: PushStream, uri: str) -> None:
+        key = (stream, uri)
+        try:
+            # Changes that come before a check begins share it.
+            while self._checks[key]:
+                self._checks[key] = False
+                if stream.exchange is None or not stream.is_open:
+                    continue
+                try:
+                    call = _make_call(self, stream, stream.exchange, uri)
+                    await self.refresh_visible(call.exchange)
+                    if await self._may_read(call, uri):
+                        stream.notify(Change(server=self.name, uri=uri))
+                except Exception:
+                    logger.exception("Read check for an update notification failed")
+        finally:
+            del self._checks[key]
 
 
 def announce(hub: ServerHub, change: Change) -> int | None:
@@ -227,3 +311,52 @@ async def _announce(hub: ServerHub, change: Change) -> int:
     # Else a burst of changes would leave no time for writing to the streams.
     await asyncio.sleep(0)
     return reached
+
+
+Readable: TypeAlias = ResourceEntry | TemplateEntry
+
+
+def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mapping[str, Any]]]:
+    """Yield the entries that match a URI, in the order of the look-up, with its variables."""
+    resource = registry.resources.get(uri)
+    if resource is not None:
+        yield resource, {}
+    for template in registry.templates.values():
+        variables = template.match(uri)
+        if variables is not None:
+            yield template, variables
+
+
+def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:
+    """Return whether the first entry that a principal sees has no further conditions."""
+    for entry in entries:
+        if _has_conditions(requirements, entry):
+            return False
+        if entry not in requirements.rules:
+            return True
+    return False
+
+
+def _has_conditions(requirements: Requirements, entry: Readable) -> bool:
+    return entry in requirements.scopes or entry.handler.check is not None
+
+
+def _has_url_elicitation(stream: PushStream) -> bool:
+    """Return whether the client of a stream can be asked to visit a page, by its revision."""
+    revision = find_revision(stream.revision_name)
+    return revision is not None and "url" in revision.asks
+
+
+def _make_call(server: Services, stream: PushStream, given: Exchange, uri: str) -> Any:
+    """Return the call by which a stream's principal would read a resource."""
+    exchange = copy.copy(given)
+    # These belong to the request that opened the stream.
+    exchange.sink = exchange.event_stream = exchange.timers = exchange.shield = None
+    exchange.can_stream = False
+    connection = exchange.connection
+    if connection is None or stream.kind is StreamKind.LISTEN:
+        connection = ConnectionState(
+            find_revision(stream.revision_name), client_info=stream.client_info
+        )
+    message = Request(id=stream.id, method="resources/read", params={"uri": uri})
+    return server.make_call(exchange, message, connection)

@@ -19,6 +19,7 @@ from django_mcp.protocol.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     Refusal,
     invalid_params,
+    invalid_request,
 )
 from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
 from django_mcp.protocol.json import JSONObject
@@ -45,10 +46,8 @@ def admit(
 ) -> ConnectionState | Refusal:
     """Return the connection that a request is served on, with its revision, or a refusal.
 
-    Args:
-        headers: of its HTTP request; None if the transport has none: no header is required then.
-        connection: the connection that the request arrived on, if it lasts.
-        offered: the server's features on this transport (`"tools"`, `"logging"`, ...).
+    Without headers, as on a pipe, none is required. `connection` is the one that it arrived on, if that
+    lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...).
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -164,16 +163,10 @@ def _refuse_method(
             and headers is not None
             and not admits_event_stream(headers.get("accept"))
         ):
-            return _NEEDS_EVENTS
+            message = "The response is text/event-stream, which the header Accept does not admit"
+            return invalid_request(message, 406)
         return _unknown_method(request.method, revision)
     return None
-
-
-_NEEDS_EVENTS = Refusal(
-    code=INVALID_REQUEST,
-    message="The response is text/event-stream, which the header Accept does not admit",
-    status=406,
-)
 
 
 def _admit_handshake(
@@ -278,7 +271,7 @@ def refuse_batch(
         message = "initialize must not be part of a batch"
     else:
         return None
-    return _refuse(INVALID_REQUEST, message)
+    return invalid_request(message, 400)
 
 
 def _missing_meta(*wanted: str) -> Refusal:

@@ -1,30 +1,123 @@
-"""Call: one request, for the server's own code. The context of handlers is a subclass."""
+"""Call: one request, for the server's own code, and the rounds in which its handler asks the client."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from django_mcp.protocol.asks import Ask
+from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Request, RequestId
 from django_mcp.protocol.records import Record
+from django_mcp.protocol.revisions import Revision
+from django_mcp.registry.entries import Entry
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.timers import TaskTimers
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.registry.entries import Entry
-    from django_mcp.server.options import Options
+from django_mcp.server.options import Options
 
 T = TypeVar("T")
+
+
+# These are no `Exception`, so that a handler's own `except Exception` lets them pass.
+
+
+@dataclass(eq=False)
+class Asked(BaseException):
+    """Leave a handler to ask the client."""
+
+    asks: Mapping[str, Ask]
+
+
+@dataclass(eq=False)
+class OnceDue(BaseException):
+    """Leave a handler to run a function once, in a transaction of its own."""
+
+    key: str
+    function: Callable[[], Any]
+
+
+@dataclass(eq=False)
+class Waiting(BaseException):
+    """Leave a handler until an event other than an answer of the client.
+
+    The handler runs again when `wait` returns, and finds the key in `Answers.waited`.
+    """
+
+    key: str
+    wait: Callable[[], Awaitable[None]]
+
+
+class CannotAsk(Exception):
+    """The client cannot be asked: it lacks the capability, or the server cannot send it requests.
+
+    Attributes:
+        capability: the capability that it would have to declare.
+        unasked: the questions, if an error can contain them instead.
+    """
+
+    def __init__(
+        self, message: str, capability: Mapping[str, Any], unasked: Sequence[Ask] = ()
+    ) -> None:
+        super().__init__(message)
+        self.capability = capability
+        self.unasked = unasked
+
+
+class AskFailed(ToolError):
+    """The client did not answer a question. If a tool does not catch it, the model gets its text.
+
+    Attributes:
+        code: the client's error code; None if it did not answer in time.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Answers:
+    """The answers and results of a call's earlier rounds.
+
+    Attributes:
+        known: the client's unchecked answers, by the key of the question.
+        failed: the failures in place of answers, by the key of the question.
+        waited: keys of the `Waiting` that were raised during this request.
+    """
+
+    __slots__ = ("_asked", "_unfit", "failed", "is_resubmit", "kept", "known", "state", "waited")
+
+    def __init__(self) -> None:
+        self.known: JSONObject = {}
+        self.failed: dict[str, AskFailed] = {}
+        self.kept: JSONObject = {}
+        self.state: Any = None
+        self.is_resubmit = False
+        self.waited: set[str] = set()
+        self._asked = 0
+        self._unfit: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Restart the numbers of questions, since the handler runs from its start."""
+        self._asked = 0
+
+    def next_key(self) -> str:
+        """Return the key of a question without one: its number."""
+        self._asked += 1
+        return f"question-{self._asked}"
+
+    def count_unfit(self, key: str) -> int:
+        """Count an answer that did not fit its question, and return the count."""
+        self._unfit[key] += 1
+        return self._unfit[key]
+
 
 Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
 """A future of this event loop or another; `asyncio.wrap_future` makes either awaitable."""
@@ -60,10 +153,6 @@ class Failure:
 
 class Run(Protocol):
     """The run of a task, for the call that it makes."""
-
-    @property
-    def is_detached(self) -> bool:
-        """Whether the call has become a task; before, it may still be answered directly."""
 
     def stop(self) -> None:
         """Cancel the handler, whose result is not needed. From any thread."""
@@ -116,8 +205,6 @@ class Call(Record):
     _loop: asyncio.AbstractEventLoop | None = None
     _loop_thread: int = 0
 
-    # -- the request and its sender
-
     @property
     def request_id(self) -> RequestId:
         """The JSON-RPC id of the request, in the type it came in."""
@@ -157,8 +244,6 @@ class Call(Record):
             return {}
         return {key: value for key, value in declared.items() if type(value) is dict}
 
-    # -- cancellation
-
     @property
     def is_cancelled(self) -> bool:
         """Whether the response is not needed: cancelled, timed out, or the client disconnected.
@@ -187,8 +272,6 @@ class Call(Record):
         """Remember the running loop, to which a synchronous handler submits coroutines."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
-
-    # -- questions to the client
 
     @property
     def answers(self) -> Answers:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import field
 
@@ -22,20 +22,13 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.session_data import SessionData
+from django_mcp.server.exchange.session_data import SessionData
 
 logger = logging.getLogger("django_mcp")
 
 
 class SendRate:
-    """Lets `rate` messages a second pass, and as many at once after a silence.
-
-    Args:
-        rate: messages a second; those above it are dropped.
-        warning: is logged with the rate when the first message is dropped.
-    """
+    """Lets `rate` messages a second pass, and as many at once after a silence, but no others."""
 
     __slots__ = ("_allowance", "_checked_s", "_rate", "_warning")
 
@@ -121,11 +114,7 @@ class Session(ConnectionState, weakref=True, kw_only=True):
     Attributes:
         key: its public name, in the database and between processes. It gives no access; the client
             has another, secret id.
-        server_name: the server that it was opened at.
         principal_key: the principal that opened it and alone may use it.
-        quota_key: the quota that its store charges for it.
-        transport: `http`, or `sse` for HTTP+SSE.
-        was_told_lists: the client was notified that the lists may have changed, if so configured.
         is_ended: it has ended, even if this object is still in use.
         state: for the use of its store.
     """

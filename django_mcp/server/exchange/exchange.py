@@ -13,9 +13,9 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId, encode_error
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.derived import NONE_VISIBLE, VisibleEntries
 from django_mcp.server.exchange.quotas import quota_key_of
 from django_mcp.server.exchange.timers import Shield, TaskTimers
-from django_mcp.server.exchange.visibility import NONE_VISIBLE, VisibleEntries
 
 
 class Sink(Protocol):

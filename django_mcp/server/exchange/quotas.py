@@ -18,12 +18,7 @@ _ANONYMOUS = "anonymous"
 
 
 def quota_key_of(principal_key: str | None, address: str | None) -> str:
-    """Return the key of a caller's quota.
-
-    Args:
-        principal_key: None for an anonymous caller.
-        address: its IP address; anonymous callers without one share a quota.
-    """
+    """Return the key of a caller's quota; anonymous callers without an IP address share one."""
     if principal_key is not None:
         return f"principal {principal_key}"
     return _ADDRESS + network_of(address or "")
@@ -78,11 +73,7 @@ class CountLimits:
 
 
 class QuotaMeter:
-    """Counts things of callers and their bytes in a process. It is not safe for threads.
-
-    Args:
-        limits: those of `take`; None: it is not called.
-    """
+    """Counts things of callers and their bytes in a process. It is not safe for threads."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
@@ -100,12 +91,7 @@ class QuotaMeter:
     def take(
         self, quota_key: str, size: int, *, count: int = 1, anonymous_share: float = 1.0
     ) -> QuotaScope | None:
-        """Count things, unless a limit is reached; return whose limit that is.
-
-        Args:
-            size: bytes of the things together.
-            anonymous_share: the part of the limits of all callers that anonymous ones may use together.
-        """
+        """Count things of `size` bytes together, unless a limit is reached; return whose it is."""
         limits = self.limits
         if limits is None:
             raise TypeError("these things have no limits")

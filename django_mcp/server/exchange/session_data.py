@@ -22,7 +22,6 @@ _MISSING: Any = object()
 
 
 def _awaitable(name: str) -> Any:
-    """Return the asynchronous form of a method."""
 
     async def call(self: SessionData, *args: Any, **kwargs: Any) -> Any:
         return await self._run(lambda: getattr(self, name)(*args, **kwargs))
@@ -138,14 +137,10 @@ def check_blocking() -> None:
         )
 
 
-def check_count(count: int) -> None:
-    """Raise `ValueError` if a session would have too many keys."""
+def check_bounds(count: int, size: int) -> None:
+    """Raise `ValueError` if a session would have too many keys or bytes."""
     if count > MAX_ITEMS:
         raise ValueError(f"A session holds at most {MAX_ITEMS} keys.")
-
-
-def check_size(size: int) -> None:
-    """Raise `ValueError` if a session would have too many bytes."""
     if size > MAX_DATA_BYTES:
         raise ValueError(f"A session holds at most {MAX_DATA_BYTES} bytes of data.")
 
@@ -185,8 +180,7 @@ def _count_bytes(items: Mapping[str, bytes]) -> int:
 class MemoryData(SessionData):
     """Data in this process. Its synchronous methods work on the event loop as well.
 
-    Args:
-        charge: called with the bytes by which the data grows or has shrunk; may raise `ValueError`.
+    `charge` takes the bytes by which the data grows, or has shrunk; it may raise `ValueError`.
     """
 
     __slots__ = ("_charge", "_items")
@@ -204,9 +198,8 @@ class MemoryData(SessionData):
         return {} if value is None else {key: decode(value)}
 
     def _write(self, items: Mapping[str, bytes], *, is_new: bool) -> None:
-        check_count(len(self._items.keys() | items.keys()))
         now = {**items, **self._items} if is_new else {**self._items, **items}
-        check_size(_count_bytes(now))
+        check_bounds(len(now), _count_bytes(now))
         self._charge(_count_bytes(now) - _count_bytes(self._items))
         self._items.update(now)
 

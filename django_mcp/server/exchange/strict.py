@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
@@ -21,26 +21,19 @@ from django_mcp.protocol.messages import Response, method_of
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.validators import MAX_STEPS, TOO_COMPLEX, Validator, compile_schema
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Sink
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.exchange import Sink
 
 logger = logging.getLogger("django_mcp")
-
-_INVALID_RESULT = Refusal(code=INTERNAL_ERROR, message="The result is not valid in the protocol")
 
 
 class InvalidQuestion(Exception):
     """A handler asks the client something that is not valid in its revision."""
 
 
-# -- coming in
-
-
 def check_params(method: str, params: JSONObject, revision: Revision) -> Refusal | None:
     """Return the refusal of a client's request or notification with invalid params, or None."""
-    problems = _find_problems(_params_validator(method, revision), params)
+    problems = _find_problems(_validator(find_params_schema, method, revision), params)
     return None if problems is None else invalid_params(f"Invalid params for {method}: {problems}")
 
 
@@ -48,24 +41,22 @@ def check_response(response: Response, revision: Revision) -> Refusal | None:
     """Return the refusal of an invalid response to a request of the server's, or None."""
     method = method_of(response.id)
     if response.error is not None:
-        problems = _find_problems(_error_validator(revision), response.error)
+        problems = _find_problems(_validator(find_error_schema, revision), response.error)
     else:
-        problems = _find_problems(_result_validator(method, revision), response.result)
+        problems = _find_problems(_validator(find_result_schema, method, revision), response.result)
     if problems is None:
         return None
     return invalid_params(f"Invalid response to {method or 'a request'}: {problems}")
 
 
-# -- going out
-
-
 def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
     """Return the outcome of a request, or a refusal in its place if it is not valid."""
     if isinstance(outcome, Refusal):
-        problems = _find_problems(_error_validator(call.rules), outcome.to_error())
+        problems = _find_problems(_validator(find_error_schema, call.rules), outcome.to_error())
     else:
         result, interim = decode(outcome), call.rules.interim_fields
-        validator = _result_validator(
+        validator = _validator(
+            find_result_schema,
             call.method,
             call.rules,
             is_interim=any(result.get(key) == value for key, value in interim.items()),
@@ -75,30 +66,26 @@ def check_outcome(call: Call, outcome: bytes | Refusal) -> bytes | Refusal:
     if problems is None:
         return outcome
     logger.error("Invalid result for %s at %s: %s", call.method, call.revision, problems)
-    return _INVALID_RESULT
+    return Refusal(code=INTERNAL_ERROR, message="The result is not valid in the protocol")
 
 
 def check_question(method: str, params: JSONObject | None, revision: Revision) -> None:
     """Raise `InvalidQuestion` unless a request to the client is valid."""
-    problems = _find_problems(_params_validator(method, revision), params or {})
+    problems = _find_problems(_validator(find_params_schema, method, revision), params or {})
     if problems is not None:
         raise InvalidQuestion(f"{method} is not valid at {revision.name}: {problems}")
 
 
 def is_valid(method: str, params: JSONObject, revision: Revision) -> bool:
     """Return whether a notification to the client is valid; log it if it is not."""
-    problems = _find_problems(_params_validator(method, revision), params)
+    problems = _find_problems(_validator(find_params_schema, method, revision), params)
     if problems is not None:
         logger.error("%s is not valid at %s: %s", method, revision.name, problems)
     return problems is None
 
 
 class StrictSink(Record):
-    """Sends only messages that are valid in the revision of their stream.
-
-    Args:
-        find_revision: returns the revision of the stream now; None while it is unknown.
-    """
+    """Sends only messages that are valid in the revision of their stream, once that is known."""
 
     _find_revision: Callable[[], Revision | None]
     _sink: Sink
@@ -116,25 +103,11 @@ class StrictSink(Record):
 
 
 def _find_problems(validator: Validator, value: Any) -> str | None:
-    """Return what is wrong with a value, or None."""
     found = validator.check(value, MAX_STEPS)
     problems = [TOO_COMPLEX] if found is None else found
     return "; ".join(f"{each.pointer or '(all of it)'} {each.message}" for each in problems) or None
 
 
-@functools.lru_cache(512)
-def _params_validator(method: str, revision: Revision) -> Validator:
-    return compile_schema(find_params_schema(method, revision), method, is_input=False)
-
-
-@functools.lru_cache(512)
-def _result_validator(
-    method: str, revision: Revision, *, is_interim: bool = False, is_task: bool = False
-) -> Validator:
-    schema = find_result_schema(method, revision, is_interim=is_interim, is_task=is_task)
-    return compile_schema(schema, method, is_input=False)
-
-
-@functools.lru_cache(16)
-def _error_validator(revision: Revision) -> Validator:
-    return compile_schema(find_error_schema(revision), "error", is_input=False)
+@functools.lru_cache(1024)
+def _validator(find_schema: Callable[..., Any], *given: Any, **kind: bool) -> Validator:
+    return compile_schema(find_schema(*given, **kind), "a message", is_input=False)

@@ -14,7 +14,7 @@ from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.tasks import CANCELLED, FAILED, FINAL, INPUT_REQUIRED, WORKING
-from django_mcp.server.exchange.rounds import Answers, AskFailed
+from django_mcp.server.exchange.call import Answers, AskFailed
 
 LEASE_S = 15.0
 """How long a run counts as alive after it last renewed its lease. Our own limit."""
@@ -23,7 +23,7 @@ MAX_ASKED = 100
 """Questions in the life of one task. Our own limit."""
 
 MAX_KNOWN_BYTES = 1024 * 1024
-"""Bytes of a task's state between two rounds, which contains the client's answers. Our own limit."""
+"""Bytes of the state of a call or task between two rounds, with the client's answers. Our own limit."""
 
 MAX_MESSAGE = 500
 MAX_RUNS = 3
@@ -34,7 +34,7 @@ Step: TypeAlias = "Callable[[Task, float], Task | None]"
 
 
 class TooMuchKnown(Exception):
-    """The answers to a task are larger than what is stored between two rounds."""
+    """The state of a call or task is larger than what is kept between two rounds."""
 
 
 def new_id() -> str:
@@ -48,17 +48,11 @@ class Task:
 
     Attributes:
         id: secret; it alone gives access to tasks of anonymous callers.
-        server: the name of the server.
         owner: the key of the principal that may see it; None: anonymous.
         session: the key of the session it was made in; it gives access to tasks without an owner.
         quota_key: the quota that is charged for it, see `quotas`.
-        revision: the name of the revision of the call.
-        tool: the name of the tool.
         call: what else a run needs: arguments, the client, the principal.
-        status, status_message: as clients see them.
         rounds: the questions, answers and state between two runs of the handler.
-        result: the encoded result, if any.
-        error: the JSON-RPC error object, if it failed.
         created_s, updated_s: the times of its creation and of its last change for clients.
         ttl_ms, poll_ms: how long it is stored, and how often clients should poll.
         run: the id of the run that works on it, if any.
@@ -112,8 +106,6 @@ class Task:
         """Whether the lease of its run has lapsed."""
         return self.status == WORKING and self.lease_s is not None and self.lease_s < now_s
 
-    # -- steps
-
     def claim(self, run: str, now_s: float) -> Task | None:
         """Assign it to a run, unless one has started."""
         if self.status != WORKING or self.lease_s is not None:
@@ -159,7 +151,11 @@ class Task:
         asked: list[str] = list(self.rounds.get("asked", ()))
         due: JSONObject = {}
         for key, ask in asks.items():
-            name = _unused(key, asked)
+            # Source: the extension, "keys are unique over the task's lifetime".
+            name, number = key, 1
+            while name in asked:
+                number += 1
+                name = f"{key}-{number}"
             asked.append(name)
             due[name] = {"key": key, "capability": ask.capability, **ask.to_wire()}
         rounds: JSONObject = {
@@ -185,13 +181,7 @@ class Task:
     ) -> Task | None:
         """Accept answers by the keys that clients know; those to no open question are ignored.
 
-        Args:
-            known, failed: the answers, and the failures in place of answers.
-            now_s: the time.
-            run: the run that continues it when no question is left; None: any may.
-
-        Raises:
-            TooMuchKnown: the answers are too large.
+        Without a question left it goes on: by the given run, or by any. Raises `TooMuchKnown`.
         """
         due = dict(self.due)
         keys = {key: due.pop(key)["key"] for key in (*known, *failed) if key in due}
@@ -245,8 +235,6 @@ class Task:
     def _is_run_by(self, run: str) -> bool:
         return self.status == WORKING and self.run == run
 
-    # -- the start of a run
-
     def read_answers(self) -> Answers:
         """Return the answers for the handler's next round."""
         answers, rounds = Answers(), self.rounds
@@ -259,12 +247,3 @@ class Task:
         answers.state = rounds.get("state")
         answers.is_resubmit = bool(rounds.get("asked"))
         return answers
-
-
-def _unused(key: str, taken: list[str]) -> str:
-    # Source: the extension, "keys are unique over the task's lifetime".
-    name, number = key, 1
-    while name in taken:
-        number += 1
-        name = f"{key}-{number}"
-    return name

@@ -158,12 +158,7 @@ class TaskTimers(Record):
 
 
 class Shield:
-    """Delays a cancellation until the block exits.
-
-    Use:
-        async with shield:
-            ... await ...  # not interrupted by `cancel`
-    """
+    """Delays a cancellation until a block `async with shield` exits."""
 
     __slots__ = ("_depth", "_held")
 

@@ -5,29 +5,70 @@ Methods that send to the client have a twin with the prefix `a` for asynchronous
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+import asyncio
+import math
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec
 
-from django_mcp.server.asking.back_channel import ping_back, withdraw
-from django_mcp.server.delivery.resumption import CallStream
-from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.timers import Shield
-from django_mcp.server.handlers.progress import ProgressMethods, blocking
-from django_mcp.server.handlers.tracing import find_trace
+from typing_extensions import TypeVar
 
-P = TypeVar("P")
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
+from django_mcp.protocol.messages import encode_notification
+from django_mcp.server.asking.back_channel import NoAnswer, request_client, withdraw
+from django_mcp.server.asking.questions import AskMethods
+from django_mcp.server.delivery.client_streams import CallStream
+from django_mcp.server.exchange.connection import SendRate, Session
+from django_mcp.server.exchange.timers import Shield, find_running_loop
+from django_mcp.server.handlers.watching import find_trace
+
 T = TypeVar("T")
+P = ParamSpec("P")
+PrincipalT = TypeVar("PrincipalT", default=Any)
+
+_WOULD_BLOCK = "This would block the event loop: in an async handler write `await ctx.{name}(...)`."
+
+
+def _at(
+    level: LogLevel, method: Callable[Concatenate[Any, LogLevel, P], T]
+) -> Callable[Concatenate[Any, P], T]:
+    """Return a method that does as `log` or `alog` does, at one level: `ctx.warning(data)`."""
+
+    def shortcut(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(ctx, level, *args, **kwargs)
+
+    shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
+    return shortcut
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """Return the twin of a method for synchronous handlers, which run in a thread."""
+
+    @wraps(method)
+    def twin(ctx: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        found: T = ctx._from_thread(method(ctx, *args, **kwargs), method.__name__)
+        return found
+
+    return twin
 
 
 class NoSession(Exception):
     """There is no session in which data could be kept."""
 
 
-class Context(ProgressMethods, Generic[P], kw_only=True):
+class Context(AskMethods, Generic[PrincipalT], kw_only=True):
     """The request that a handler answers, generic over the principal's type.
 
     A context belongs to one request. After its response nothing is sent any more.
     """
+
+    _last_progress: float | None = None
+    _progress_rate: SendRate | None = None
 
     # -- the request and its sender
 
@@ -37,9 +78,9 @@ class Context(ProgressMethods, Generic[P], kw_only=True):
         return self.rules.is_stateless
 
     @property
-    def principal(self) -> P:
+    def principal(self) -> PrincipalT:
         """Who is authenticated."""
-        principal: P = self.exchange.principal
+        principal: PrincipalT = self.exchange.principal
         return principal
 
     @property
@@ -51,8 +92,6 @@ class Context(ProgressMethods, Generic[P], kw_only=True):
     def url_kwargs(self) -> Mapping[str, Any]:
         """The keyword arguments of the URL that the endpoint was reached by."""
         return self.exchange.url_kwargs
-
-    # -- cancellation
 
     def shield(self) -> Shield:
         """Return a block in which the client cannot interrupt an asynchronous handler.
@@ -73,10 +112,19 @@ class Context(ProgressMethods, Generic[P], kw_only=True):
         """Ping the client on the stream of this request; return the seconds until it answered.
 
         None: it did not answer in time, or cannot be sent requests during this one.
-
         Source: 2025-11-25 basic/utilities/ping.
         """
-        return await ping_back(self.server, self, timeout_s)
+        if not self.has_back_channel:
+            return None
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
+        try:
+            await request_client(
+                self.server, self.exchange, self.connection, "ping", None, timeout_s=timeout_s
+            )
+        except NoAnswer:
+            return None
+        return clock() - begun_s
 
     ping_client = blocking(aping_client)
 
@@ -134,3 +182,163 @@ class Context(ProgressMethods, Generic[P], kw_only=True):
             await self.exchange.sink.hang_up(retry_ms)
 
     close_stream = blocking(aclose_stream)
+
+    # -- progress
+
+    async def aprogress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Send the client the progress if it asked for it, and show it in the status of a task.
+
+        Above `PROGRESS_RATE` a second some are not sent, but one where `progress` equals `total` is.
+
+        Args:
+            progress: done so far, in any unit; only increasing values are sent.
+            total: what `progress` will be at the end, if known.
+            message: a text for people, where the revision has it.
+        """
+        if not self._wants_progress() or _is_infinite(progress):
+            return
+        if self._last_progress is not None and progress <= self._last_progress:
+            return
+        rate = self.options.progress_rate
+        if rate and progress != total:
+            self._progress_rate = self._progress_rate or SendRate(rate)
+            if not self._progress_rate.take():
+                return
+        self._last_progress = progress
+        params: JSONObject = {"progress": progress}
+        if total is not None and not _is_infinite(total):
+            params["total"] = total
+        if message is not None and self.rules.has_progress_messages:
+            params["message"] = str(message)
+        if self.notes_progress:
+            self.progress_text = say_progress(params)
+            if self.run is not None:
+                self.run.note(self.progress_text)
+        if self._has_progress_token() and self._may_send:
+            token = {"progressToken": self.meta[keys.PROGRESS_TOKEN]}
+            await self._notify("notifications/progress", {**token, **params})
+
+    def _has_progress_token(self) -> bool:
+        return type(self.meta.get(keys.PROGRESS_TOKEN)) in (str, int)
+
+    def _wants_progress(self) -> bool:
+        """Return whether progress is sent, or shown in the status of a task."""
+        if self.notes_progress:
+            return not self.is_finished
+        return self._has_progress_token() and self._may_send
+
+    def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Do as `aprogress` does, from a synchronous handler."""
+        self._require_thread("aprogress")
+        if self._wants_progress():
+            self._from_thread(self.aprogress(progress, total, message), "aprogress")
+
+    # -- log messages
+
+    async def alog(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
+        """Send a log message to the client, if its log level admits it.
+
+        Args:
+            level: one of the eight of RFC 5424: debug, info, notice, warning, error, critical,
+                alert, emergency.
+            data: any JSON value, usually a text. No secrets: it leaves the site.
+            logger: the part of the application that the message comes from.
+
+        Raises:
+            ValueError: an unknown level.
+        """
+        if self._wants(level) and self.connection.may_log(self.options.log_rate):
+            params: JSONObject = {"level": level, "data": data}
+            if logger is not None:
+                params["logger"] = logger
+            await self._notify("notifications/message", params)
+
+    def log(self, level: LogLevel, data: Any, *, logger: str | None = None) -> None:
+        """Do as `alog` does, from a synchronous handler."""
+        wants, twin = self._wants(level), f"a{level}"
+        self._require_thread(twin)
+        if wants:
+            self._from_thread(self.alog(level, data, logger=logger), twin)
+
+    debug = _at("debug", log)
+    info = _at("info", log)
+    notice = _at("notice", log)
+    warning = _at("warning", log)
+    error = _at("error", log)
+    critical = _at("critical", log)
+    alert = _at("alert", log)
+    emergency = _at("emergency", log)
+    adebug = _at("debug", alog)
+    ainfo = _at("info", alog)
+    anotice = _at("notice", alog)
+    awarning = _at("warning", alog)
+    aerror = _at("error", alog)
+    acritical = _at("critical", alog)
+    aalert = _at("alert", alog)
+    aemergency = _at("emergency", alog)
+
+    def _wants(self, level: str) -> bool:
+        if level not in LOG_LEVELS:
+            raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
+        if not self._may_send:
+            return False
+        threshold = self.connection.log_level
+        if threshold is None:
+            if self.rules.logs_by_request:
+                return False
+            threshold = self.options.log_level
+        return LOG_LEVELS[level] >= LOG_LEVELS[threshold]
+
+    @property
+    def _may_send(self) -> bool:
+        exchange = self.exchange
+        return not (
+            exchange.sink is None
+            or not exchange.can_stream
+            or self.is_finished
+            # A client with a session may resume the stream.
+            or (exchange.is_disconnected and exchange.connection is None)
+        )
+
+    async def _notify(self, method: str, params: JSONObject) -> None:
+        sink = self.exchange.sink
+        # Encoded first, so that a wrong value is an error whether or not the message is sent.
+        message = encode_notification(method, params)
+        if self.options.strict:
+            from django_mcp.server.exchange.strict import is_valid
+
+            if not is_valid(method, params, self.rules):
+                return
+        if sink is not None and self._may_send and not self._is_cancelled:
+            await sink.send(message)
+
+    def _require_thread(self, name: str) -> None:
+        """Raise `RuntimeError` if an event loop runs in this thread; its text names the method to await."""
+        if find_running_loop() is not None:
+            raise RuntimeError(_WOULD_BLOCK.format(name=name))
+
+    def _from_thread(self, coroutine: Coroutine[Any, Any, T], name: str) -> T:
+        loop = self._loop
+        if loop is None or threading.get_ident() == self._loop_thread:
+            coroutine.close()
+            raise RuntimeError(_WOULD_BLOCK.format(name=name))
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+def say_progress(params: JSONObject) -> str:
+    """Return the parameters of a progress notification as a text for people."""
+    message = params.get("message")
+    if message:
+        return str(message)
+    total = params.get("total")
+    done = f"{params['progress']:g}"
+    return done if total is None else f"{done} / {total:g}"
+
+
+def _is_infinite(value: Any) -> bool:
+    """Return whether a number is infinite or not a number, which JSON cannot express."""
+    return isinstance(value, float) and not math.isfinite(value)

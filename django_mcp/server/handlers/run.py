@@ -5,45 +5,89 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from django_mcp.protocol.asks import Ask, InputRequired
-from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, ProtocolError, Refusal, ToolError
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    MISSING_CLIENT_CAPABILITY,
+    ProtocolError,
+    Refusal,
+    ToolError,
+)
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.arguments import Handler
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.injection import Unavailable
 from django_mcp.registry.object_checks import Forbidden, ObjectCheck
-from django_mcp.registry.problems import ArgumentErrors
+from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.server.asking.answers import open_answers, seal_state
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask
-from django_mcp.server.asking.request_state import StateTooLarge, open_answers, seal_state
-from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.rounds import Answers, Asked, AskFailed, CannotAsk, OnceDue, Waiting
-from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.handlers.argument_checks import (
-    LARGE_BYTES,
-    describe_problems,
-    read_in_thread,
+from django_mcp.server.exchange.call import (
+    Answers,
+    Asked,
+    AskFailed,
+    CannotAsk,
+    Failure,
+    FailureKind,
+    OnceDue,
+    Waiting,
 )
-from django_mcp.server.handlers.blocking import watch_steps
-from django_mcp.server.handlers.error_handlers import report_error
-from django_mcp.server.handlers.tracing import attach_trace
+from django_mcp.server.exchange.derived import covers
+from django_mcp.server.exchange.task import TooMuchKnown
+from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.watching import attach_trace, report_error, watch_steps
 from django_mcp.server.services.ports import BUSY, NoThread, StateStoreFull
 
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
+
+LARGE_BYTES = 32 * 1024
+"""From this size of a message on, other calls get a turn between the steps of a call. Our own limit."""
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+"""One long check runs at a time on an event loop; under WSGI each request has its own loop.
+
+Several at once would not end sooner, since they share the interpreter's lock, and would delay others."""
+
+
+async def check_at_length(
+    ctx: Context, entry: ToolEntry, arguments: JSONObject
+) -> list[Problem] | Failure:
+    """Return what is wrong with arguments, or that the deadline of the call passed meanwhile."""
+    timeout_s = ctx.options.call_timeout_s if entry.timeout_s is None else entry.timeout_s
+    deadline = (ctx.exchange.timers or TaskTimers.of_current_task()).limit(timeout_s)
+    try:
+        return await _run_in_turn(ctx, partial(entry.input_validator.problems, arguments))
+    except asyncio.CancelledError:
+        ctx.abandon()
+        if not deadline.is_ours():
+            raise
+        return Failure(kind=FailureKind.TIMEOUT, message=f"No result within {timeout_s:g} s")
+    finally:
+        deadline.cancel()
+
+
+def describe_problems(problems: Sequence[Problem]) -> str:
+    """Return what is wrong with arguments, a line each, for a model that may try again."""
+    lines = [f"- {problem.pointer or '(arguments)'}: {problem.message}" for problem in problems]
+    return "Invalid arguments:\n" + "\n".join(lines)
+
+
+async def _run_in_turn(ctx: Context, function: Callable[[], T]) -> T:
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        return await ctx.server.scope.run(function, ctx)
 
 
 _Due: TypeAlias = InputRequired | OnceDue | Waiting | Asked
 """What a handler needs before it can go on: the end of one of its rounds."""
-
-_DUE = (InputRequired, OnceDue, Waiting, Asked)
 
 
 class HandlerTimeout(Exception):
@@ -51,7 +95,7 @@ class HandlerTimeout(Exception):
 
 
 async def run_handler(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
@@ -69,7 +113,7 @@ async def run_handler(
         arguments: checked against the schema, if there is one; not yet converted.
         finish: encodes the value.
         what: names the handler in the log, such as `"tool find_orders"`.
-        timeout_s: seconds it may take; None: the server's.
+        timeout_s: None: the server's.
         may_ask: whether the answer may be a question to the client.
     """
     params, meta = ctx.message.params, ctx.meta
@@ -83,14 +127,17 @@ async def run_handler(
     detach_trace = attach_trace(meta) if is_traced else None
     try:
         outcome = await _run(ctx, handler, arguments, finish, timeout_s, what)
-        if type(outcome) is bytes or not isinstance(outcome, _DUE):
+        if type(outcome) is bytes or not isinstance(outcome, _Due):
             return outcome
         run_again = partial(_run, ctx, handler, arguments, finish, timeout_s, what)
         return await _run_rounds(ctx, handler, run_again, outcome, may_ask=may_ask)
     except CannotAsk as error:
         return _refuse_asking(ctx, error)
     except (ProtocolError, NoThread) as error:
-        return _refuse_run(ctx, handler, error)
+        if isinstance(error, NoThread) and (handler.is_async or ctx.answers.kept):
+            # It may have done something already, so the client must not be told to send it again.
+            return note(ctx, Failure(kind=FailureKind.TIMEOUT, message=BUSY))
+        return error.to_refusal()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a site's code may raise anything
         return await _note_error(ctx, error, what)
     finally:
@@ -98,17 +145,8 @@ async def run_handler(
             detach_trace()
 
 
-def _refuse_run(
-    ctx: Context[Any], handler: Handler, error: ProtocolError | NoThread
-) -> Refusal | Failure:
-    if isinstance(error, NoThread) and (handler.is_async or ctx.answers.kept):
-        # It may have done something already, so the client must not be told to send it again.
-        return note(ctx, Failure(kind=FailureKind.TIMEOUT, message=BUSY))
-    return error.to_refusal()
-
-
 async def _run_rounds(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     run_again: Callable[[], Awaitable[bytes | Refusal | _Due]],
     outcome: bytes | Refusal | _Due,
@@ -116,7 +154,7 @@ async def _run_rounds(
     may_ask: bool,
 ) -> bytes | Refusal | Failure:
     """Run the handler again until it has an outcome, or needs what another request has to bring."""
-    while isinstance(outcome, _DUE):
+    while isinstance(outcome, _Due):
         if isinstance(outcome, OnceDue):
             aliases = ctx.options.atomic if handler.aliases is None else handler.aliases
             ctx.answers.kept[outcome.key] = await ctx.server.scope.run(
@@ -141,7 +179,7 @@ async def _run_rounds(
 
 
 async def _run(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     arguments: JSONObject,
     finish: Callable[[Any], bytes | Refusal],
@@ -156,7 +194,7 @@ async def _run(
     deadline = timers.limit(timeout_s)
     try:
         if len(ctx.exchange.body) > LARGE_BYTES:
-            kwargs = await read_in_thread(ctx, handler, arguments)
+            kwargs = await _run_in_turn(ctx, partial(handler.read, arguments))
         else:
             kwargs = handler.read(arguments)
         if handler.injections:
@@ -189,13 +227,13 @@ async def _run(
         deadline.cancel()
 
 
-def _needs_thread(ctx: Context[Any], value: Any) -> bool:
+def _needs_thread(ctx: Context, value: Any) -> bool:
     if isinstance(value, InputRequired):
         return needs_thread_to_ask(ctx, value.asks)
     return ctx.server.converter.needs_thread(value)
 
 
-def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> Exception:
+def _time_out(ctx: Context, handler: Handler, timeout_s: float | None) -> Exception:
     text = f"No result within {timeout_s:g} s"
     if not ctx.exchange.waits_for_thread:
         return HandlerTimeout(text)
@@ -206,7 +244,7 @@ def _time_out(ctx: Context[Any], handler: Handler, timeout_s: float | None) -> E
     return NoThread()
 
 
-async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
+async def _demand(ctx: Context, check: ObjectCheck, arguments: Mapping[str, Any]) -> None:
     if check.is_async:
         await check.ademand(ctx, arguments)
     else:
@@ -214,7 +252,7 @@ async def _demand(ctx: Context[Any], check: ObjectCheck, arguments: Mapping[str,
 
 
 def _run_here(
-    ctx: Context[Any],
+    ctx: Context,
     handler: Handler,
     arguments: dict[str, Any],
     finish: Callable[[Any], bytes | Refusal],
@@ -225,14 +263,14 @@ def _run_here(
 
 
 def _end(
-    ctx: Context[Any], finish: Callable[[Any], bytes | Refusal], value: Any
+    ctx: Context, finish: Callable[[Any], bytes | Refusal], value: Any
 ) -> bytes | Refusal | InputRequired:
     if isinstance(value, InputRequired):
         return InputRequired(complete_asks(ctx, value.asks), value.state)
     return finish(value)
 
 
-async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
+async def _ask(ctx: Context, asks: Mapping[str, Ask], state: Any) -> bytes | Failure:
     """Return the result that contains the questions, and the state of the call."""
     if ctx.run is not None:
         ctx.run.park(asks, state)
@@ -248,7 +286,7 @@ async def _ask(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> bytes 
     return ctx.server.encode_interim(result, ctx.rules)
 
 
-async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> None:
+async def _ask_back(ctx: Context, asks: Mapping[str, Ask], state: Any) -> None:
     """Ask on the stream of the request, and keep the answers for the handler's next round."""
     found = await ask_client(ctx.server, ctx, asks)
     answers = ctx.answers
@@ -261,7 +299,7 @@ async def _ask_back(ctx: Context[Any], asks: Mapping[str, Ask], state: Any) -> N
     answers.is_resubmit = True
 
 
-def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
+def _refuse_asking(ctx: Context, error: CannotAsk) -> Refusal | Failure:
     if ctx.rules.interim_fields:
         return Refusal(
             code=MISSING_CLIENT_CAPABILITY,
@@ -285,25 +323,25 @@ def _refuse_asking(ctx: Context[Any], error: CannotAsk) -> Refusal | Failure:
     return note(ctx, Failure(kind=FailureKind.TOLD, message=str(error)))
 
 
-def note(ctx: Context[Any], failure: Failure) -> Failure:
+def note(ctx: Context, failure: Failure) -> Failure:
     """Record in the context how its handler failed, for observers, and return that."""
     ctx.failure = failure
     return failure
 
 
-async def _note_error(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+async def _note_error(ctx: Context, error: Exception | SystemExit, what: str) -> Failure:
     failure = await _describe(ctx, error, what)
     return note(ctx, replace(failure, error=type(error).__name__))
 
 
-async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str) -> Failure:
+async def _describe(ctx: Context, error: Exception | SystemExit, what: str) -> Failure:
     """Return what the client may see of an exception; an unexpected one is logged.
 
     The message for an unexpected one contains nothing of it but a reference to the log record.
     """
     if isinstance(error, Forbidden):
         return await _forbid(ctx, error, what)
-    if isinstance(error, ToolError | Unavailable | StateTooLarge | StateStoreFull):
+    if isinstance(error, ToolError | Unavailable | TooMuchKnown | StateStoreFull):
         return Failure(kind=FailureKind.TOLD, message=str(error))
     if isinstance(error, ArgumentErrors):
         return Failure(kind=FailureKind.ARGUMENTS, message=describe_problems(error.problems))
@@ -325,13 +363,24 @@ async def _describe(ctx: Context[Any], error: Exception | SystemExit, what: str)
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
 
 
-async def _forbid(ctx: Context[Any], error: Forbidden, what: str) -> Failure:
+async def _forbid(ctx: Context, error: Forbidden, what: str) -> Failure:
     exceptions, cause = ctx.server.exceptions, error.__cause__
     is_expected = cause is None or isinstance(cause, ToolError)
     if not is_expected and not (isinstance(cause, Exception) and exceptions.map(cause)):
         logger.error("The check of %s failed, so it was refused", what, exc_info=cause)
         await report_error(ctx, cause or error, None)
     return exceptions.missing()
+
+
+def within_limit(
+    ctx: Context, what: str, encoded: bytes, data: JSONObject | None = None
+) -> bytes | Refusal:
+    """Return an encoded result, or the refusal of one that is too large."""
+    size, limit = len(encoded), ctx.options.max_result_bytes
+    if size <= limit:
+        return encoded
+    message = f"The {what} is too large: {size} bytes, at most {limit} are sent"
+    return Refusal(code=INTERNAL_ERROR, message=message, data=data)
 
 
 def short(text: str) -> str:

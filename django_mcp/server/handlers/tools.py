@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
@@ -15,18 +15,13 @@ from django_mcp.protocol.structured import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.argument_checks import describe_problems
-from django_mcp.server.handlers.run import note, run_handler
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.run import describe_problems, note, run_handler
 
 logger = logging.getLogger("django_mcp")
 
-_TOLD = Failure(kind=FailureKind.TOLD, message="The result says so itself")
 
-
-async def run_tool(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
+async def run_tool(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     """Run a tool, and return its encoded result or the refusal."""
     outcome = await run_handler(
         ctx,
@@ -40,14 +35,14 @@ async def run_tool(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
     return encode_failure(ctx, outcome) if isinstance(outcome, Failure) else outcome
 
 
-def _finish(ctx: Context[Any], entry: ToolEntry, value: Any) -> bytes | Refusal:
+def _finish(ctx: Context, entry: ToolEntry, value: Any) -> bytes | Refusal:
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
         return _within_limit(ctx, ctx.server.encode_text(value, ctx.rules))
     return _encode(ctx, entry, entry.handler.convert(value))
 
 
-def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
+def _encode(ctx: Context, entry: ToolEntry, result: ToolResult) -> bytes | Refusal:
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
         is_validated = ctx.options.validate_output
@@ -65,7 +60,7 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
                 code=INTERNAL_ERROR, message=f"Tool {entry.name} did not keep its output schema"
             )
     if result.is_error:
-        note(ctx, _TOLD)
+        note(ctx, Failure(kind=FailureKind.TOLD, message="The result says so itself"))
     wire = result.to_wire()
     if ctx.rules.structures_objects_only and "structuredContent" in wire:
         structured = to_object(wire["structuredContent"], entry.output_schema)
@@ -74,7 +69,7 @@ def _encode(ctx: Context[Any], entry: ToolEntry, result: ToolResult) -> bytes | 
     return _within_limit(ctx, ctx.server.encode_result(wire, ctx.rules))
 
 
-def _within_limit(ctx: Context[Any], encoded: bytes) -> bytes:
+def _within_limit(ctx: Context, encoded: bytes) -> bytes:
     limit = ctx.options.max_result_bytes
     if len(encoded) > limit:
         text = (
@@ -85,7 +80,7 @@ def _within_limit(ctx: Context[Any], encoded: bytes) -> bytes:
     return encoded
 
 
-def encode_failure(ctx: Context[Any], failure: Failure) -> bytes:
+def encode_failure(ctx: Context, failure: Failure) -> bytes:
     """Return a failure as the result of a tool, for the model to read."""
     result = ToolResult(content=[Text(failure.message)], is_error=True).to_wire()
     return ctx.server.encode_result(result, ctx.rules)

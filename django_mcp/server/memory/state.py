@@ -1,4 +1,4 @@
-"""Sessions and answers in memory, and a bus of one process."""
+"""Sessions, answers and recorded events in memory, and a bus of one process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakMethod
 
 from msgspec import field
@@ -16,7 +16,9 @@ from msgspec import field
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.records import Record
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import (
     TOO_MANY_URIS,
     Limits,
@@ -28,14 +30,11 @@ from django_mcp.server.exchange.quotas import (
     share_of,
 )
 from django_mcp.server.exchange.session_data import MemoryData, refuse_data
-from django_mcp.server.services.session_lookup import SESSIONS_FULL, memory_size
+from django_mcp.server.options import Options
+from django_mcp.server.services.ports import Event, Replay
+from django_mcp.server.services.request_checks import SESSIONS_FULL, memory_size
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.upkeep import while_alive
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.options import Options
-    from django_mcp.server.services.services import ServerHub
 
 SESSION_LIMITS = Limits(
     own_count=100_000, own_bytes=64 * 1024 * 1024, count=1_000_000, bytes=256 * 1024 * 1024
@@ -57,12 +56,7 @@ def digest_of(token: str) -> str:
 
 
 class MemorySessions:
-    """Keep sessions in this process; they end with it. See `SessionStore`.
-
-    Args:
-        hub: has the streams and calls of the sessions.
-        closed: is called with each session that has ended.
-    """
+    """Keep sessions in this process; they end with it. See `SessionStore`."""
 
     def __init__(
         self,
@@ -87,8 +81,11 @@ class MemorySessions:
         if self._on_tick not in self._hub.on_tick:
             self._hub.on_tick.append(self._on_tick)
         quota_key, size = exchange.quota_key, memory_size(session)
-        if not self._make_room(quota_key, size):
-            return SESSIONS_FULL
+        while (scope := self._count(quota_key, size)) is not None:
+            evicted = self._find_idle(quota_key, scope)
+            if evicted is None:
+                return SESSIONS_FULL
+            self._drop(evicted, Closing.EVICTED)
         token = new_token()
         digest = digest_of(token)
         session.subscriptions = set()
@@ -99,15 +96,6 @@ class MemorySessions:
         self._counts.add(quota_key, 0, count=1)
         self._hub.sessions[session.key] = session
         return token
-
-    def _make_room(self, quota_key: str, size: int) -> bool:
-        """Count a session, after evicting others if a limit is reached; return whether it was counted."""
-        while (scope := self._count(quota_key, size)) is not None:
-            evicted = self._find_idle(quota_key, scope)
-            if evicted is None:
-                return False
-            self._drop(evicted, Closing.EVICTED)
-        return True
 
     def _count(self, quota_key: str, size: int) -> QuotaScope | None:
         """Count the bytes of a new session; return whose limit is reached, if one is."""
@@ -196,11 +184,7 @@ class MemorySessions:
         return MemoryData({}) if kept is None else MemoryData(kept.data, partial(self._grow, kept))
 
     def _grow(self, kept: _Kept, size: int) -> None:
-        """Count more bytes of a session, or fewer.
-
-        Raises:
-            ValueError: a limit is reached.
-        """
+        """Count more bytes of a session, or fewer; raise `ValueError` if a limit is reached."""
         quota_key = kept.session.quota_key
         if kept.session.is_ended:
             return
@@ -248,11 +232,7 @@ class _Kept(Record):
 
 
 class MemoryAnswers:
-    """Count requests to clients; their responses reach the waiting call directly. See `AnswerBox`.
-
-    Args:
-        anonymous_share: the part of the limit that anonymous callers may use together.
-    """
+    """Count requests to clients; their responses reach the waiting call directly. See `AnswerBox`."""
 
     def __init__(self, anonymous_share: Callable[[], float] = lambda: 1.0) -> None:
         self._anonymous_share = anonymous_share
@@ -294,3 +274,71 @@ class LocalBus:
 
     async def stop(self) -> None:
         """See `Bus.stop`."""
+
+
+EVENT_LIMITS = Limits(
+    own_count=2500, own_bytes=16 * 1024 * 1024, count=10_000, bytes=64 * 1024 * 1024
+)
+"""Recorded events and their bytes. Our own limit."""
+
+MAX_EVENT_AGE_S = 600.0
+
+
+class MemoryEvents:
+    """Record events in this process; the oldest streams are dropped first. See `EventLog`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._streams: OrderedDict[str, _Recorded] = OrderedDict()
+        self._meter = QuotaMeter(EVENT_LIMITS)
+
+    def open(self, stream_id: str, session: Session) -> None:
+        self._streams[stream_id] = _Recorded(session.key, session.quota_key, self._clock())
+
+    def append(self, stream_id: str, session: Session, event: Event) -> None:
+        oldest = self._clock() - MAX_EVENT_AGE_S
+        while self._streams and next(iter(self._streams.values())).opened_s < oldest:
+            self._drop(next(iter(self._streams)))
+        while (recorded := self._streams.get(stream_id)) is not None:
+            scope = self._meter.take(recorded.quota_key, len(event.message))
+            if scope is None:
+                recorded.events.append(event)
+                recorded.is_running = not event.is_last
+                return
+            self._drop(self._find_oldest(recorded.quota_key, scope) or stream_id)
+
+    def _find_oldest(self, quota_key: str, scope: QuotaScope) -> str | None:
+        """Return the oldest stream with events, of a caller or of all callers."""
+        return next(
+            (
+                stream_id
+                for stream_id, each in self._streams.items()
+                if each.events and (scope is QuotaScope.ALL or each.quota_key == quota_key)
+            ),
+            None,
+        )
+
+    def _drop(self, stream_id: str) -> None:
+        dropped = self._streams.pop(stream_id)
+        size = sum(len(event.message) for event in dropped.events)
+        self._meter.give_back(dropped.quota_key, size, count=len(dropped.events))
+
+    def close(self, stream_id: str, session: Session) -> None:
+        recorded = self._streams.get(stream_id)
+        if recorded is not None:
+            recorded.is_running = False
+
+    async def read(self, stream_id: str, session: Session, after: int) -> Replay | None:
+        recorded = self._streams.get(stream_id)
+        if recorded is None or recorded.session_key != session.key:
+            return None
+        events = [event for event in recorded.events if event.number > after]
+        return Replay(events=events, is_running=recorded.is_running)
+
+
+class _Recorded(Record):
+    session_key: str
+    quota_key: str
+    opened_s: float
+    events: list[Event] = field(default_factory=list)
+    is_running: bool = True

@@ -6,16 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from django_mcp.server.exchange.quotas import is_anonymous_quota
+from django_mcp.server.exchange.call import Spawned
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import CountLimits, is_anonymous_quota
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Spawned
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.quotas import CountLimits
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -29,8 +26,9 @@ class MemoryTasks:
         self._tasks: dict[str, Task] = {}
 
     async def insert(self, task: Task, limits: CountLimits) -> bool:
-        self._drop_expired()
         now = self._clock()
+        for key in [key for key, each in self._tasks.items() if each.expires_s <= now]:
+            del self._tasks[key]
         unfinished = [
             each for each in self._tasks.values() if not each.is_final and not each.is_orphaned(now)
         ]
@@ -89,11 +87,6 @@ class MemoryTasks:
         ]
         own.sort(key=_place)
         return [task for task in own if after is None or _place(task) > after][:limit]
-
-    def _drop_expired(self) -> None:
-        now = self._clock()
-        for key in [key for key, task in self._tasks.items() if task.expires_s <= now]:
-            del self._tasks[key]
 
 
 def _place(task: Task) -> tuple[float, str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
 from django_mcp.protocol.errors import Refusal
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.methods import (
-    lifecycle,
-    lists,
+    discovery,
     prompts,
     resources,
     subscriptions,
@@ -16,28 +16,25 @@ from django_mcp.server.methods import (
     tools,
 )
 
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-
-Method: TypeAlias = "Callable[[Context[Any]], Awaitable[bytes | Refusal]]"
+Method: TypeAlias = Callable[[Context], Awaitable[bytes | Refusal]]
 """Returns the encoded result of an admitted request, or a refusal."""
 
 METHODS: Mapping[str, Method] = {
-    "initialize": lifecycle.initialize,
-    "ping": lifecycle.ping,
-    "server/discover": lifecycle.discover,
-    "tools/list": lists.list_entries,
+    "initialize": discovery.initialize,
+    "ping": discovery.ping,
+    "server/discover": discovery.discover,
+    "tools/list": discovery.list_entries,
     "tools/call": tools.call,
-    "resources/list": lists.list_entries,
-    "resources/templates/list": lists.list_entries,
+    "resources/list": discovery.list_entries,
+    "resources/templates/list": discovery.list_entries,
     "resources/read": resources.read,
     "resources/subscribe": subscriptions.subscribe,
     "resources/unsubscribe": subscriptions.unsubscribe,
     "subscriptions/listen": subscriptions.listen,
-    "prompts/list": lists.list_entries,
+    "prompts/list": discovery.list_entries,
     "prompts/get": prompts.get,
     "completion/complete": prompts.complete,
-    "logging/setLevel": lifecycle.set_level,
+    "logging/setLevel": discovery.set_level,
     "tasks/get": tasks.get,
     "tasks/list": tasks.list_tasks,
     "tasks/result": tasks.result,

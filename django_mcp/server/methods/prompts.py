@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.results import Completion, PromptResult
+from django_mcp.protocol.results import Completion
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import PromptEntry, TemplateEntry
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.run import run_handler, short
-from django_mcp.server.services.scopes_and_rates import refuse_scopes
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.run import run_handler, short, within_limit
+from django_mcp.server.services.request_checks import refuse_scopes
 
 
-async def get(ctx: Context[Any]) -> bytes | Refusal:
+async def get(ctx: Context) -> bytes | Refusal:
     """Answer `prompts/get`. Source: all revisions, server/prompts "Getting a Prompt"."""
     name = ctx.params.get("name")
     arguments = ctx.params.get("arguments", {})
@@ -34,7 +32,8 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
         return refusal
 
     def finish(value: Any) -> bytes | Refusal:
-        return _encode(ctx, entry.convert(value))
+        wire = lower(ctx.method, entry.convert(value).to_wire(), ctx.rules)
+        return within_limit(ctx, "prompt", ctx.server.encode_result(wire, ctx.rules))
 
     outcome = await run_handler(
         ctx, entry.handler, arguments, finish, what=f"prompt {entry.name}", may_ask=True
@@ -45,18 +44,7 @@ async def get(ctx: Context[Any]) -> bytes | Refusal:
     return outcome
 
 
-def _encode(ctx: Context[Any], result: PromptResult) -> bytes | Refusal:
-    encoded = ctx.server.encode_result(lower(ctx.method, result.to_wire(), ctx.rules), ctx.rules)
-    limit = ctx.options.max_result_bytes
-    if len(encoded) > limit:
-        return Refusal(
-            code=INTERNAL_ERROR,
-            message=f"The prompt is too large: {len(encoded)} bytes, at most {limit} are sent",
-        )
-    return encoded
-
-
-async def complete(ctx: Context[Any]) -> bytes | Refusal:
+async def complete(ctx: Context) -> bytes | Refusal:
     """Answer `completion/complete`. Source: all revisions, server/utilities/completion."""
     ref, argument = ctx.params.get("ref"), ctx.params.get("argument")
     if type(ref) is not dict or type(argument) is not dict:
@@ -92,7 +80,7 @@ async def complete(ctx: Context[Any]) -> bytes | Refusal:
     return outcome
 
 
-def _find(ctx: Context[Any], ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
+def _find(ctx: Context, ref: JSONObject) -> PromptEntry | TemplateEntry | Refusal:
     registry = ctx.server.registry
     entry: PromptEntry | TemplateEntry | None
     match ref.get("type"):
@@ -118,5 +106,5 @@ def _known_arguments(context: Any) -> dict[str, str] | Refusal:
     return known
 
 
-def _encode_completion(ctx: Context[Any], completion: Completion) -> bytes:
+def _encode_completion(ctx: Context, completion: Completion) -> bytes:
     return ctx.server.encode_result({"completion": completion.to_wire()}, ctx.rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
@@ -13,17 +13,14 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, 
 from django_mcp.protocol.ranges import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
-from django_mcp.server.delivery.audience import Readable, find_matches
+from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.run import run_handler, short
-from django_mcp.server.services.caching import read_cache_fields
-from django_mcp.server.services.scopes_and_rates import refuse_scopes
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.run import run_handler, short, within_limit
+from django_mcp.server.services.request_checks import refuse_scopes
 
 
-async def read(ctx: Context[Any]) -> bytes | Refusal:
+async def read(ctx: Context) -> bytes | Refusal:
     """Answer `resources/read`. Source: all revisions, server/resources "Reading Resources"."""
     uri = ctx.params.get("uri")
     if type(uri) is not str:
@@ -47,7 +44,7 @@ async def read(ctx: Context[Any]) -> bytes | Refusal:
     return _to_refusal(ctx, uri, outcome) if isinstance(outcome, Failure) else outcome
 
 
-async def refuse_reading(ctx: Context[Any], uri: str) -> Refusal | None:
+async def refuse_reading(ctx: Context, uri: str) -> Refusal | None:
     """Return the refusal that `read` would give before it runs the handler, or None."""
     found = _find_readable(ctx, uri)
     if isinstance(found, Refusal):
@@ -78,15 +75,14 @@ _AS_IF_MISSING = (
 )
 
 
-def _to_refusal(ctx: Context[Any], uri: str, failure: Failure) -> Refusal:
+def _to_refusal(ctx: Context, uri: str, failure: Failure) -> Refusal:
     if failure.kind in _AS_IF_MISSING:
         return missing(ctx, uri)
     code = INVALID_PARAMS if failure.kind is FailureKind.INVALID else INTERNAL_ERROR
     return Refusal(code=code, message=failure.message, data={"uri": uri})
 
 
-def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
-    """Return the visible entry that matches a URI, and its variables, or a refusal."""
+def _find_readable(ctx: Context, uri: str) -> tuple[Readable, Mapping[str, Any]] | Refusal:
     for entry, variables in find_matches(ctx.server.registry, uri):
         if ctx.exchange.visible.includes(entry):
             ctx.entry = entry
@@ -94,25 +90,17 @@ def _find_readable(ctx: Context[Any], uri: str) -> tuple[Readable, Mapping[str, 
     return missing(ctx, uri)
 
 
-def _encode(ctx: Context[Any], entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
+def _encode(ctx: Context, entry: Readable, uri: str, result: ReadResult) -> bytes | Refusal:
     if not result.contents:
         # An empty list would mean an existing resource without contents.
         return missing(ctx, uri)
     wire = lower(ctx.method, result.to_wire(), ctx.rules)
-    wire.update(read_cache_fields(ctx.server, ctx, entry, result.cache))
+    wire.update(ctx.server.read_cache_fields(ctx, entry, result.cache))
     encoded = ctx.server.encode_result(wire, ctx.rules)
-    limit = ctx.options.max_result_bytes
-    if len(encoded) > limit:
-        return Refusal(
-            code=INTERNAL_ERROR,
-            message=f"The resource is too large: {len(encoded)} bytes, at most {limit} are sent",
-            data={"uri": uri},
-        )
-    return encoded
+    return within_limit(ctx, "resource", encoded, {"uri": uri})
 
 
 def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
-    """Return the part of each text."""
     contents = []
     for each in result.contents:
         if not isinstance(each, TextContents):
@@ -121,7 +109,7 @@ def _cut(result: ReadResult, part: ByteRange) -> ReadResult | Refusal:
     return replace(result, contents=contents)
 
 
-def missing(ctx: Context[Any], uri: str) -> Refusal:
+def missing(ctx: Context, uri: str) -> Refusal:
     """Return the refusal of a URI that matches nothing that the principal may read."""
     return Refusal(
         code=ctx.rules.missing_resource_code,

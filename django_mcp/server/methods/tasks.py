@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol import cursor
 from django_mcp.protocol import meta as keys
@@ -18,10 +18,11 @@ from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.tasks import CANCELLED
 from django_mcp.server.asking.answers import find_malformed
 from django_mcp.server.asking.back_channel import ask_client
+from django_mcp.server.exchange.call import AskFailed, CannotAsk
 from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.rounds import AskFailed, CannotAsk
 from django_mcp.server.exchange.task import Task, TooMuchKnown, new_id
-from django_mcp.server.methods.lists import INVALID_CURSOR
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.methods.discovery import INVALID_CURSOR
 from django_mcp.server.tasks.run import stop_run
 from django_mcp.server.tasks.start import NOT_STARTED, NotStarted, find_own, hand_over
 from django_mcp.server.tasks.transitions import (
@@ -35,9 +36,6 @@ from django_mcp.server.tasks.transitions import (
     to_wire,
 )
 
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
-
 logger = logging.getLogger("django_mcp")
 
 POLL_ALONE_S = 0.5
@@ -47,17 +45,17 @@ MAX_PAGE = 100
 """Our own limit."""
 
 
-async def get(ctx: Context[Any]) -> bytes | Refusal:
+async def get(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/get`."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
         return task
     rules = rules_of(task)
-    wire = to_wire(task, rules) if rules.by_client else to_detailed(task, rules)
+    wire = to_wire(task) if rules.by_client else to_detailed(task)
     return ctx.server.encode_result(wire, ctx.rules)
 
 
-async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
+async def list_tasks(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/list`: the tasks of the principal. Anonymous callers have no list."""
     server, rules = ctx.server, ctx.rules.tasks
     owner = key_of(ctx.principal)
@@ -73,14 +71,14 @@ async def list_tasks(ctx: Context[Any]) -> bytes | Refusal:
     size = min(server.options.page_size or MAX_PAGE, MAX_PAGE)
     found = await server.tasks.list_of(server.name, owner, after, size + 1)
     page = found[:size]
-    wire: JSONObject = {"tasks": [to_wire(task, rules) for task in page if rules_of(task) is rules]}
+    wire: JSONObject = {"tasks": [to_wire(task) for task in page if rules_of(task) is rules]}
     if len(found) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
         wire["nextCursor"] = cursor.encode("tasks/list", place, server.sealer.seal)
     return server.encode_result(wire, ctx.rules)
 
 
-async def cancel(ctx: Context[Any]) -> bytes | Refusal:
+async def cancel(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/cancel`."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
@@ -92,10 +90,10 @@ async def cancel(ctx: Context[Any]) -> bytes | Refusal:
         return ctx.server.encode_result({}, ctx.rules)
     if cancelled is None:
         return invalid_params("The task has ended already")
-    return ctx.server.encode_result(to_wire(cancelled, rules), ctx.rules)
+    return ctx.server.encode_result(to_wire(cancelled), ctx.rules)
 
 
-async def update(ctx: Context[Any]) -> bytes | Refusal:
+async def update(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/update`: accept input responses; those to no open question are ignored."""
     task = refuse_undeclared(ctx) or await find_own(ctx.server, ctx)
     if isinstance(task, Refusal):
@@ -118,7 +116,7 @@ async def update(ctx: Context[Any]) -> bytes | Refusal:
 
 
 async def _answer(
-    ctx: Context[Any],
+    ctx: Context,
     task: Task,
     known: Mapping[str, Any],
     failed: Mapping[str, AskFailed],
@@ -131,7 +129,7 @@ async def _answer(
     )
 
 
-async def result(ctx: Context[Any]) -> bytes | Refusal:
+async def result(ctx: Context) -> bytes | Refusal:
     """Answer `tasks/result`: wait for the end, and ask the client the task's questions meanwhile."""
     server = ctx.server
     task = await find_own(server, ctx)
@@ -145,7 +143,7 @@ async def result(ctx: Context[Any]) -> bytes | Refusal:
     return task if isinstance(task, Refusal) else _outcome(ctx, task)
 
 
-async def _follow(ctx: Context[Any], task: Task) -> Task | Refusal:
+async def _follow(ctx: Context, task: Task) -> Task | Refusal:
     """Return the task when it has ended; send its messages and questions to the client until then."""
     server = ctx.server
     server.join_hub()
@@ -168,7 +166,7 @@ async def _follow(ctx: Context[Any], task: Task) -> Task | Refusal:
 class _Asking:
     """The questions of a task that are sent on the stream of `tasks/result`."""
 
-    def __init__(self, ctx: Context[Any]) -> None:
+    def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -204,7 +202,7 @@ class _Asking:
             running.cancel()
 
 
-def _outcome(ctx: Context[Any], task: Task) -> bytes | Refusal:
+def _outcome(ctx: Context, task: Task) -> bytes | Refusal:
     """Return the outcome of the call itself."""
     if task.status == CANCELLED:
         return Refusal(code=REQUEST_CANCELLED, message="Cancelled")

@@ -7,7 +7,6 @@ the model can correct (wrong arguments, a failure in the tool) are results with 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.errors import (
     HEADER_MISMATCH,
@@ -21,22 +20,21 @@ from django_mcp.protocol.tasks import NEVER
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.capabilities import covers
-from django_mcp.server.exchange.visibility import ALL_VISIBLE
-from django_mcp.server.handlers.argument_checks import (
+from django_mcp.server.exchange.derived import ALL_VISIBLE, covers
+from django_mcp.server.handlers.context import Context
+from django_mcp.server.handlers.run import (
     LARGE_BYTES,
     check_at_length,
     describe_problems,
+    note,
+    short,
 )
-from django_mcp.server.handlers.run import note, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
-from django_mcp.server.services.scopes_and_rates import refuse_scopes, refuse_tool_rate
-
-if TYPE_CHECKING:
-    from django_mcp.server.handlers.context import Context
+from django_mcp.server.services.request_checks import refuse_scopes, refuse_tool_rate
+from django_mcp.server.tasks.start import call_with_tasks
 
 
-async def call(ctx: Context[Any]) -> bytes | Refusal:
+async def call(ctx: Context) -> bytes | Refusal:
     """Answer `tools/call`. Source: all revisions, server/tools "Calling Tools"."""
     params = ctx.message.params
     name, arguments = params.get("name"), params.get("arguments", {})
@@ -62,10 +60,7 @@ async def call(ctx: Context[Any]) -> bytes | Refusal:
     return await _check_and_run(ctx, entry, arguments)
 
 
-async def _check_and_run(
-    ctx: Context[Any], entry: ToolEntry, arguments: JSONObject
-) -> bytes | Refusal:
-    """Check the arguments against the schema and run the tool, directly or as a task."""
+async def _check_and_run(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> bytes | Refusal:
     if ctx.options.validate_input:
         is_large = len(ctx.exchange.body) > LARGE_BYTES
         problems: list[Problem] | Failure | None = None
@@ -80,12 +75,10 @@ async def _check_and_run(
             return encode_failure(ctx, note(ctx, failure))
     if entry.task is NEVER and "task" not in ctx.message.params:
         return await run_tool(ctx, entry, arguments)
-    from django_mcp.server.tasks.create import call_with_tasks
-
     return await call_with_tasks(ctx, entry, arguments, partial(run_tool, ctx, entry, arguments))
 
 
-def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
+def _check_headers(ctx: Context, entry: ToolEntry, arguments: JSONObject) -> Refusal | None:
     headers = ctx.exchange.headers
     if headers is None or not ctx.rules.mirrors_headers:
         return None
@@ -95,7 +88,7 @@ def _check_headers(ctx: Context[Any], entry: ToolEntry, arguments: JSONObject) -
     return Refusal(code=HEADER_MISMATCH, message=problem, status=400)
 
 
-def _miss_capabilities(ctx: Context[Any], entry: ToolEntry) -> bytes | Refusal:
+def _miss_capabilities(ctx: Context, entry: ToolEntry) -> bytes | Refusal:
     """Return the error for missing client capabilities, in the form of the revision."""
     names = ", ".join(entry.required_client_capabilities)
     message = f"Tool {entry.name} needs a client that declares: {names}"

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.atomic import Atomic
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call, Failure, Spawned
-    from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.quotas import CountLimits
-    from django_mcp.server.exchange.task import Task
-    from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
-    from django_mcp.server.streams.stream import PushStream
+from django_mcp.server.exchange.call import Call, Failure, Spawned
+from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+from django_mcp.server.exchange.derived import Requirements, VisibleEntries
+from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.exchange.task import Task
+from django_mcp.server.streams.stream import PushStream
 
 T = TypeVar("T")
 
@@ -33,13 +31,9 @@ class HandlerScope(Protocol):
         """Run `function` off the event loop and return its value.
 
         If the awaiting task is cancelled, the function runs to its end, and its value is dropped.
-        While it waits for a thread, `call.exchange.waits_for_thread` is true.
-
-        Args:
-            function: takes no arguments.
-            call: the request.
-            atomic: the databases on which it runs in a transaction. The transaction is committed
-                only if the function returned and `call.is_cancelled` is false by then.
+        While it waits for a thread, `call.exchange.waits_for_thread` is true. It runs in a
+        transaction on the databases of `atomic`, which is committed only if the function returned
+        and `call.is_cancelled` is false by then.
         """
 
 
@@ -66,24 +60,14 @@ class RateCounter(Protocol):
     """Counts events, for all processes together or for one."""
 
     async def add(self, keys: Sequence[tuple[str, int]]) -> list[int]:
-        """Count one more for each key, and return the counts.
-
-        Args:
-            keys: each with the seconds after which its count may be forgotten.
-        """
+        """Count one more for each key, kept for so many seconds at least, and return the counts."""
 
 
 class Observer(Protocol):
     """Observes tool calls, resource reads and prompts."""
 
     def answered(self, call: Call, answer: bytes | Refusal | None, duration_s: float) -> None:
-        """Observe a finished request. Must not block or raise.
-
-        Args:
-            call: the request, with what was called, how it failed and whether it asked.
-            answer: the encoded result or the refusal; None: it was cancelled.
-            duration_s: includes the wait for a thread.
-        """
+        """Observe a finished request; without an answer it was cancelled. Must not block or raise."""
 
 
 class ExceptionMapper(Protocol):
@@ -208,18 +192,10 @@ class AnswerBox(Protocol):
     """Passes answers from the process that receives them to the one that asked."""
 
     async def expect(self, session: Session, ask_id: str, timeout_s: float) -> bool:
-        """Expect an answer; return False if one with this id is expected already.
-
-        Raises:
-            QuotaReached: too many are expected.
-        """
+        """Expect an answer, unless one with this id is expected already. May raise `QuotaReached`."""
 
     async def put(self, session: Session, ask_id: str, answer: JSONObject) -> bool:
-        """Store the first answer to a question of this session; return whether it was expected.
-
-        Raises:
-            QuotaReached: too many bytes of answers are stored.
-        """
+        """Store the first answer to a question that is expected. May raise `QuotaReached`."""
 
     async def take(self, session: Session, ask_id: str) -> JSONObject | None:
         """Return the answer if it has arrived."""
@@ -315,11 +291,7 @@ class TaskStore(Protocol):
     async def list_of(
         self, server: str, owner: str, after: tuple[float, str] | None, limit: int
     ) -> list[Task]:
-        """Return an owner's tasks by time of creation and id, without their results.
-
-        Args:
-            after: time and id of the last task of the page before; None: from the beginning.
-        """
+        """Return an owner's tasks from a time of creation and id on, without their results."""
 
 
 class TaskRunner(Protocol):
@@ -335,13 +307,10 @@ class TaskRunner(Protocol):
         exchange: Exchange | None,
         execute: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Start a task, and return without waiting for it.
+        """Start a task, which `task.run` has claimed if `is_here`, and return without waiting for it.
 
-        Args:
-            task: the task to run; `task.run` has claimed it if `is_here`.
-            exchange: the request that created the task or answered its questions, if any.
-            execute: returns the coroutine that runs the task in this process. A runner that passes
-                tasks to a queue does not call it.
+        `exchange` is the request that created it or answered its questions, if any. `execute` returns
+        the coroutine that runs it in this process; a runner with a queue does not call it.
         """
 
     def spawn(self, work: Coroutine[Any, Any, T], exchange: Exchange | None) -> Spawned[T]:

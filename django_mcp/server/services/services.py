@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.headers import PROTOCOL_VERSION, Headers
 from django_mcp.protocol.json import JSONObject, decode, encode
+from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.names import is_extension_id
 from django_mcp.protocol.ranges import CAPABILITY as READ_CAPABILITY
+from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
+from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.forms import FormMaker
 from django_mcp.registry.registry import Registry
-from django_mcp.server.exchange.capabilities import Derived, ResultFields, to_capabilities
-from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.registry.returns import ResultConverter
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.derived import (
+    Derived,
+    ResultFields,
+    VisibleEntries,
+    to_capabilities,
+)
+from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.options import Options
+from django_mcp.server.services import ports
 from django_mcp.server.streams.hub import Hub
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.headers import Headers
-    from django_mcp.protocol.messages import Request
-    from django_mcp.registry.forms import FormMaker
-    from django_mcp.registry.returns import ResultConverter
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.connection import ConnectionState
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.options import Options
-    from django_mcp.server.services import ports
-    from django_mcp.server.streams.stream import Change, PushStream
+from django_mcp.server.streams.stream import Change, PushStream
 
 ServerHub: TypeAlias = "Hub[Services]"
 """The hub of the servers of a process."""
@@ -63,7 +65,8 @@ class Services:
     events: ports.EventLog
     tasks: ports.TaskStore
     runner: ports.TaskRunner
-    error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...]
+    error_handlers: tuple[Callable[[BaseException, Any, str | None], Any], ...] = ()
+    """Each takes the exception, the context, and the reference in the log; may be asynchronous."""
     max_step_s: float | None = None
     """How long an asynchronous handler may block the event loop without a warning; None: no limit."""
     _derived: Derived | None = None
@@ -78,13 +81,13 @@ class Services:
     def options(self) -> Options:
         """The current settings."""
 
-    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Call:
-        """Return the call of a request, which is the context that its handler gets."""
+    def make_call(self, exchange: Exchange, message: Request, connection: ConnectionState) -> Any:
+        """Return the call of a request: the context that its handler gets, a `context_class`."""
         rules = connection.revision
         if rules is None:
             raise ValueError("a call needs a connection with a revision")
         meta = message.params.get("_meta")
-        found: Call = self.context_class(
+        return self.context_class(
             exchange,
             message,
             connection,
@@ -94,7 +97,6 @@ class Services:
             meta if type(meta) is dict else {},
             server=self,
         )
-        return found
 
     @abstractmethod
     def may_receive(self, change: Change) -> Callable[[PushStream], bool] | None:
@@ -136,18 +138,13 @@ class Services:
     def allowed_methods(self, headers: Headers | None, *, can_push: bool = True) -> bytes:
         """Return the HTTP methods that the endpoint serves, as the header `Allow` lists them.
 
-        Args:
-            headers: of the request, which may name a revision without sessions.
-            can_push: whether a response can stay open, as a standalone stream needs.
-
+        The headers may name a revision without sessions. Without `can_push` no response stays open.
         Source: RFC 9110 section 10.2.1.
         """
         revision = find_revision(headers.get(PROTOCOL_VERSION) if headers is not None else None)
         if not self.keeps_sessions or (revision is not None and revision.is_stateless):
             return b"POST, OPTIONS"
         return b"GET, POST, DELETE, OPTIONS" if can_push else b"POST, DELETE, OPTIONS"
-
-    # -- the hub
 
     def join_hub(self) -> ServerHub:
         """Start the hub on the running event loop, add this server to it, and return it."""
@@ -163,8 +160,6 @@ class Services:
     def joined(self, hub: ServerHub) -> None:
         """Add this server's upkeep to the hub; called when the server is added to the hub."""
 
-    # -- what a principal can see
-
     async def refresh_visible(self, exchange: Exchange) -> VisibleEntries:
         """Set and return what the principal of an exchange can see now."""
         requirements = self.derived.requirements
@@ -178,8 +173,6 @@ class Services:
         """Return the features on the transport of an exchange."""
         transport = (exchange.can_stream, exchange.is_buffered, exchange.connection is None)
         return self.derived.offered[transport]
-
-    # -- capabilities
 
     def advertise_extension(
         self, identifier: str, settings: Mapping[str, Any] | None = None
@@ -245,8 +238,6 @@ class Services:
         """Return `serverInfo` in the form of a revision."""
         return lower("implementation", self.options.implementation(), revision)
 
-    # -- results
-
     def encode_result(self, result: JSONObject, revision: Revision) -> bytes:
         """Return a result as JSON, with the fields that a revision adds to every result."""
         if not revision.is_stateless:
@@ -271,6 +262,45 @@ class Services:
         meta = self._result_fields(revision).meta
         return encode({**revision.interim_fields, **result, **({"_meta": meta} if meta else {})})
 
+    # -- how long clients may cache a result; source: 2026-07-28 server/utilities/caching
+
+    def list_cache_fields(self, call: Call) -> Mapping[str, Any]:
+        """Return the caching fields of a list or of `server/discover`, if the revision has them."""
+        # Texts in the language of the caller are not for others.
+        is_alike = not self.derived.has_lazy_texts
+        return self._cache_fields(call, call.options.list_cache.get(call.method), is_alike=is_alike)
+
+    def read_cache_fields(
+        self, call: Call, entry: ResourceEntry | TemplateEntry, own: CacheHint | None
+    ) -> Mapping[str, Any]:
+        """Return the caching fields of a read resource, if the revision has them.
+
+        A handler's own hint counts first: it knows whether its result depends on the caller.
+        """
+        if call.is_resubmit:
+            # It may contain the client's answers.
+            return self._cache_fields(call, None, is_alike=False)
+        access = entry.access
+        scopes = access.scopes or call.exchange.visible.scopes_of(entry)
+        is_open = not (access.permission or access.listed_if or scopes or access.check)
+        is_alike = is_open and (own is not None or not entry.handler.injections)
+        return self._cache_fields(call, own or entry.cache, is_alike=is_alike)
+
+    def _cache_fields(
+        self, call: Call, hint: CacheHint | None, *, is_alike: bool
+    ) -> Mapping[str, Any]:
+        """Return the fields for a hint; a result is public only if it is the same for everybody."""
+        if not call.rules.methods[call.method].is_cacheable:
+            return {}
+        hint = hint or CacheHint()
+        is_public = (
+            hint.scope == "public"
+            and is_alike
+            and self.is_public
+            and call.exchange.visible.variant is None
+        )
+        return {"ttlMs": hint.ttl_ms, "cacheScope": "public" if is_public else "private"}
+
     def _result_fields(self, revision: Revision) -> ResultFields:
         # Without a check for changes: the call looked at `derived` before.
         derived = self._derived or self.derived
@@ -280,7 +310,9 @@ class Services:
         if found is None:
             has_info = derived.options.has_server_info
             meta = {SERVER_INFO: self.implementation(revision)} if has_info else {}
-            found = derived.result_fields[key] = ResultFields(revision.result_fields, meta)
+            parsed = revision.result_fields
+            encoded = encode({**parsed, "_meta": meta} if meta else dict(parsed))
+            found = derived.result_fields[key] = ResultFields(parsed, meta, encoded[1:])
         return found
 
 

@@ -10,21 +10,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_notification_head, encode_request
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import URI_LIMITS, QuotaMeter
-from django_mcp.server.streams.followers import Followers
-from django_mcp.server.streams.index import CallTable, StreamIndex
-from django_mcp.server.streams.messenger import Messenger, Outbox
+from django_mcp.server.options import Options
+from django_mcp.server.streams.index import CallTable, Followers, StreamIndex
+from django_mcp.server.streams.messenger import Bus, Messenger, Outbox
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.options import Options
-    from django_mcp.server.streams.messenger import Bus
 
 logger = logging.getLogger("django_mcp")
 
@@ -53,18 +49,11 @@ class Hub(Messenger, Generic[ServerT]):
     """Passes changes to the open streams of this process, and messages between processes.
 
     Attributes:
-        streams: the open streams, by id.
-        quotas: counts the open streams, by quota key.
         uris: counts the URIs that listening streams subscribed to.
         sessions: those that this process holds objects of, by key.
-        servers: those that have joined, by name.
-        calls: the calls in flight in this process.
         on_start: functions called when the hub starts on an event loop.
         on_tick: functions called every `TICK_S`; what they return is awaited if it is a coroutine.
         on_stop: functions awaited when the process is about to end.
-        is_closing: the process is about to end, so no more streams are opened.
-        followers: of streams that were resumed.
-        index: finds streams by subscription.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -86,8 +75,6 @@ class Hub(Messenger, Generic[ServerT]):
         self._ticker: asyncio.Task[None] | None = None
         self._joined: asyncio.Event | None = None
         self.reset()
-
-    # -- start and stop
 
     def start(self) -> None:
         """Start on the running event loop, unless the hub runs."""
@@ -165,8 +152,6 @@ class Hub(Messenger, Generic[ServerT]):
                 except Exception:
                     logger.exception("Could not look after the open streams")
 
-    # -- streams
-
     def attach(self, stream: PushStream) -> None:
         """Let a stream receive changes, in place of an older one of the same session."""
         self.start()
@@ -237,8 +222,6 @@ class Hub(Messenger, Generic[ServerT]):
         if is_active:
             self.index.add(stream)
 
-    # -- changes
-
     def publish(self, change: Change) -> int:
         """Send a change to the streams of this process; return how many will be sent it."""
         method, params = change.notification()
@@ -287,8 +270,6 @@ class Hub(Messenger, Generic[ServerT]):
             if not newest.is_active:
                 self.index.add(newest)
                 self._claim(key, newest)
-
-    # -- single streams and sessions
 
     def close_stream(self, stream_id: str) -> None:
         """Close a stream, in whichever process it is."""

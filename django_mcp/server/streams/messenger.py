@@ -1,4 +1,4 @@
-"""Messages between this process and the others that serve the site: the bus, the outbox, the messenger.
+"""Messages between this process and the others that serve the site: the bus, the outbox, and a log of outages.
 
 Change notices say "read this again". So they are merged while they wait, sent in any order, and
 sent again when the bus fails. All other messages are sent in order, and once at most.
@@ -9,15 +9,69 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from itertools import count, islice
 from typing import Any, Protocol, TypeVar
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.server.streams.outage import OutageLog
 
 T = TypeVar("T")
+
+logger = logging.getLogger("django_mcp")
+
+EVERY_S = 60.0
+"""How often an outage is logged while it lasts. Our own choice."""
+
+QUIET_S = 5.0
+"""An outage is over when something worked and nothing has failed for this long. Our own choice."""
+
+
+class OutageLog:
+    """Log a line when an outage begins, each minute with the number of failures, and when it ends.
+
+    `what` begins the line. Any thread may report. A single success does not end an outage, so a
+    failure that comes and goes does not log a line each time.
+    """
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._count = 0
+        self._began_s = self._failed_s = self._next_s = 0.0
+
+    def failed(self, error: object) -> None:
+        now = self._clock()
+        with self._lock:
+            self._count, self._failed_s = self._count + 1, now
+            count = self._count
+            if count == 1:
+                self._began_s = now
+            elif now < self._next_s:
+                return
+            self._next_s = now + EVERY_S
+        if count == 1:
+            logger.warning("%s: %r", self._what, error)
+        else:
+            logger.warning("%s: %d failures by now, the last: %r", self._what, count, error)
+
+    def worked(self) -> None:
+        if not self._count:
+            return
+        now = self._clock()
+        with self._lock:
+            if not self._count or now - self._failed_s < QUIET_S:
+                return
+            count, self._count = self._count, 0
+        logger.warning(
+            "%s: over, after %d failures in %.0f s",
+            self._what,
+            count,
+            self._failed_s - self._began_s,
+        )
 
 
 class Bus(Protocol):
@@ -39,10 +93,8 @@ class Bus(Protocol):
     def start(self, receive: Callable[[JSONObject], None]) -> asyncio.Event | None:
         """Call `receive` on the running event loop with each message from other processes.
 
-        Where messages may have been lost, it is called with one of the kind `missed`.
-
-        Returns:
-            What is set when the bus receives messages; None: it does at once.
+        Where messages may have been lost, it is called with one of the kind `missed`. What is
+        returned is set when the bus receives messages; None: it does at once.
         """
 
     async def stop(self) -> None:
@@ -56,10 +108,8 @@ MAX_OTHERS = 2000
 """Other messages that wait to go out. More are dropped, with a line in the log. Our own limit."""
 
 BATCH = 500
-"""Messages that are handed to the bus at once. Our own limit."""
-
 NOTICE_BATCHES = 4
-"""Batches of change notices that are sent at once. Our own limit."""
+"""Messages that are handed to the bus at once, and batches of change notices at a time. Our own limits."""
 
 PACE_S = 0.02
 """Time between two batches. A layer keeps few messages for each process, whatever their size. Our own limit."""
@@ -69,15 +119,9 @@ RETRY_S = 0.5
 
 FLUSH_S = 1.0
 
-logger = logging.getLogger("django_mcp")
-
 
 class Outbox:
-    """Messages that wait to be sent to the other processes. It belongs to one event loop.
-
-    Args:
-        send: hands messages to the bus; returns whether they were sent.
-    """
+    """Messages that wait for `send`, which hands them to the bus. It belongs to one event loop."""
 
     def __init__(self, send: Callable[..., Awaitable[bool]]) -> None:
         self._notices = _Lane(send, NOTICE_BATCHES, is_retried=True)
@@ -169,11 +213,7 @@ class _Lane:
 
 
 class Messenger:
-    """Sends messages to the other processes, and passes received ones to their handlers.
-
-    Attributes:
-        loop: the event loop it belongs to; None until first used.
-    """
+    """Sends messages to the other processes, and passes received ones to their handlers."""
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus

@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import field
 
@@ -17,13 +17,10 @@ from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.messages import RequestId, encode_notification, encode_notification_head
 from django_mcp.protocol.meta import SUBSCRIPTION_ID
 from django_mcp.protocol.records import Record
-from django_mcp.protocol.revisions import find_revision
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.exchange.exchange import Exchange, Sink
-    from django_mcp.server.exchange.visibility import VisibleEntries
+from django_mcp.protocol.revisions import Revision, find_revision
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.derived import VisibleEntries
+from django_mcp.server.exchange.exchange import Exchange, Sink
 
 logger = logging.getLogger("django_mcp")
 
@@ -46,9 +43,6 @@ class Change:
     """A change, or another notification, for open streams.
 
     Attributes:
-        server: the name of the server.
-        list: the list that changed: tools, prompts or resources.
-        uri: the resource that changed.
         method, params: another notification, for sessions only.
         session: the key of the only session that receives it; None: all do.
         level: the level of a log message; only sessions whose log level admits it receive it.
@@ -116,19 +110,11 @@ class PushStream(Record, kw_only=True, weakref=True):
     """One open stream on which a client receives changes.
 
     Attributes:
-        id: its public id.
-        lists: the lists whose changes it receives.
         uris: the resources whose changes it receives. A session's streams share the session's set.
         subscription_id: the id of the request that opened it, if its messages must contain that.
         tail: the end of all its messages that contains this id; see `encode_notification_head`.
-        queued_bytes: size of the messages that wait for its reader.
         opened_at: seconds since the epoch, to compare with streams of other processes.
         closes_s: when it reaches its maximum age, by the loop's clock; 0: not set yet.
-        pinged_s: when its client was pinged last, by the loop's clock.
-        ping_id: the id of the ping that is not answered yet.
-        ping_failures: how many pings in a row have failed.
-        exchange: that of the request that opened it.
-        quota_key: under which it is counted, see `quotas`; empty for a pipe.
         context: the context variables of that request, such as its tenant.
         rights: what its principal could see when that was last determined; None: not yet.
     """

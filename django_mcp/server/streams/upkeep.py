@@ -7,15 +7,13 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakMethod
 
+from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import encode_request
+from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import LISTS, Change, Ending, PushStream
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.json import JSONObject
-    from django_mcp.server.streams.hub import Hub
 
 logger = logging.getLogger("django_mcp")
 
@@ -46,11 +44,7 @@ def maintain_streams(hub: Hub[Any]) -> None:
 
 
 async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
-    """Notify all streams to read again what they subscribed to, since changes were lost.
-
-    Args:
-        server_name: the server whose resources may have changed; None: lists and resources of any.
-    """
+    """Notify all streams to read again what they subscribed to; of a named server, only resources."""
     names = list(hub.servers.keys()) if server_name is None else [server_name]
     for name in names:
         for list_name in LISTS if server_name is None else ("resources",):
@@ -63,10 +57,7 @@ async def _announce_all(hub: Hub[Any], server_name: str | None) -> None:
 
 
 def while_alive(method: WeakMethod[Any]) -> Callable[[Hub[Any]], Any]:
-    """Return a function for `Hub.on_tick` that calls a method for as long as its object lives.
-
-    A hub may outlive the stores that it looks after.
-    """
+    """Return a function for `Hub.on_tick` that calls a store's method for as long as that lives."""
 
     def on_tick(hub: Hub[Any]) -> Any:
         found = method()

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import FAULT, INTERNAL_ERROR, Refusal, invalid_params
@@ -15,19 +15,15 @@ from django_mcp.protocol.json import decode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.protocol.tasks import COMPLETED, FAILED
-from django_mcp.server.exchange.call import FailureKind
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.exchange.call import Answers, FailureKind, Spawned
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, key_of
-from django_mcp.server.exchange.rounds import Answers
 from django_mcp.server.exchange.task import Step, Task, new_id
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.handlers.tools import run_tool
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.tasks.transitions import STOPPED, TaskSink, advance
-
-if TYPE_CHECKING:
-    from django_mcp.registry.entries import ToolEntry
-    from django_mcp.server.exchange.call import Spawned
-    from django_mcp.server.handlers.context import Context
-    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 
@@ -50,19 +46,16 @@ class TaskRun:
     """One run of a task's tool; see `Run`.
 
     Attributes:
-        id: names the run in the stored task.
         asks, state: the questions that the handler ended with, if it did, and its state.
-        message: the latest status message.
-        loop: the event loop of the run, once it has begun.
         is_stopped: its result is not needed any more.
         is_handed_back: its process is about to end, so that another is to continue the task.
     """
 
-    def __init__(self, server: Services, run_id: str | None = None) -> None:
+    def __init__(self, server: Services, run_id: str, task: Task, ctx: Context) -> None:
         self.server = server
-        self.id = run_id or new_id()
-        self.task: Task | None = None
-        self.ctx: Context[Any] | None = None
+        self.id = run_id
+        self.task = task
+        self.ctx = ctx
         self.asks: Mapping[str, Ask] | None = None
         self.state: Any = None
         self.message: str | None = None
@@ -70,18 +63,10 @@ class TaskRun:
         self.is_stopped = False
         self.is_handed_back = False
         self._news = asyncio.Event()
-
-    @property
-    def is_detached(self) -> bool:
-        return self.task is not None
-
-    def attach(self, task: Task, ctx: Context[Any]) -> None:
-        """Make a call the call of a task, which sends messages and progress from now on."""
-        self.task = task
-        self.ctx = ctx
+        # The call is that of a task from now on, which sends messages and progress.
         ctx.run = self
         ctx.notes_progress = True
-        ctx.exchange.sink = TaskSink(self.server.hub, task, ctx.exchange.connection)
+        ctx.exchange.sink = TaskSink(server.hub, task, ctx.exchange.connection)
         if ctx.progress_text is not None:
             self.note(ctx.progress_text)
 
@@ -93,28 +78,19 @@ class TaskRun:
         self.asks, self.state = asks, state
 
     async def keep(self, answers: Answers) -> None:
-        if self.task is not None:
-            await advance(
-                self.server, self.task.id, lambda each, _now_s: each.keep(self.id, answers)
-            )
+        await advance(self.server, self.task.id, lambda each, _now_s: each.keep(self.id, answers))
 
     def stop(self) -> None:
         self.is_stopped = True
-        if self.ctx is not None and self.loop is not None:
+        if self.loop is not None:
             self.loop.call_soon_threadsafe(self.ctx.cancel)
 
     def join_hub(self) -> None:
-        """Add the call to those of this process, which end when their principal loses its rights.
-
-        Repeated with each beat, since the event loop of the hub may have ended.
-        """
-        if self.ctx is not None:
-            self.server.join_hub().calls.add(self.ctx, self)
+        """Add the call to those of this process: with each beat, as the hub may have started anew."""
+        self.server.join_hub().calls.add(self.ctx, self)
 
     async def beat(self) -> None:
         """Renew the lease of the run until it ends; stop the run when the task has ended."""
-        if self.task is None:
-            return
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_S):
@@ -122,7 +98,11 @@ class TaskRun:
             self._news.clear()
             self.join_hub()
             try:
-                renewed = await advance(self.server, self.task.id, self._renew)
+                renewed = await advance(
+                    self.server,
+                    self.task.id,
+                    lambda each, now_s: each.renew(self.id, now_s, self.message),
+                )
             except Exception:
                 logger.exception("Could not renew the lease of a task")
                 continue
@@ -130,9 +110,6 @@ class TaskRun:
                 self.stop()
                 return
             await asyncio.sleep(NOTE_S)
-
-    def _renew(self, task: Task, now_s: float) -> Task | None:
-        return task.renew(self.id, now_s, self.message)
 
 
 def _runs_of(hub: ServerHub) -> list[TaskRun]:
@@ -142,7 +119,7 @@ def _runs_of(hub: ServerHub) -> list[TaskRun]:
 def stop_run(hub: ServerHub, task_id: str) -> None:
     """Stop the run of a task if it is in this process."""
     for run in _runs_of(hub):
-        if run.task is not None and run.task.id == task_id:
+        if run.task.id == task_id:
             run.stop()
 
 
@@ -156,7 +133,7 @@ async def hand_back_runs(hub: ServerHub) -> None:
         run.is_handed_back = True
         run.stop()
     until_s = time.monotonic() + HAND_BACK_S
-    while any(run.ctx is not None and run.ctx.run is run for run in runs):
+    while any(run.ctx.run is run for run in runs):
         if time.monotonic() > until_s:
             logger.warning("Tasks did not stop in time; another worker finds them when they lapse")
             return
@@ -166,35 +143,31 @@ async def hand_back_runs(hub: ServerHub) -> None:
 async def execute(
     server: Services, task_id: str, exchange: Exchange | None = None, run_id: str | None = None
 ) -> None:
-    """Run a task until it ends or asks something; do nothing if another worker runs it.
-
-    Args:
-        server: where its tool is registered.
-        exchange: that of the request which created it, if it was in this process.
-        run_id: the run that has claimed it; None: no run has.
-    """
-    run = TaskRun(server, run_id)
+    """Run a task until it ends or asks something; do nothing if another run has claimed it."""
+    own_id = run_id or new_id()
     try:
         if run_id is None:
-            task = await advance(server, task_id, lambda each, now_s: each.claim(run.id, now_s))
+            task = await advance(server, task_id, lambda each, now_s: each.claim(own_id, now_s))
         else:
             task = (await server.tasks.find((task_id,))).get(task_id)
-        if task is None or task.run != run.id:
+        if task is None or task.run != own_id:
             return
-        ctx = await _prepare(run, task, exchange)
-        if isinstance(ctx, Refusal):
-            refusal = ctx
-            await _write(run, task, lambda each, now_s: each.fail(run.id, refusal, now_s))
+        run = await _prepare(server, own_id, task, exchange)
+        if isinstance(run, Refusal):
+            refusal = run
+            await _write(server, task, lambda each, now_s: each.fail(own_id, refusal, now_s))
             return
-        call = run_tool(ctx, server.registry.tools[task.tool], task.call["arguments"])
+        call = run_tool(run.ctx, server.registry.tools[task.tool], task.call["arguments"])
         await finish_run(run, asyncio.ensure_future(call))
     except Exception:
         logger.exception("Could not run task %s", task_id[:8])
 
 
-async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[Any] | Refusal:
-    """Return the context that a task's tool is called with, or why it is not called."""
-    server, call = run.server, task.call
+async def _prepare(
+    server: Services, run_id: str, task: Task, given: Exchange | None
+) -> TaskRun | Refusal:
+    """Return the run of a task, with the context that its tool is called with, or why it is not called."""
+    call = task.call
     principal = (
         given.principal if given is not None else await server.access.revive(call["principal"])
     )
@@ -226,19 +199,15 @@ async def _prepare(run: TaskRun, task: Task, given: Exchange | None) -> Context[
         return _GONE
     params = {"name": task.tool, "arguments": call["arguments"], "_meta": dict(call["meta"])}
     message = Request(id=task.id, method="tools/call", params=params)
-    ctx = cast("Context[Any]", server.make_call(exchange, message, connection))
+    ctx: Context = server.make_call(exchange, message, connection)
     ctx.entry = entry
     ctx.answers = task.read_answers()
-    run.attach(task, ctx)
-    return ctx
+    return TaskRun(server, run_id, task, ctx)
 
 
 async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
     """Wait for the end of the call of a task, and write its result or what it asks."""
-    task, ctx = run.task, run.ctx
-    if task is None or ctx is None:
-        raise TypeError("the run of no task")
-    server = run.server
+    server, task, ctx = run.server, run.task, run.ctx
     run.loop = asyncio.get_running_loop()
     ctx.task = call
     run.join_hub()
@@ -256,7 +225,7 @@ async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
         except Exception:
             logger.exception("Could not run task %s", task.id[:8])
             outcome = FAULT
-        await _write(run, task, _last_step(run, ctx, outcome))
+        await _write(server, task, _last_step(run, ctx, outcome))
     finally:
         beating.cancel()
         server.hub.calls.discard(ctx, run)
@@ -267,12 +236,8 @@ async def finish_run(run: TaskRun, call: Spawned[bytes | Refusal]) -> None:
             observer.answered(ctx, outcome, time.perf_counter() - started)
 
 
-def _last_step(run: TaskRun, ctx: Context[Any], outcome: bytes | Refusal | None) -> Step:
-    """Return the step of a task at the end of a run.
-
-    Args:
-        outcome: the result or the refusal of the call; None: it was cancelled.
-    """
+def _last_step(run: TaskRun, ctx: Context, outcome: bytes | Refusal | None) -> Step:
+    """Return the step of a task at the end of a run; without an outcome it was cancelled."""
     if run.is_handed_back and outcome is None:
         if cast("ToolEntry", ctx.entry).may_run_again:
             return lambda each, now_s: each.release(run.id, now_s)
@@ -296,11 +261,11 @@ def _last_step(run: TaskRun, ctx: Context[Any], outcome: bytes | Refusal | None)
     return lambda each, now_s: each.complete(run.id, status, result, now_s)
 
 
-async def _write(run: TaskRun, task: Task, step: Step) -> None:
+async def _write(server: Services, task: Task, step: Step) -> None:
     """Have the task take the last step of a run, even if the store is unavailable for a moment."""
     for tries in range(MAX_WRITES):
         try:
-            await advance(run.server, task.id, step)
+            await advance(server, task.id, step)
             return
         except Exception:
             if tries == MAX_WRITES - 1:

@@ -1,4 +1,4 @@
-"""Start the runs of tasks, find the tasks of a caller, and settle those whose worker has ended."""
+"""Make tasks of calls, start their runs, find those of a caller, and settle those whose worker has ended."""
 
 from __future__ import annotations
 
@@ -6,23 +6,38 @@ import asyncio
 import logging
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from django_mcp.protocol.errors import Refusal, invalid_params, try_later
-from django_mcp.protocol.tasks import NEVER, WORKING
-from django_mcp.server.exchange.connection import Session
-from django_mcp.server.exchange.exchange import key_of
-from django_mcp.server.exchange.task import Step, Task, new_id
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.errors import (
+    METHOD_NOT_FOUND,
+    Refusal,
+    invalid_params,
+    invalid_request,
+    try_later,
+)
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.tasks import NEVER, REQUIRED, WORKING, read_ttl_ms
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.connection import Session, limit_kept_details
+from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.exchange.task import LEASE_S, Step, Task, new_id
+from django_mcp.server.handlers.context import Context
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.tasks.run import execute
-from django_mcp.server.tasks.transitions import STOPPED, UNKNOWN_TASK, advance, rules_of
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.services.services import ServerHub, Services
+from django_mcp.server.tasks.run import TaskRun, execute, finish_run
+from django_mcp.server.tasks.transitions import (
+    STOPPED,
+    UNKNOWN_TASK,
+    advance,
+    refuse_undeclared,
+    rules_of,
+    to_wire,
+)
 
 logger = logging.getLogger("django_mcp")
 
@@ -40,14 +55,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 async def start_run(
     server: Services, task: Task, exchange: Exchange | None, otherwise: Step
 ) -> None:
-    """Have the runner of a server run a task.
-
-    Args:
-        otherwise: the step of the task if the runner does not start it.
-
-    Raises:
-        NotStarted: the runner did not start it.
-    """
+    """Have the runner of a server run a task; else have it take another step and raise `NotStarted`."""
     run = partial(execute, server, task.id, exchange, task.run)
     try:
         await server.runner.start(task, exchange, run)
@@ -65,13 +73,9 @@ async def start_run(
 async def hand_over(
     server: Services, task_id: str, step: Step, exchange: Exchange | None
 ) -> Task | None:
-    """Change a task by a step, and start a run if it is working then.
+    """Change a task by a step, unless it cannot take it, and start a run if it is working then.
 
-    Returns:
-        The task after the step; None when it could not take it.
-
-    Raises:
-        NotStarted: the runner did not start it. The task is as it was before, to be tried again.
+    Raises `NotStarted` if the runner did not start it; it is as it was before, to be tried again.
     """
     before: Task | None = None
 
@@ -184,11 +188,8 @@ async def _sweep_quietly(server: Services) -> None:
 async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
     """Start tasks again, or end them, whose worker has ended; return how many were settled.
 
-    Tasks of a tenant start again only when a client of that tenant requests them.
-
-    Args:
-        server: where their tools are registered.
-        may_begin: whether tasks may start again; else they are left for a worker.
+    Unless they `may_begin` again here, they are left for a worker. Tasks of a tenant start again only
+    when a client of that tenant requests them.
     """
     settled = 0
     for task in await server.tasks.find_lapsed(server.name, SWEPT_AT_ONCE):
@@ -199,3 +200,151 @@ async def sweep_tasks(server: Services, *, may_begin: bool = True) -> int:
         after = await settle(server, None, task)
         settled += after.version != task.version
     return settled
+
+
+async def call_with_tasks(
+    ctx: Context,
+    entry: ToolEntry,
+    arguments: JSONObject,
+    run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
+) -> bytes | Refusal:
+    """Run a call that may become a task; return its result, or the task."""
+    rules = ctx.rules.tasks
+    ttl_ms: int | None = None
+    is_by_client = rules is not None and rules.by_client
+    undeclared = refuse_undeclared(ctx)
+    if is_by_client:
+        is_task = "task" in ctx.params and "tasks" in ctx.server.features(ctx.exchange)
+    else:
+        is_task = rules is not None and undeclared is None and entry.task != NEVER
+    if not is_task:
+        if entry.task != REQUIRED:
+            return await run()
+        message = f"Tool {entry.name} can only run as a task"
+        return undeclared or Refusal(code=METHOD_NOT_FOUND, message=message)
+    if is_by_client:
+        if entry.task == NEVER:
+            message = f"Tool {entry.name} cannot run as a task"
+            return Refusal(code=METHOD_NOT_FOUND, message=message)
+        wanted = read_ttl_ms(ctx.params["task"])
+        if isinstance(wanted, str):
+            return invalid_params(wanted)
+        ttl_ms = wanted
+    refusal = limit_kept_details(ctx.connection)
+    if refusal is not None:
+        return refusal
+    if entry.task == "auto" and not is_by_client:
+        return await _run_for_a_while(ctx, entry, arguments, run)
+    return await _make(ctx, entry, arguments, ttl_ms)
+
+
+async def _make(
+    ctx: Context, entry: ToolEntry, arguments: JSONObject, ttl_ms: int | None
+) -> bytes | Refusal:
+    server = ctx.server
+    run_id = new_id() if server.runner.is_here else None
+    task = _describe(ctx, entry, arguments, ttl_ms, run_id)
+    if not await _insert(ctx, task):
+        return invalid_request("Too many tasks are running: wait for one to end, or cancel it")
+    try:
+        # If it is not started it fails, since no client knows its id to end it.
+        await start_run(
+            server, task, ctx.exchange, lambda each, now_s: each.fail(None, NOT_STARTED, now_s)
+        )
+    except NotStarted:
+        logger.exception("Could not start a task of tool %s", entry.name)
+        return NOT_STARTED
+    ctx.is_task = True
+    return _encode(ctx, task)
+
+
+async def _insert(ctx: Context, task: Task) -> bool:
+    options = ctx.options
+    limits = CountLimits.of(
+        options.max_tasks, options.max_tasks_per_principal, options.anonymous_share
+    )
+    return await ctx.server.tasks.insert(task, limits)
+
+
+def _describe(
+    ctx: Context,
+    entry: ToolEntry,
+    arguments: JSONObject,
+    ttl_ms: int | None,
+    run_id: str | None,
+) -> Task:
+    server, options = ctx.server, ctx.options
+    now_s, owner = server.clock(), key_of(ctx.principal)
+    most_ms = int(options.task_ttl_s * 1000)
+    return Task(
+        id=new_id(),
+        server=server.name,
+        owner=owner,
+        quota_key=ctx.exchange.quota_key,
+        session=ctx.connection.key if isinstance(ctx.connection, Session) else None,
+        revision=ctx.rules.name,
+        tool=entry.name,
+        call={
+            "arguments": arguments,
+            # The client is kept apart, within its limits.
+            "meta": {
+                key: value
+                for key, value in ctx.meta.items()
+                if key not in (keys.CLIENT_INFO, keys.CLIENT_CAPABILITIES)
+            },
+            "client_info": ctx.client_info,
+            "client_capabilities": ctx.client_capabilities,
+            "log_level": ctx.connection.log_level,
+            "can_ask": ctx.has_back_channel,
+            "is_of_tenant": ctx.exchange.is_of_tenant,
+            "url_kwargs": {key: str(value) for key, value in ctx.url_kwargs.items()},
+            "principal": server.access.describe(ctx.principal),
+        },
+        created_s=now_s,
+        updated_s=now_s,
+        ttl_ms=most_ms if ttl_ms is None else min(ttl_ms, most_ms),
+        poll_ms=int(options.task_poll_s * 1000),
+        run=run_id,
+        lease_s=None if run_id is None else now_s + LEASE_S,
+    )
+
+
+def _encode(ctx: Context, task: Task) -> bytes:
+    rules = rules_of(task)
+    wire = to_wire(task)
+    if rules.by_client:
+        return ctx.server.encode_result({"task": wire}, ctx.rules)
+    return ctx.server.encode_interim({"resultType": "task", **wire}, ctx.rules)
+
+
+async def _run_for_a_while(
+    ctx: Context,
+    entry: ToolEntry,
+    arguments: JSONObject,
+    run: Callable[[], Coroutine[Any, Any, bytes | Refusal]],
+) -> bytes | Refusal:
+    """Return the result if the call does not take long, else a task that goes on."""
+    server, exchange = ctx.server, ctx.exchange
+    ctx.notes_progress = True
+    # They would interrupt the asyncio task of the request.
+    exchange.timers = None
+    call = server.runner.spawn(run(), exchange)
+    waiting = asyncio.wrap_future(call)
+    try:
+        await asyncio.wait((waiting,), timeout=ctx.options.task_after_s)
+        if call.done():
+            return call.result()
+        run_id = new_id()
+        task = _describe(ctx, entry, arguments, None, run_id)
+        if not await _insert(ctx, task):
+            return await waiting
+    except BaseException:
+        call.cancel()
+        raise
+    if call.done():
+        await advance(server, task.id, lambda each, now_s: each.cancel(now_s))
+        return call.result()
+    exchange.cancels_on_disconnect = False
+    ctx.is_task = True
+    server.runner.spawn(finish_run(TaskRun(server, run_id, task, ctx), call), exchange)
+    return _encode(ctx, task)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import (
@@ -17,14 +16,12 @@ from django_mcp.protocol.json import JSONObject, decode
 from django_mcp.protocol.messages import encode_notification
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import find_revision
-from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, task_to_wire
+from django_mcp.protocol.tasks import COMPLETED, FAILED, INPUT_REQUIRED, TaskRules, to_moment
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.task import Step, Task
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import Change
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import ServerHub, Services
 
 logger = logging.getLogger("django_mcp")
 
@@ -32,7 +29,6 @@ POLL_S = 2.0
 """How often a task is read from its store while a client waits for it, even if no message came."""
 
 MAX_TRIES = 50
-
 
 UNKNOWN_TASK = invalid_params("Unknown task")
 STOPPED = Refusal(code=INTERNAL_ERROR, message="The worker that ran this has stopped")
@@ -66,7 +62,7 @@ def _tell(server: Services, task: Task, *, has_moved: bool) -> None:
         notice = Change(
             server=task.server,
             method="notifications/tasks/status",
-            params=to_wire(task, rules),
+            params=to_wire(task),
             session=task.session,
         )
         server.hub.announce(notice)
@@ -85,23 +81,22 @@ def rules_of(task: Task) -> TaskRules:
     return revision.tasks
 
 
-def to_wire(task: Task, rules: TaskRules) -> JSONObject:
-    """Return a task without its outcome."""
-    return task_to_wire(
-        rules,
-        task_id=task.id,
-        status=task.status,
-        message=task.status_message,
-        created_s=task.created_s,
-        updated_s=task.updated_s,
-        ttl_ms=task.ttl_ms,
-        poll_ms=task.poll_ms,
-    )
+def to_wire(task: Task) -> JSONObject:
+    """Return a task without its outcome, in the form of a revision."""
+    rules = rules_of(task)
+    wire: JSONObject = {"taskId": task.id, "status": task.status}
+    if task.status_message:
+        wire["statusMessage"] = task.status_message
+    wire["createdAt"] = to_moment(task.created_s)
+    wire["lastUpdatedAt"] = to_moment(task.updated_s)
+    wire[rules.ttl_key] = task.ttl_ms
+    wire[rules.poll_key] = task.poll_ms
+    return wire
 
 
-def to_detailed(task: Task, rules: TaskRules) -> JSONObject:
+def to_detailed(task: Task) -> JSONObject:
     """Return a task with its result, its error or its questions, depending on its status."""
-    wire = to_wire(task, rules)
+    wire = to_wire(task)
     if task.status == INPUT_REQUIRED:
         wire["inputRequests"] = {
             key: {name: ask[name] for name in ("method", "params") if name in ask}
@@ -132,11 +127,6 @@ class TaskSink(Record):
 
     That is the stream of a request that waits for the result, if there is one. Where tasks are an
     extension, a client gets no messages of them.
-
-    Args:
-        hub: has the streams of the client.
-        task: the task as it was when its run began.
-        connection: the client's connection if that outlives a request.
     """
 
     _hub: ServerHub

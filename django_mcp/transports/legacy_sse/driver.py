@@ -28,12 +28,12 @@ from django_mcp.protocol.messages import (
     encode_error,
 )
 from django_mcp.protocol.records import Record
-from django_mcp.server.delivery.standalone import refuse_stream, run_stream
+from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refuse
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.server.services.session_lookup import UNKNOWN_SESSION, find_session
+from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.streams.stream import PushStream, StreamKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.protocol.records import Record
-from django_mcp.server.delivery.standalone import run_stream
+from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 

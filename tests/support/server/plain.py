@@ -18,8 +18,8 @@ from django_mcp.registry.atomic import Atomic
 from django_mcp.registry.forms import make_form
 from django_mcp.server.exchange.call import Call, Failure, FailureKind
 from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
-from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.server import MCPServer as CoreServer
 from django_mcp.server.services.ports import STATE_STORE_FULL, Observer, StateStoreFull

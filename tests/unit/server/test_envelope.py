@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
-from django_mcp.server.exchange.rounds import Asked, CannotAsk
+from django_mcp.server.exchange.call import Asked, CannotAsk
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient

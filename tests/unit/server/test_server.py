@@ -10,8 +10,8 @@ import pytest
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.revisions import Revision
+from django_mcp.server.exchange.call import AskFailed
 from django_mcp.server.exchange.connection import ConnectionState
-from django_mcp.server.exchange.rounds import AskFailed
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.wire import HANDSHAKE, R4, R5, WireClient, message

@@ -20,7 +20,7 @@ from django_mcp.execution.pruning import delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
-from django_mcp.server.memory.events import MemoryEvents
+from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.services.ports import Event, EventLog, Replay
 from django_mcp.sessions.batches import expired_events
 from django_mcp.sessions.events import DatabaseEvents

@@ -12,8 +12,7 @@ from django.test import override_settings
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
-from django_mcp.server.memory.events import EVENT_LIMITS, MemoryEvents
-from django_mcp.server.memory.state import MemoryAnswers
+from django_mcp.server.memory.state import EVENT_LIMITS, MemoryAnswers, MemoryEvents
 from django_mcp.server.services.ports import AnswerBox, Event, EventLog
 from django_mcp.sessions import answers, batches, data, rows
 from django_mcp.sessions.answers import DatabaseAnswers
@@ -147,7 +146,7 @@ async def test_the_oldest_events_of_a_caller_make_room(
     monkeypatch.setattr(f"django_mcp.sessions.batches.MAX_OWN_{bound}", value)
     limit = {"own_count": value} if bound == "EVENTS" else {"own_bytes": value}
     limits = replace(EVENT_LIMITS, **limit)
-    monkeypatch.setattr("django_mcp.server.memory.events.EVENT_LIMITS", limits)
+    monkeypatch.setattr("django_mcp.server.memory.state.EVENT_LIMITS", limits)
     monkeypatch.setattr(batches, "LOOK_AFTER_BYTES", 0)
     here = site("database", Time())
     log: EventLog = MemoryEvents() if kind == "memory" else DatabaseEvents()

@@ -26,8 +26,8 @@ from django_mcp.inprocess import (
     UnknownTool,
 )
 from django_mcp.protocol.revisions import REVISIONS
+from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange, Reply
-from django_mcp.server.exchange.visibility import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.test import (
     AsyncMCPClient,
     MCPClient,

@@ -9,7 +9,7 @@ from django import forms
 from pydantic import BaseModel, Field
 
 from django_mcp import Context, tool
-from django_mcp.server.exchange.rounds import AskFailed
+from django_mcp.server.exchange.call import AskFailed
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 
 from django_mcp.protocol.asks import ask_sampling
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.exchange.rounds import AskFailed
+from django_mcp.server.exchange.call import AskFailed
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient

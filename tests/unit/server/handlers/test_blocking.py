@@ -12,7 +12,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.inprocess import MCPError
-from django_mcp.server.handlers.blocking import watch_steps
+from django_mcp.server.handlers.watching import watch_steps
 from django_mcp.servers import MCPServer
 from tests.support.wire import R5, WireClient
 

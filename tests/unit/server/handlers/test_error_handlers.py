@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.errors import ProtocolError, ToolError
-from django_mcp.server.handlers import error_handlers
+from django_mcp.server.handlers import watching
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
 from tests.support.wire import R5, WireClient
@@ -138,7 +138,7 @@ async def test_an_error_of_the_dispatch_is_told_without_a_reference(
 async def test_a_function_that_fails_or_hangs_changes_nothing(
     server: MCPServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(error_handlers, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(watching, "TIMEOUT_S", 0.05)
     heard: list[str | None] = []
 
     @server.on_error

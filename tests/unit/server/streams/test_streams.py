@@ -10,9 +10,9 @@ import pytest
 
 from django_mcp.protocol.json import decode
 from django_mcp.protocol.revisions import Revision
-from django_mcp.server.delivery import resumption as replay
+from django_mcp.server.delivery import client_streams
 from django_mcp.server.handlers.context import Context
-from django_mcp.server.memory.events import MemoryEvents
+from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.streams.stream import MAX_QUEUED_BYTES, MAX_QUEUED_EVENTS, Change, Ending
 from tests.support.server.plain import MCPServer
 from tests.support.server.streams import StreamClient
@@ -598,7 +598,7 @@ async def test_a_stream_is_resumed_by_its_owner_only(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another session gets no events, whatever it knows."""
-    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
     client, thief = await connect(server, R4), await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()
@@ -624,7 +624,7 @@ async def test_behind_the_answer_of_a_call_there_is_nothing(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event that never was is unknown, and no answered call is called lost."""
-    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
     client = await connect(server, R4)
     go.set()
     call = client.call_tool("work", _meta={"progressToken": "p"})
@@ -641,7 +641,7 @@ async def test_behind_the_answer_of_a_call_there_is_nothing(
 async def test_a_call_whose_process_died_ends_as_failed(
     server: MCPServer, go: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "GRACE_S", 0.0)
+    monkeypatch.setattr(client_streams, "GRACE_S", 0.0)
     client = await connect(server, R4)
     call = client.call_tool("work", _meta={"progressToken": "p"})
     event_id, _ = await call.sink.next()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from django_mcp.protocol.asks import ask_roots
 from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.tasks import COMPLETED, FAILED, FINAL, INPUT_REQUIRED, WORKING
-from django_mcp.server.exchange.rounds import Answers
+from django_mcp.server.exchange.call import Answers
 from django_mcp.server.exchange.task import LEASE_S, Task
 
 RUNS = ("a", "b")

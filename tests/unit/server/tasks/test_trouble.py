@@ -167,7 +167,7 @@ async def test_a_large_filter_is_acknowledged_first():
 async def test_a_listener_hears_on_when_the_store_is_back(
     server: Server, client: Modern, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("django_mcp.server.tasks.listen.POLL_S", 0.01)
+    monkeypatch.setattr("django_mcp.server.methods.subscriptions.POLL_S", 0.01)
     task_id = await client.create("confirm")
     await client.until(task_id, "input_required")
     stream = client.begin("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})

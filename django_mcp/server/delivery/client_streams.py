@@ -1,7 +1,8 @@
-"""The event stream of a call on a session, which the client can resume where the revision has that.
+"""The streams that a client opens: that of a call, which it can resume, and those that receive changes.
 
-Only requests to the client and the response are recorded, and have an id; progress and log messages
-are not. An id is sent at once, and recording follows in batches, so a quick call costs little.
+Of a call's stream only requests to the client and the response are recorded, and have an id; progress
+and log messages are not. An id is sent at once, and recording follows in batches, so a quick call
+costs little.
 """
 
 from __future__ import annotations
@@ -9,25 +10,35 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from typing import TYPE_CHECKING
 
-from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST, Refusal
+from django_mcp.protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Refusal,
+    invalid_request,
+    try_later,
+)
+from django_mcp.protocol.headers import LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID
 from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.messages import RequestId, encode_error, is_request_id
 from django_mcp.protocol.records import Record
-from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.server.exchange.admission import refuse_version
+from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.derived import NONE_VISIBLE
+from django_mcp.server.exchange.exchange import EventStream, Exchange, Reply, refuse
+from django_mcp.server.exchange.quotas import is_anonymous_quota, share_of
 from django_mcp.server.services.ports import Event, Replay, StoreUnavailable
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.connection import Session
-    from django_mcp.server.exchange.exchange import EventStream
-    from django_mcp.server.services.services import Services
+from django_mcp.server.services.request_checks import NO_SESSION_ID, UNKNOWN_SESSION, find_session
+from django_mcp.server.services.services import Services
+from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
+from django_mcp.server.streams.upkeep import notify_lists, ping_later
 
 PRIME_AFTER_S = 0.5
 """A call that has sent nothing for this long opens its stream, so that it can be resumed."""
 
 POLL_S = 2.0
-RETRY_S = 0.5
+LOOK_S = 0.5
 GRACE_S = 1.5
 """How long the end of a stream may take to be recorded after its call has ended. Our own limit."""
 
@@ -36,11 +47,7 @@ _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
 
 class CallStream(Record):
-    """A `Sink` in front of an event stream, for one exchange of a session.
-
-    Attributes:
-        id: the id of the stream, which begins the ids of its events.
-    """
+    """A `Sink` in front of an event stream, for one exchange of a session."""
 
     _server: Services
     _session: Session
@@ -82,7 +89,8 @@ class CallStream(Record):
         if self._number >= 0 or revision is None or not revision.has_event_ids:
             return None
         self._number = 0
-        self.id = _new_id(self._session)
+        start = secrets.token_hex(8)
+        self.id = start + _mark(start, self._session)
         self._server.events.open(self.id, self._session)
         if not revision.primes_streams:
             return self._event_id()
@@ -139,17 +147,8 @@ class CallStream(Record):
         return f"{found}-{request_id}" if is_plain and 0 < len(request_id) <= 200 else found
 
 
-def _new_id(session: Session) -> str:
-    """Return an id for a stream of this session, which any process can verify."""
-    start = secrets.token_hex(8)
-    return start + _mark(start, session)
-
-
-def _is_of(stream_id: str, session: Session) -> bool:
-    return stream_id[16:] == _mark(stream_id[:16], session)
-
-
 def _mark(start: str, session: Session) -> str:
+    """Return the end of a stream's id, by which any process knows that it is of this session."""
     # Not a secret: with an invented id a client learns only that it has no such call.
     return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
 
@@ -159,8 +158,7 @@ async def resume(
 ) -> Reply | None:
     """Send what the client of a broken stream has missed, and continue the stream until its call ends.
 
-    Returns None if the stream was not that of a call: there is nothing to continue.
-
+    None: the stream was not that of a call, so there is nothing to continue.
     Source: 2025-11-25 basic/transports "Resumability and Redelivery".
     """
     found = _split_id(last_id, session)
@@ -188,8 +186,8 @@ async def resume(
             elif waited_s >= GRACE_S:
                 return await _find_end(server, session, stream_id, number, request_id)
             else:
-                waited_s += RETRY_S
-            for message in await follower.wait(POLL_S if is_running else RETRY_S):
+                waited_s += LOOK_S
+            for message in await follower.wait(POLL_S if is_running else LOOK_S):
                 await sink.send(message)
             try:
                 replay = await server.events.read(stream_id, session, number)
@@ -202,7 +200,7 @@ def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | N
     """Return the stream, the number and the request of an event id; None: it is not of this session."""
     match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
     # An id without a request may be of a standalone stream, which cannot be resumed.
-    if match is None or (match[3] is not None and not _is_of(match[1], session)):
+    if match is None or (match[3] is not None and match[1][16:] != _mark(match[1][:16], session)):
         return None
     return match[1], int(match[2]), match[3]
 
@@ -233,4 +231,146 @@ def _lost(request_id: str | None) -> bytes | None:
     return encode_error(found, refusal)
 
 
-_UNKNOWN_ID = Refusal(code=INVALID_REQUEST, message="Unknown Last-Event-ID")
+_UNKNOWN_ID = invalid_request("Unknown Last-Event-ID")
+
+
+RETRY_MS = 1000
+"""When a client should reconnect after the server closed its stream. Our own choice."""
+
+
+async def open_stream(server: Services, exchange: Exchange) -> Reply:
+    """Open the standalone stream of a session, or resume that of a call; return when it has ended.
+
+    Source: 2025-11-25 basic/transports "Listening for Messages from the Server".
+    """
+    try:
+        session = await _join(server, exchange, needs_stream=True)
+        if not isinstance(session, Session):
+            return session
+        last_id = exchange.headers.get(LAST_EVENT_ID) if exchange.headers is not None else None
+        if last_id:
+            reply = await resume(server, exchange, session, last_id)
+            if reply is not None:
+                return reply
+        uris = await server.sessions.read_subscriptions(session)
+    except StoreUnavailable as error:
+        return refuse(error.to_refusal())
+    sink, revision = exchange.event_stream, session.revision
+    if sink is None or revision is None:
+        return not_allowed(server, exchange)
+    stream = PushStream(
+        kind=StreamKind.STANDALONE,
+        server_name=server.name,
+        sink=sink,
+        principal=exchange.principal,
+        uris=uris,
+        session=session,
+        client_info=session.client_info,
+        revision_name=revision.name,
+    )
+    await server.join_hub().wait_for_bus()
+    refusal = refuse_stream(server, exchange)
+    if refusal is not None:
+        return refuse(refusal, 503)
+    # A client waits until the stream is open before it goes on.
+    await sink.prime(f"{stream.id}-0" if revision.primes_streams else None)
+    reason = await run_stream(server, exchange, stream)
+    comes_back = reason in (Ending.AGE, Ending.SHUTDOWN, Ending.SLOW)
+    if comes_back and revision.primes_streams:
+        await sink.hang_up(RETRY_MS)
+    return Reply(200)
+
+
+async def run_stream(server: Services, exchange: Exchange, stream: PushStream) -> Ending:
+    """Keep a stream open until its end, and return why it ended."""
+    exchange.cancels_on_disconnect = True
+    stream.exchange = exchange
+    stream.quota_key = exchange.quota_key
+    stream.rights = exchange.visible
+    if stream.rights is NONE_VISIBLE:
+        # Only if that is known without a query.
+        stream.rights = server.access.find_visible(exchange, server.derived.requirements)
+    hub = server.join_hub()
+    hub.attach(stream)
+    ping_later(hub, stream)
+    session = stream.session
+    if server.options.tell_lists_at_start and session is not None and not session.was_told_lists:
+        session.was_told_lists = True
+        notify_lists(server.derived.features, stream)
+    server.connection_observer.stream_opened(stream)
+    reason = Ending.CLIENT
+    try:
+        reason = await stream.run()
+        return reason
+    finally:
+        server.hub.detach(stream)
+        server.connection_observer.stream_closed(stream, reason.value)
+
+
+def refuse_stream(server: Services, exchange: Exchange) -> Refusal | None:
+    """Return why no further stream can be opened; None if one can."""
+    hub, options, quota_key = server.hub, server.options, exchange.quota_key
+    share = share_of(options.max_streams, options.anonymous_share)
+    if hub.quotas.count_of(quota_key) >= options.max_streams_per_principal:
+        status = 429
+        message = (
+            "You have as many streams open as MAX_STREAMS_PER_PRINCIPAL allows: close one first"
+        )
+    elif (
+        hub.is_closing
+        or len(hub.streams) >= options.max_streams
+        or (is_anonymous_quota(quota_key) and hub.quotas.anonymous_count >= share)
+    ):
+        status = 503
+        message = "No further stream can be opened here now: try again later"
+    else:
+        return None
+    return try_later(message, code=INVALID_REQUEST, status=status)
+
+
+async def end_session(server: Services, exchange: Exchange) -> Reply:
+    """End a session with its calls and streams.
+
+    Source: 2025-11-25 basic/transports "Session Management".
+    """
+    try:
+        session = await _join(server, exchange, needs_stream=False)
+        if not isinstance(session, Session):
+            return session
+        was_open = await server.sessions.end([session.key], Closing.CLIENT)
+    except StoreUnavailable as error:
+        return refuse(error.to_refusal())
+    if was_open:
+        hub = server.hub if exchange.is_buffered else server.join_hub()
+        hub.end_session(session.key)
+        # After the response, the client may use the id at another process.
+        await hub.flush()
+    return Reply(204)
+
+
+async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> Session | Reply:
+    headers = exchange.headers
+    can_stream = exchange.can_stream and not exchange.is_buffered
+    if headers is None or not server.keeps_sessions or (needs_stream and not can_stream):
+        return not_allowed(server, exchange)
+    revision = find_revision(headers.get(PROTOCOL_VERSION))
+    if revision is not None and revision.is_stateless:
+        return not_allowed(server, exchange)
+    refusal = refuse_version(headers, server.revisions)
+    token = headers.get(SESSION_ID)
+    if refusal is None and token is None:
+        refusal = NO_SESSION_ID
+    if refusal is not None:
+        return refuse(refusal)
+    session = await find_session(server, exchange, token or "")
+    if session is None:
+        return refuse(UNKNOWN_SESSION)
+    exchange.connection = session
+    return session
+
+
+def not_allowed(server: Services, exchange: Exchange) -> Reply:
+    """Return the response to an HTTP method that is not supported here or in that revision."""
+    refusal = invalid_request("Method not allowed: use POST")
+    allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
+    return Reply(405, encode_error(None, refusal), ((b"allow", allowed),))

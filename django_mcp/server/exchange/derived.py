@@ -1,0 +1,228 @@
+"""What follows from the registry and the options of a server: features, capabilities, and who can see what.
+
+Only this module decides which entries a principal can see: lists, calls, reads, completions and
+notifications look into the `VisibleEntries` of their exchange. They are found before a method runs,
+since that may take a query.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Hashable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.revisions import RevisionSet
+from django_mcp.protocol.tasks import NEVER
+from django_mcp.registry import hints
+from django_mcp.registry.access import Access, Rule, read_access, read_rates
+from django_mcp.registry.arguments import Handler
+from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.registry.registry import Registry
+from django_mcp.server.options import Options
+
+Guarded: TypeAlias = Entry | Handler
+"""What has an `Access`: an entry, or the handler of a completion."""
+
+
+class Requirements:
+    """The rules and scopes for a server's entries, in one state of its registry and options.
+
+    Attributes:
+        rules: the rules that must hold for an entry to be visible; entries without rules are left out.
+        all_rules: every rule of every entry.
+    """
+
+    __slots__ = ("all_rules", "are_none", "rules", "scopes")
+
+    def __init__(
+        self,
+        rules: Mapping[Guarded, frozenset[Rule]],
+        scopes: Mapping[Guarded, tuple[str, ...]],
+    ) -> None:
+        self.rules = rules
+        self.scopes = scopes
+        self.all_rules: frozenset[Rule] = frozenset().union(*rules.values())
+        self.are_none = not rules and not scopes
+
+    def guards(self, guarded: Guarded) -> bool:
+        """Return whether an entry has rules or scopes."""
+        return guarded in self.rules or guarded in self.scopes
+
+
+def find_requirements(registry: Registry, options: Options) -> Requirements:
+    """Return the requirements of all entries; the server's apply where an entry has none."""
+    default = read_access(
+        f"MCPServer {options.name}", permission=options.permission, scopes=options.scopes
+    )
+    # The server's apply to the prompt or template of a completion handler already.
+    guarded: list[tuple[Guarded, Access]] = [(each, default) for each in registry.entries()]
+    guarded += [(each, Access()) for each in registry.completion_handlers()]
+    rules, scopes = {}, {}
+    for each, fallback in guarded:
+        access = each.access
+        if found := access.rules(fallback):
+            rules[each] = found
+        if wanted := fallback.scopes if access.scopes is None else access.scopes:
+            scopes[each] = wanted
+    return Requirements(rules, scopes)
+
+
+class VisibleEntries:
+    """The entries of a server that one principal can see.
+
+    These are those whose rules are all granted, and of the tools those that are named, if any are.
+    """
+
+    __slots__ = ("_requirements", "_rules", "granted", "tools", "variant")
+
+    def __init__(
+        self,
+        requirements: Requirements,
+        granted: frozenset[Rule] = frozenset(),
+        tools: frozenset[str] | None = None,
+    ) -> None:
+        self._requirements = requirements
+        self._rules = requirements.rules
+        self.granted = granted
+        self.tools = tools
+        self.variant: Hashable | None = None
+        """Equal for principals who see the same; None: everybody does."""
+        if self._rules or tools is not None:
+            self.variant = (granted, tools)
+
+    def includes(self, guarded: Guarded) -> bool:
+        """Return whether the principal can see an entry; otherwise it is unknown to them."""
+        rules = self._rules.get(guarded)
+        if rules is not None and not rules <= self.granted:
+            return False
+        return self.tools is None or type(guarded) is not ToolEntry or guarded.name in self.tools
+
+    def scopes_of(self, guarded: Guarded) -> tuple[str, ...]:
+        """Return the scopes that a token needs, all of them, to use an entry."""
+        return self._requirements.scopes.get(guarded, ())
+
+    def is_of(self, requirements: Requirements) -> bool:
+        """Return whether it was made for these requirements, not for those before a change."""
+        return self._requirements is requirements
+
+    def under(self, requirements: Requirements) -> VisibleEntries:
+        """Return what the same rights make visible under other requirements."""
+        return VisibleEntries(requirements, self.granted, self.tools)
+
+
+class _NoneVisible(VisibleEntries):
+    __slots__ = ()
+
+    def includes(self, guarded: Guarded) -> bool:
+        return False
+
+
+ALL_VISIBLE = VisibleEntries(Requirements({}, {}))
+"""Every entry, on servers without requirements."""
+
+NONE_VISIBLE: VisibleEntries = _NoneVisible(Requirements({}, {}))
+"""No entry, until the principal's rights are known."""
+
+
+class Derived:
+    """Values derived from one state of the registry and the options."""
+
+    def __init__(self, registry: Registry, options: Options) -> None:
+        self.version = registry.version
+        self.options = options
+        self.revisions = RevisionSet(options.revisions, has_stateless=options.mode != "stateful")
+        self.keeps_sessions = options.mode != "stateless" and bool(self.revisions.handshake)
+        registered = {
+            "tools": registry.tools,
+            "tasks": any(tool.task != NEVER for tool in registry.tools.values()),
+            "resources": registry.resources or registry.templates,
+            "prompts": registry.prompts,
+            "completions": registry.has_completers,
+        }
+        self.features = frozenset(name for name, found in registered.items() if found)
+        self.offered = _by_transport(self.features, options)
+        """The features on a transport, by whether it can stream, whether it buffers what is sent ahead
+        of the response, and whether the exchange has no connection."""
+        self.lists: dict[Hashable, bytes] = {}
+        """Encoded responses to the list methods."""
+        self.requirements = find_requirements(registry, options)
+        self.rates = read_rates(options.throttle)
+        self.failures = self.rates.pop("failures", None)
+        self.has_lazy_identity = not all(
+            text is None or isinstance(text, str) for text in (options.title, options.description)
+        )
+        self.has_lazy_texts = _has_lazy_texts(registry, options)
+        self.result_fields: dict[tuple[str, str | None], ResultFields] = {}
+
+
+class ResultFields(NamedTuple):
+    """The fields that a stateless revision adds to every result."""
+
+    parsed: Mapping[str, Any]
+    meta: JSONObject
+    encoded: bytes
+    """All of them, with the closing brace of the result."""
+
+
+def _has_lazy_texts(registry: Registry, options: Options) -> bool:
+    """Return whether a text in the lists or in `server/discover` is translated for the caller."""
+    texts = [options.title, options.description, options.instructions]
+    for entry in registry.entries():
+        texts += (entry.title, entry.description)
+    for tool in registry.tools.values():
+        if tool.has_lazy_texts:
+            return True
+    for prompt in registry.prompts.values():
+        for argument in prompt.arguments:
+            texts += (argument.title, argument.description)
+    return any(map(hints.is_lazy, texts))
+
+
+def _by_transport(
+    features: frozenset[str], options: Options
+) -> dict[tuple[bool, bool, bool], frozenset[str]]:
+    # Log messages are sent ahead of a response.
+    streaming = features | {"logging"}
+    listening = streaming | {"listen"}
+    pushing = listening | {"resources.subscribe"}
+    over_http = pushing if options.mode != "stateless" else listening
+    found = {}
+    for is_buffered, is_alone in itertools.product((False, True), repeat=2):
+        found[False, is_buffered, is_alone] = features
+        found[True, is_buffered, is_alone] = over_http if is_alone else pushing
+        if is_buffered:
+            found[True, is_buffered, is_alone] = streaming
+    return found
+
+
+def to_capabilities(features: Container[str], *, can_push: bool) -> JSONObject:
+    """Return the server's capability object, in the newest form.
+
+    `can_push` means that clients can receive changes on this transport.
+    """
+    names = ("tools", "resources", "prompts", "completions", "logging")
+    found: JSONObject = {name: {} for name in names if name in features}
+    if can_push:
+        for name in ("tools", "resources", "prompts"):
+            if name in found:
+                found[name]["listChanged"] = True
+        if "resources" in found:
+            found["resources"]["subscribe"] = True
+    return found
+
+
+def covers(declared: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a declared capability object has everything in another.
+
+    `{"elicitation": {}}` stands for form mode (2025-11-25 client/elicitation "Capabilities").
+    """
+    for name, inner in wanted.items():
+        if name not in declared or not isinstance(declared[name], Mapping):
+            return False
+        have = declared[name]
+        if name == "elicitation" and not have:
+            have = {"form": {}}
+        if isinstance(inner, Mapping) and not covers(have, inner):
+            return False
+    return True

@@ -1,0 +1,100 @@
+"""What is watched while a handler runs: its trace, the event loop that it may block, and unexpected errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import types
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import cache, partial
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar
+
+from django_mcp.server.asking.questions import AskMethods
+
+T = TypeVar("T")
+
+logger = logging.getLogger("django_mcp")
+
+MAX_TRACE_CHARS = 8192
+"""Longer values are not passed on. The minimum that W3C Baggage requires to support."""
+
+
+def find_trace(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the trace context in a request's `_meta`, unchecked; empty when there is none."""
+    found = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
+    return {
+        key: value
+        for key, value in found.items()
+        if type(value) is str and len(value) <= MAX_TRACE_CHARS
+    }
+
+
+def attach_trace(meta: Mapping[str, Any]) -> Callable[[], None] | None:
+    """Make the client's trace context current, if OpenTelemetry is there; return what undoes that."""
+    carrier = find_trace(meta)
+    library = _load_library() if carrier else None
+    if library is None:
+        return None
+    propagate, context = library
+    token = context.attach(propagate.extract(carrier))
+    return lambda: context.detach(token)
+
+
+@cache
+def _load_library() -> tuple[Any, Any] | None:
+    try:
+        return import_module("opentelemetry.propagate"), import_module("opentelemetry.context")
+    except ImportError:
+        return None
+
+
+@types.coroutine
+def watch_steps(awaitable: Awaitable[T], limit_s: float, what: str) -> Generator[Any, Any, T]:
+    """Return the result of a handler, and log each step of it that blocks the event loop for long."""
+    steps = awaitable.__await__()
+    resume, value = steps.send, None
+    while True:
+        started_s = time.perf_counter()
+        try:
+            waited_for = resume(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            # An exception refers to this frame by its traceback: in a cycle, what the handler holds,
+            # such as an open cursor, would stay until the garbage is collected.
+            value = None
+            taken_s = time.perf_counter() - started_s
+            if taken_s > limit_s:
+                logger.warning(_BLOCKED, what, taken_s)
+        try:
+            resume, value = steps.send, (yield waited_for)
+        except BaseException as error:  # noqa: BLE001 - the handler gets it
+            resume, value = steps.throw, error
+
+
+_BLOCKED = (
+    "%s blocked the event loop for %.1f s, and all other calls of this process with it. Await what "
+    "waits (asyncio.sleep() for time.sleep(), httpx.AsyncClient for requests), or write the handler "
+    "with def, so that it runs in a thread."
+)
+
+
+TIMEOUT_S = 5.0
+"""How long a response waits for one of these functions. Our own limit."""
+
+
+async def report_error(ctx: AskMethods, error: BaseException, reference: str | None) -> None:
+    """Call the site's functions with an error; raises nothing but `CancelledError`."""
+    for function in ctx.server.error_handlers:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                if iscoroutinefunction(function):
+                    await function(error, ctx, reference)
+                else:
+                    await ctx.server.scope.run(partial(function, error, ctx, reference), ctx)
+        except Exception:
+            logger.exception("The error handler %r failed", function)

@@ -1,0 +1,153 @@
+"""Checks of a request that ask the ports of its server: its session, the scopes of its token, and its rate."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+
+from django_mcp.protocol import meta as keys
+from django_mcp.protocol.errors import TOO_MANY_REQUESTS, Refusal, invalid_request, try_later
+from django_mcp.protocol.headers import SESSION_ID
+from django_mcp.protocol.json import encode
+from django_mcp.protocol.messages import Batch, Malformed, Message, Request
+from django_mcp.protocol.revisions import has_handshake
+from django_mcp.registry.access import Rate
+from django_mcp.registry.arguments import Handler
+from django_mcp.registry.entries import Entry, ToolEntry
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.exchange import Exchange, key_of
+from django_mcp.server.exchange.quotas import network_of
+from django_mcp.server.services.services import Services
+
+MAX_TOKEN = 128
+"""Characters of a session id that is looked up. Those of this package are shorter."""
+
+BASE_BYTES = 2048
+VALUE_BYTES = 64
+"""Estimated memory of a session, and of each JSON value in its client details."""
+
+
+def memory_size(session: Session) -> int:
+    """Return about how many bytes of memory a session takes without its subscriptions."""
+    details = encode([session.client_info, session.client_capabilities])
+    values = details.count(b",") + details.count(b"{") + details.count(b"[")
+    return BASE_BYTES + len(details) + VALUE_BYTES * values
+
+
+async def load_session(
+    server: Services, exchange: Exchange, message: Message | Batch
+) -> Refusal | None:
+    """Set the connection of an exchange to the session that its headers name, or return a refusal.
+
+    For headers that `may_have_session`. A message whose body is of a stateless revision has none,
+    nor has the handshake that opens one. Source: 2025-11-25 basic/transports "Session Management".
+    """
+    headers = exchange.headers
+    if headers is None or isinstance(message, Malformed):
+        return None
+    meta = message.params.get("_meta") if isinstance(message, Request) else None
+    version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
+    if version is not None and not has_handshake(version):
+        return None
+    token = headers.get(SESSION_ID)
+    if isinstance(message, Request) and message.method == "initialize":
+        is_open = token is not None and await find_session(server, exchange, token) is not None
+        return _ALREADY_OPEN if is_open else None
+    if token is None:
+        return NO_SESSION_ID
+    session = await find_session(server, exchange, token)
+    if session is None:
+        return UNKNOWN_SESSION
+    exchange.connection = session
+    return None
+
+
+async def find_session(
+    server: Services, exchange: Exchange, token: str, *, transport: str = "http"
+) -> Session | None:
+    """Return the session with this id if it is open, and of this principal, server and transport."""
+    if len(token) > MAX_TOKEN or not token.isascii():
+        return None
+    session = server.sessions.peek(token)
+    if session is None or (server.options.require_initialized and not session.is_initialized):
+        # Another process may have received `notifications/initialized`.
+        session = await server.sessions.find(token)
+    if (
+        session is not None
+        and not session.is_ended
+        and session.transport == transport
+        and session.principal_key == key_of(exchange.principal)
+        and session.server_name == server.options.name
+    ):
+        return session
+    return None
+
+
+NO_SESSION_ID = invalid_request("The header Mcp-Session-Id is missing: send initialize first", 400)
+UNKNOWN_SESSION = invalid_request("There is no such session: send initialize again", 404)
+SESSIONS_FULL = try_later("The server has as many sessions as MAX_SESSIONS allows: try again later")
+ALREADY_INITIALIZED = invalid_request("This connection is initialized already", 400)
+_ALREADY_OPEN = invalid_request(
+    "This session is open already: leave Mcp-Session-Id out to open another", 400
+)
+
+
+def refuse_scopes(server: Services, call: Call, *guarded: Entry | Handler) -> Refusal | None:
+    """Return the challenge for the scopes of entries that a token lacks, or None."""
+    visible = call.exchange.visible
+    scopes: tuple[str, ...] = ()
+    for each in guarded:
+        scopes += visible.scopes_of(each)
+    return server.access.refuse_scopes(call.exchange, scopes) if scopes else None
+
+
+async def refuse_rate(server: Services, call: Call, rates: dict[str, Rate]) -> Refusal | None:
+    """Count a request of a principal and an address; return the refusal over a limit, or None."""
+    exchange = call.exchange
+    counted = []
+    key = key_of(exchange.principal)
+    if "principal" in rates and key is not None:
+        counted.append((f"principal {key}", rates["principal"]))
+    if "address" in rates and exchange.address:
+        counted.append((f"address {network_of(exchange.address)}", rates["address"]))
+    return await _refuse(server, counted) if counted else None
+
+
+async def refuse_tool_rate(
+    server: Services, call: Call, entry: ToolEntry, rate: Rate
+) -> Refusal | None:
+    """Count a call of a tool by one principal, or by the address of an anonymous caller."""
+    exchange = call.exchange
+    key = key_of(exchange.principal)
+    who = f"address {network_of(exchange.address or '')}" if key is None else f"principal {key}"
+    return await _refuse(server, [(f"tool {entry.name} {who}", rate)])
+
+
+async def _refuse(server: Services, counted: Iterable[tuple[str, Rate]]) -> Refusal | None:
+    wait_s = await find_wait_s(server, counted)
+    return None if wait_s is None else too_many(wait_s)
+
+
+async def find_wait_s(server: Services, counted: Iterable[tuple[str, Rate]]) -> float | None:
+    """Count one more for each subject, by windows of the clock; return how long to wait, or None."""
+    now = server.clock()
+    limits, keys = [], []
+    for subject, rate in counted:
+        window = int(now // rate.period_s)
+        text = "\n".join((server.options.name, subject, str(rate.period_s), str(window)))
+        # Some caches accept only short plain keys, and what a client sent is neither.
+        keys.append((hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), rate.period_s))
+        limits.append((rate.limit, (window + 1) * rate.period_s - now))
+    counts = await server.counter.add(keys)
+    waits = [wait_s for (limit, wait_s), count in zip(limits, counts, strict=True) if count > limit]
+    return max(waits) if waits else None
+
+
+def too_many(seconds: float) -> Refusal:
+    """Return the refusal of a request over a rate limit, with the time to wait."""
+    wait_s = max(1, math.ceil(seconds))
+    message = f"Too many requests: try again in {wait_s} s"
+    data = {"retryAfterS": wait_s}
+    return try_later(message, wait_s, code=TOO_MANY_REQUESTS, status=429, data=data)
