@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -222,7 +224,9 @@ def _load(entry: Any) -> Authenticator:
     try:
         found = import_string(entry) if isinstance(entry, str) else entry
     except ImportError as error:
-        raise ImproperlyConfigured(f"{entry} cannot be imported: {error}") from error
+        raise ImproperlyConfigured(
+            f"{entry} cannot be imported: {error}.{_suggest(entry)}"
+        ) from error
     try:
         found = found() if isinstance(found, type) else found
     except (TypeError, ValueError) as error:
@@ -230,3 +234,16 @@ def _load(entry: Any) -> Authenticator:
     if not isinstance(found, Authenticator):
         raise ImproperlyConfigured(f"{entry!r} is no django_mcp.auth.authenticators.Authenticator")
     return found
+
+
+def _suggest(path: str) -> str:
+    """Return a question with the authenticator that a wrong path may mean."""
+    from django_mcp.auth import authenticators
+
+    module, _, name = path.rpartition(".")
+    for home in (module, authenticators.__name__):
+        known = getattr(sys.modules.get(home), "__all__", ())
+        near = difflib.get_close_matches(name, known, n=1)
+        if near:
+            return f" Did you mean {home}.{near[0]}?"
+    return ""

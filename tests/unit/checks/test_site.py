@@ -221,6 +221,23 @@ def test_an_authenticator_that_is_none_is_told(entry: str):
 
 
 @pytest.mark.parametrize(
+    ("entry", "meant"),
+    [
+        ("django_mcp.auth.APIKeyAuthenticator", "auth.authenticators.APIKeyAuthenticator"),
+        (
+            "django_mcp.auth.authenticators.ApiKeyAuthenticator",
+            "auth.authenticators.APIKeyAuthenticator",
+        ),
+        ("django_mcp.contrib.oauth.OauthAuthenticator", "contrib.oauth.OAuthAuthenticator"),
+    ],
+)
+def test_a_misspelt_authenticator_suggests_the_right_one(entry: str, meant: str):
+    (message,) = messages_of(MCPServer("misspelt", authenticators=[entry]))
+
+    assert f"Did you mean django_mcp.{meant}?" in message.msg
+
+
+@pytest.mark.parametrize(
     "authenticator",
     [DRFAuthenticator("no.such.Class"), DRFAuthenticator(dict), SessionAuthenticator()],
     ids=["no class", "another class", "no sessions"],
