@@ -6,7 +6,7 @@ import gc
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.transports.http.asgi import ASGIApp, not_found, reject_websocket
+from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

@@ -19,7 +19,7 @@ from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
 from django_mcp.process import reset_on
-from django_mcp.transports.http.asgi import ASGIApp
+from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import has_urlconf
 from django_mcp.endpoints.well_known import SERVER_PATH, patterns, require_authorization_servers
-from django_mcp.transports.http.asgi import ASGIApp, not_found
+from django_mcp.transports.http.replies import ASGIApp, not_found
 from django_mcp.transports.http.view import EndpointView
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from django.urls import URLPattern, path
 from django_mcp.endpoints.health import HealthView
 from django_mcp.endpoints.well_known import require_authorization_servers
 from django_mcp.transports.http.view import MCPView
-from django_mcp.transports.legacy_sse.consumers import (
+from django_mcp.transports.legacy_sse import (
     LegacyMessageConsumer,
     LegacyStreamConsumer,
     LegacyView,

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django_mcp.asgi import standalone_application
 from django_mcp.endpoints.single_server import site_of
 from django_mcp.management.base import add_server, find_server
-from django_mcp.transports.http.asgi import ASGIApp
+from django_mcp.transports.http.replies import ASGIApp
 
 
 class Command(BaseCommand):

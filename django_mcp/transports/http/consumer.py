@@ -22,17 +22,16 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
-from django_mcp.transports.http.asgi import reject_websocket
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.refusals import refusals
 from django_mcp.transports.http.replies import (
     error_reply,
     internal_error,
     json_headers,
+    reject_websocket,
     too_large,
 )
-from django_mcp.transports.http.sink import Receive, Send, StreamSink
-from django_mcp.transports.http.watch import Watch
+from django_mcp.transports.http.sink import Receive, Send, StreamSink, Watch
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer

@@ -17,9 +17,15 @@ from django_mcp.process import reset_on
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
-from django_mcp.transports.http.cors import VARY, cors_headers, preflight
+from django_mcp.transports.http.origins import (
+    SETTINGS_READ,
+    VARY,
+    SiteRules,
+    cors_headers,
+    preflight,
+    read_rules,
+)
 from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
-from django_mcp.transports.http.sites import SETTINGS_READ, SiteRules, read_rules
 
 MAX_HEADERS = 128
 """Header lines of one request; a tool call mirrors its arguments in some. Our own limit."""

@@ -1,6 +1,9 @@
-"""HTTP forms of a reply: errors that precede the server, and response headers."""
+"""HTTP forms of a reply: errors that precede the server, response headers, and ASGI applications that refuse."""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
@@ -51,3 +54,21 @@ def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, byte
     if reply.status == 204:
         return [*extra, *reply.headers]
     return [_EMPTY, *extra, *reply.headers]
+
+
+ASGIApp: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+"""Takes the scope, receive and send."""
+
+_NO_CONTENT = [(b"content-length", b"0")]
+
+
+async def not_found(_scope: Any, _receive: Any, send: Any) -> None:
+    """Answer that nothing is there."""
+    await send({"type": "http.response.start", "status": 404, "headers": _NO_CONTENT})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def reject_websocket(_scope: Any, receive: Any, send: Any) -> None:
+    """Reject a WebSocket before it opens; the client gets HTTP 403."""
+    await receive()
+    await send({"type": "websocket.close", "code": 1008})

@@ -28,7 +28,7 @@ from django_mcp.transports.http.replies import STREAM_HEADERS, error_reply, inte
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
-    from django_mcp.transports.http.asgi import ASGIApp
+    from django_mcp.transports.http.replies import ASGIApp
 
 logger = logging.getLogger("django_mcp")
 

@@ -10,8 +10,8 @@ patient = ScriptedServer()
 hasty = ScriptedServer(body_timeout_s=0.3, keepalive_s=0.1)
 
 urlpatterns = [
-    path("view", MCPView(cast(Any, patient))),
+    path("view", MCPView(cast("Any", patient))),
     path("real-view", MCPView(real)),
     path("brisk-view", MCPView(brisk)),
-    path("hasty-view", MCPView(cast(Any, hasty))),
+    path("hasty-view", MCPView(cast("Any", hasty))),
 ]

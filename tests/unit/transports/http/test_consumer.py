@@ -11,8 +11,7 @@ from django.urls import path
 from django_mcp import MCPServer
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.transports.http.consumer import MCPConsumer
-from django_mcp.transports.http.sink import StreamSink
-from django_mcp.transports.http.watch import Watch
+from django_mcp.transports.http.sink import StreamSink, Watch
 from tests.support.http.harness import GONE, LIMIT_S, Conversation, http_scope, part, talk, until
 from tests.support.http.scripted import ScriptedServer, script
 
@@ -25,7 +24,7 @@ EVERY_SERVER = pytest.mark.parametrize(
 
 
 def consumer(server: ScriptedServer | None = None) -> Any:
-    return MCPConsumer.as_asgi(server=cast(Any, server or ScriptedServer()))
+    return MCPConsumer.as_asgi(server=cast("Any", server or ScriptedServer()))
 
 
 async def post(*steps: Any, headers: dict[str, str] | None = None, **scope: Any) -> Conversation:
@@ -251,7 +250,7 @@ async def test_a_fault_after_the_beginning_of_a_stream_ends_it(caplog: pytest.Lo
 async def test_a_reply_that_cannot_be_sent_is_a_fault(caplog: pytest.LogCaptureFixture):
     class Broken(ScriptedServer):
         async def answer(self, exchange: Exchange) -> Reply:
-            return Reply(200, b"{}", cast(Any, ((b"x",),)))
+            return Reply(200, b"{}", cast("Any", ((b"x",),)))
 
     app = consumer(Broken())
     sent: list[Any] = []

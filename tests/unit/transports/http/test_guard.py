@@ -15,7 +15,7 @@ from django_mcp.transports.http.guard import (
     Guard,
     current_guard,
 )
-from django_mcp.transports.http.sites import SiteRules
+from django_mcp.transports.http.origins import SiteRules
 from tests.support.http.harness import http_scope
 
 RULES = SiteRules(

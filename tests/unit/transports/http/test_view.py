@@ -42,8 +42,8 @@ def site(server: ScriptedServer, middleware: list[str] | None = None) -> Iterato
     """Let the site serve `server` at `/mcp`, by the view."""
     urls = ModuleType("urls")
     urls.urlpatterns = [  # type: ignore[attr-defined]
-        path("mcp", MCPView(cast(Any, server))),
-        path("at/<slug:tenant>/mcp", MCPView(cast(Any, server))),
+        path("mcp", MCPView(cast("Any", server))),
+        path("at/<slug:tenant>/mcp", MCPView(cast("Any", server))),
     ]
     with override_settings(
         ROOT_URLCONF=urls, MIDDLEWARE=middleware or [], ALLOWED_HOSTS=["localhost"]
@@ -397,10 +397,10 @@ def wsgi_request(body: bytes, declared: int) -> WSGIRequest:
 
 @override_settings(ALLOWED_HOSTS=["localhost"])
 async def test_a_body_longer_than_the_cap_is_refused_whatever_it_declares():
-    view = MCPView(cast(Any, ScriptedServer(max_body_bytes=100)))
+    view = MCPView(cast("Any", ScriptedServer(max_body_bytes=100)))
     scope = http_scope(headers={"content-length": "10"})
     request = AsyncRequestFactory().post("/mcp", b"x" * 101, content_type="application/json")
-    cast(Any, request.scope)["headers"] = scope["headers"]
+    cast("Any", request.scope)["headers"] = scope["headers"]
 
     responses = [await view(wsgi_request(b"x" * 101, 101)), await view(request)]
 
@@ -409,7 +409,7 @@ async def test_a_body_longer_than_the_cap_is_refused_whatever_it_declares():
 
 @override_settings(ALLOWED_HOSTS=["localhost"], DATA_UPLOAD_MAX_MEMORY_SIZE=10)
 async def test_djangos_own_limit_on_forms_is_not_the_bodys():
-    view = MCPView(cast(Any, ScriptedServer()))
+    view = MCPView(cast("Any", ScriptedServer()))
     body = script(["tell", "size"])
 
     response = await view(wsgi_request(body, len(body)))
@@ -419,12 +419,12 @@ async def test_djangos_own_limit_on_forms_is_not_the_bodys():
 
 @override_settings(ALLOWED_HOSTS=["localhost"])
 async def test_a_body_that_middleware_has_read_is_still_there():
-    view = MCPView(cast(Any, ScriptedServer()))
+    view = MCPView(cast("Any", ScriptedServer()))
     body = script(["tell", "size"])
     request = wsgi_request(body, len(body))
     assert request.body == body
 
-    response = cast(Any, await view(request))
+    response = cast("Any", await view(request))
 
     assert json.loads(response.content) == len(body)
 
@@ -438,7 +438,7 @@ async def test_a_client_that_breaks_off_its_body_is_no_fault(caplog: pytest.LogC
     request = wsgi_request(b"", 10)
     request._stream = BrokenOff()
 
-    response = await MCPView(cast(Any, ScriptedServer()))(request)
+    response = await MCPView(cast("Any", ScriptedServer()))(request)
 
     assert response.status_code == 400
     assert caplog.records == []
@@ -448,7 +448,7 @@ async def test_a_client_that_breaks_off_its_body_is_no_fault(caplog: pytest.LogC
 
 
 def test_the_view_is_marked_for_what_a_site_may_do_to_it():
-    view = MCPView(cast(Any, ScriptedServer()))
+    view = MCPView(cast("Any", ScriptedServer()))
 
     assert iscoroutinefunction(view)
     assert view.csrf_exempt is True
@@ -516,8 +516,8 @@ async def test_a_response_that_nobody_takes_stops_no_handler():
             script(["send", 1], ["set", "running"], ["reply", 200, 1]),
             content_type="application/json",
         )
-        cast(Any, request.scope)["headers"] = http_scope()["headers"]
-        response = await MCPView(cast(Any, server))(request)
+        cast("Any", request.scope)["headers"] = http_scope()["headers"]
+        response = await MCPView(cast("Any", server))(request)
     async with asyncio.timeout(LIMIT_S):
         await server.events["call:finished"].wait()
 

@@ -20,7 +20,7 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.types import ElicitResult, Implementation
 
-from django_mcp.transports.legacy_sse.driver import MAX_STREAM_RUNNING
+from django_mcp.transports.legacy_sse import MAX_STREAM_RUNNING
 from tests.support.sites import ROOT, Running, environment, running
 
 SITE = "tests.support.site.legacy_sse"

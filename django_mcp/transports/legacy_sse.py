@@ -1,4 +1,4 @@
-"""The two endpoints of HTTP+SSE: one keeps a stream open, the other receives messages for it.
+"""HTTP+SSE, the transport of 2024-11-05: a URL that keeps a stream open, and a URL to post to.
 
 The connection lasts as long as its stream. If a message arrives in another process than the
 stream's, the hub passes it on.
@@ -12,8 +12,10 @@ import asyncio
 import logging
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote
 
+from django.http import HttpRequest, HttpResponse
 from msgspec import field
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
@@ -35,6 +37,9 @@ from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, qu
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
 from django_mcp.server.streams.stream import PushStream, StreamKind
+from django_mcp.transports.http.consumer import Entry, MCPConsumer
+from django_mcp.transports.http.replies import error_reply
+from django_mcp.transports.http.view import EndpointView
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -288,3 +293,66 @@ _TOO_MANY = {
 _UNREACHABLE = try_later(
     "The stream is at another process, which cannot be reached now: try again", 2
 )
+
+
+MAX_QUERY_FIELDS = 100
+"""Fields of a query that are read. Our own limit."""
+
+
+class LegacyStreamConsumer(MCPConsumer):
+    """Keep a client's stream open: `GET .../sse`."""
+
+    def _allowed_methods(self, headers: Headers) -> bytes:
+        return b"GET, OPTIONS"
+
+    def _find_entry(self, method: str) -> Entry:
+        scope: Any = self.scope
+        if method != "GET" or self._sink is None:
+            return partial(_not_allowed, b"GET, OPTIONS")
+        query = scope.get("query_string", b"").decode("latin-1")
+        path = quote(scope["path"].removesuffix("/").removesuffix("sse")) + "messages"
+        url = f"{path}?{query}" if query else path
+        return partial(keep_stream, self.server, self._sink, url)
+
+
+class LegacyMessageConsumer(MCPConsumer):
+    """Receive a client's messages: `POST .../messages?session_id=...`."""
+
+    def _allowed_methods(self, headers: Headers) -> bytes:
+        return b"POST, OPTIONS"
+
+    def _find_entry(self, method: str) -> Entry:
+        scope: Any = self.scope
+        if method != "POST":
+            return partial(_not_allowed, b"POST, OPTIONS")
+        query = scope.get("query_string", b"").decode("latin-1")
+        return partial(take_message, self.server, _find_token(query))
+
+
+def _find_token(query: str) -> str:
+    """Return the last token in a query, or "" if there is none or the query has too many fields."""
+    try:
+        return parse_qs(query, max_num_fields=MAX_QUERY_FIELDS).get(TOKEN, [""])[-1]
+    except ValueError:
+        return ""
+
+
+async def _not_allowed(verbs: bytes, _exchange: Exchange) -> Reply:
+    return error_reply(405, "Method not allowed", ((b"allow", verbs),))
+
+
+class LegacyView(EndpointView):
+    """Report that HTTP+SSE needs ASGI routing, where there is none.
+
+    Args:
+        server: the server of the endpoint.
+        consumer: the one that serves the URL over ASGI.
+    """
+
+    def __init__(self, server: MCPServer, consumer: type[MCPConsumer]) -> None:
+        super().__init__(consumer.as_asgi(server=server))
+
+    async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponse:
+        """Return status 501."""
+        reply = error_reply(501, "HTTP+SSE is served by django_mcp_application only")
+        return HttpResponse(reply.body, status=reply.status, content_type="application/json")

@@ -1,10 +1,4 @@
-"""The hosts and origins that a site trusts, by its settings.
-
-The rule for hosts is Django's own (`ALLOWED_HOSTS`), which a consumer has to apply itself. The rule
-for origins protects servers on the user's machine or network from the pages of other sites: a
-page may call its own site, a page on this machine may call a server on this machine, and all other
-origins must be listed in `DJANGO_MCP["ALLOWED_ORIGINS"]`.
-"""
+"""The hosts and origins that a site trusts, by its settings, and the CORS headers for these origins."""
 
 from __future__ import annotations
 
@@ -17,6 +11,8 @@ from django.http.request import split_domain_port, validate_host
 
 from django_mcp.conf import settings
 from django_mcp.protocol.headers import Headers
+from django_mcp.server.exchange.exchange import Reply
+from django_mcp.transports.http.replies import RawHeaders
 
 SETTINGS_READ = frozenset(
     {"ALLOWED_HOSTS", "DEBUG", "DJANGO_MCP", "SECURE_PROXY_SSL_HEADER", "USE_X_FORWARDED_HOST"}
@@ -121,4 +117,59 @@ def read_rules() -> SiteRules:
         host_header="x-forwarded-host" if site_settings.USE_X_FORWARDED_HOST else None,
         scheme_header=name and name.removeprefix("HTTP_").replace("_", "-").lower(),
         secure_value=secure_value,
+    )
+
+
+VARY: RawHeaders = ((b"vary", b"Origin"),)
+
+_EXPOSED = (
+    b"access-control-expose-headers",
+    b"Mcp-Session-Id, WWW-Authenticate, X-Request-ID",
+)
+_METHODS = b"GET, POST, DELETE, OPTIONS"
+_REQUEST_HEADERS = (
+    "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method,"
+    " Mcp-Name, Last-Event-ID, X-Request-ID"
+)
+"""The headers that clients send (2026-07-28 basic/transports); `*` leaves out `Authorization`."""
+
+MAX_AGE_S = 7200
+"""How long a browser may cache a preflight response; Chromium's maximum."""
+
+MAX_PARAM_HEADERS = 64
+"""How many `Mcp-Param-*` headers one preflight may request."""
+
+_PARAM_HEADER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+", re.IGNORECASE)
+
+
+def cors_headers(origin: str, *, with_credentials: bool) -> RawHeaders:
+    """Return the headers that let a page of the trusted `origin` read the response.
+
+    They name the origin, never `*`, so that caches keep the responses apart.
+    """
+    headers = ((b"access-control-allow-origin", origin.encode("latin-1")), *VARY, _EXPOSED)
+    if with_credentials:
+        return (*headers, (b"access-control-allow-credentials", b"true"))
+    return headers
+
+
+def preflight(requested: str, trusted: RawHeaders) -> Reply:
+    """Return the response to an OPTIONS request of a trusted origin, without its `cors_headers`.
+
+    `requested` is the value of `Access-Control-Request-Headers`. Tools define the names of the
+    `Mcp-Param-*` headers, so all that are requested are allowed.
+    """
+    if not trusted:
+        return Reply(204, None, ((b"allow", _METHODS),))
+    names = (name.strip(" \t") for name in requested.split(",", 1000)[:1000])
+    params = [name for name in names if _PARAM_HEADER.fullmatch(name)][:MAX_PARAM_HEADERS]
+    granted = ", ".join([_REQUEST_HEADERS, *params])
+    return Reply(
+        204,
+        None,
+        (
+            (b"access-control-allow-methods", _METHODS),
+            (b"access-control-allow-headers", granted.encode("ascii")),
+            (b"access-control-max-age", b"%d" % MAX_AGE_S),
+        ),
     )
