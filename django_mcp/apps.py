@@ -37,8 +37,9 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Import each app's `mcp` module, so that its tools are registered."""
         # Models are loaded now. Most of these are imported for what they register.
-        from django_mcp import checks, workers  # noqa: F401  (workers: the time of the process's start)
+        from django_mcp import checks  # noqa: F401
         from django_mcp.endpoints import disabled_entries  # noqa: F401
+        from django_mcp.execution import workers  # noqa: F401  (the time of the process's start)
         from django_mcp.push.access import connect
         from django_mcp.sessions import closing  # noqa: F401
 

@@ -1,9 +1,8 @@
-"""This process: its id, objects made once in it, shared queries, and rate-limited warnings."""
+"""What each process keeps in memory: its id, objects made once, values that expire, and queries that callers share."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import time
@@ -13,10 +12,6 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 from django.core.signals import setting_changed
-
-from django_mcp.unmigrated import report_unmigrated
-
-logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
@@ -119,23 +114,6 @@ class Sharing(Generic[T]):
             done.exception()
 
 
-class Warner:
-    """Logs the same warning at most once in a period."""
-
-    def __init__(self, every_s: float = 60.0) -> None:
-        self._every_s = every_s
-        self._next_s = 0.0
-
-    def warn(self, text: str, error: object) -> None:
-        """Log a warning, unless that was done recently, or the remedy if migrations are missing."""
-        if report_unmigrated(error):
-            return
-        now = time.monotonic()
-        if now >= self._next_s:
-            self._next_s = now + self._every_s
-            logger.warning(text, error)
-
-
 @cache
 def process_id() -> str:
     """Return the id of this process, a UUID in hex."""
@@ -143,3 +121,53 @@ def process_id() -> str:
 
 
 reset_on(process_id.cache_clear, fork=True)
+
+
+class Expiring(Generic[T]):
+    """Values by key, each for a limited time. All methods may be called from any thread.
+
+    Args:
+        max_count: how many values there may be; beyond that, those set first are dropped.
+        clock: returns seconds.
+    """
+
+    def __init__(self, max_count: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_count = max_count
+        self._clock = clock
+        self._values: dict[Hashable, tuple[float, T]] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return how many values there are, with those that have expired."""
+        return len(self._values)
+
+    def get(self, key: Hashable) -> T | None:
+        """Return the value of a key; None: there is none, or it has expired."""
+        found = self._values.get(key)
+        return found[1] if found is not None and self._clock() < found[0] else None
+
+    def set(self, key: Hashable, value: T, max_age_s: float) -> None:
+        """Set the value of a key for so many seconds."""
+        with self._lock:
+            self._values.pop(key, None)
+            self._values[key] = (self._clock() + max_age_s, value)
+            while len(self._values) > self._max_count:
+                del self._values[next(iter(self._values))]
+
+    def discard(self, key: Hashable) -> None:
+        """Drop the value of a key, if there is one."""
+        with self._lock:
+            self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._values.clear()
+
+    def find_all(self) -> list[tuple[Hashable, T]]:
+        """Return the keys and values that have not expired."""
+        now_s = self._clock()
+        with self._lock:
+            return [
+                (key, value) for key, (until_s, value) in self._values.items() if now_s < until_s
+            ]

@@ -17,10 +17,9 @@ from django_mcp.auth.throttles import CacheCounter
 from django_mcp.calls.recorder import CallRecorder
 from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
 from django_mcp.context import Context
-from django_mcp.execution.forms import make_django_form
-from django_mcp.execution.results import DjangoConverter, DjangoExceptions
 from django_mcp.execution.states import SiteSealer, SiteStates
 from django_mcp.execution.threads import ThreadScope, answer_leasing
+from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
 from django_mcp.injectables import find_django_provider
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.known_servers import find_known, known_servers, remember

@@ -17,10 +17,9 @@ from django_mcp.auth.permissions import find_granted, may_change_untold
 from django_mcp.auth.principal import AuthInfo, Principal, user_of
 from django_mcp.auth.recheck import recheck
 from django_mcp.auth.scopes import are_covered
-from django_mcp.execution.breaker import Breaker
-from django_mcp.execution.expiring import Expiring
+from django_mcp.execution.outages import Breaker
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.process import Sharing
+from django_mcp.process import Expiring, Sharing
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry.access import Rule

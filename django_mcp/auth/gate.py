@@ -21,10 +21,9 @@ from django_mcp.auth.credentials import (
     has_authorization,
 )
 from django_mcp.auth.principal import Rejection
-from django_mcp.execution.breaker import Breaker, is_outage
-from django_mcp.execution.expiring import Expiring
+from django_mcp.execution.outages import Breaker, Unmigrated, Warner, is_outage, is_unmigrated
 from django_mcp.execution.threads import lease_for_authentication, run_in_pool, through_breaker
-from django_mcp.process import Warner
+from django_mcp.process import Expiring
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
 from django_mcp.registry.callables import is_async_callable
@@ -33,7 +32,6 @@ from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import find_wait_s, too_many
-from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
 MAX_WAITING = 10_000
 """Addresses that a process remembers; beyond that the first ones are forgotten."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 from django_mcp.auth.principal import Principal, Rejection
+from django_mcp.execution.outages import Warner
 from django_mcp.execution.threads import lease_for_authentication
-from django_mcp.process import Warner
 
 
 async def recheck(principals: Iterable[Any], *, for_tasks: bool = False) -> set[Principal]:

@@ -10,8 +10,9 @@ from typing import Any
 from django.core.cache import caches
 
 from django_mcp.conf import settings
+from django_mcp.execution.outages import Warner
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.process import PerProcess, Warner
+from django_mcp.process import PerProcess
 from django_mcp.server.services.ports import StoreUnavailable
 
 _trouble = Warner()

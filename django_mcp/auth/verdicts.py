@@ -8,7 +8,7 @@ from typing import Final
 from weakref import WeakSet
 
 from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.execution.expiring import Expiring
+from django_mcp.process import Expiring
 
 MAX_AGE_S: Final = 2.0
 """How long a result may be used. A revocation without a signal counts that much later."""

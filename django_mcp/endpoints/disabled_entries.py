@@ -18,8 +18,9 @@ from django.db.models.signals import post_delete, post_save
 
 from django_mcp.conf import settings
 from django_mcp.execution.db_connections import is_shared_database, run_with_connections
+from django_mcp.execution.outages import Warner
 from django_mcp.models.catalogue import DisabledEntry
-from django_mcp.process import PerProcess, Warner
+from django_mcp.process import PerProcess
 from django_mcp.registry.registry import EntryKey
 from django_mcp.servers import all_servers
 

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django_mcp.conf import settings
-from django_mcp.process import Warner
+from django_mcp.execution.outages import Warner
 
 if TYPE_CHECKING:
     from django.dispatch import Signal

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.apps import apps
 from django.core.signing import BadSignature, Signer
 
-from django_mcp.execution.pruning import Pruner, delete_some
+from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.execution.usage import Usage, digest_of_quota
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
 

@@ -29,7 +29,7 @@ from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import NoThread
 
 if TYPE_CHECKING:
-    from django_mcp.execution.breaker import Breaker
+    from django_mcp.execution.outages import Breaker
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
 

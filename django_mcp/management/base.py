@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.conf import settings
+from django_mcp.execution.outages import Unmigrated, is_unmigrated
 from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_in_site
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
@@ -19,7 +20,6 @@ from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.registry.kinds import Kind
 from django_mcp.servers import MCPServer, all_servers
-from django_mcp.unmigrated import Unmigrated, is_unmigrated
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
 

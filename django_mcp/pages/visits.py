@@ -13,7 +13,7 @@ from django.db import router, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_mcp.execution.pruning import Pruner, delete_some
+from django_mcp.execution.tables import Pruner, delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.calls import PageVisit
 from django_mcp.push.process_hub import process_hub

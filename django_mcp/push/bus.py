@@ -12,12 +12,12 @@ from typing import Any
 from django.conf import settings as site_settings
 
 from django_mcp.conf import settings
+from django_mcp.execution.outages import report_unmigrated
 from django_mcp.process import reset_on
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.memory.state import LocalBus
 from django_mcp.server.streams.messenger import Bus, OutageLog
-from django_mcp.unmigrated import report_unmigrated
 
 MAX_LEFT = 10_000
 """Messages that wait for the thread; when there are more, the oldest are dropped. Our own limit."""

@@ -21,7 +21,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.pool import LoopPool
-from django_mcp.execution.pruning import Pruner, delete_some
+from django_mcp.execution.tables import Pruner, delete_some
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import BusMessage
 from django_mcp.process import process_id

@@ -16,6 +16,7 @@ from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.workers import process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
@@ -24,7 +25,6 @@ from django_mcp.push.in_flight import count_requests
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.streams.stream import Ending, PushStream
-from django_mcp.workers import process_lease, worker_id
 
 if TYPE_CHECKING:
     from django_mcp.server.services.services import ServerHub

@@ -14,7 +14,7 @@ from django_mcp.auth.permissions import Function, GrantWatch
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
 from django_mcp.conf import settings
-from django_mcp.process import Warner
+from django_mcp.execution.outages import Warner
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind

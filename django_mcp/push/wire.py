@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django_mcp.process import Warner
+from django_mcp.execution.outages import Warner
 from django_mcp.protocol.json import JSONObject, decode, encode
 
 MAX_MESSAGE_BYTES = 64 * 1024

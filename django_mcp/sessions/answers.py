@@ -9,7 +9,7 @@ from django.db import IntegrityError
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_mcp.execution.usage import Usage, caller_of
+from django_mcp.execution.tables import Usage, caller_of
 from django_mcp.models.sessions import PendingAnswer
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.server.exchange.connection import Session

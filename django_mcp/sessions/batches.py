@@ -14,9 +14,9 @@ from django.db.models import Count, Max, QuerySet, Sum
 
 from django_mcp.conf import server_settings
 from django_mcp.execution.db_connections import run_with_connections
-from django_mcp.execution.usage import ANONYMOUS
+from django_mcp.execution.tables import ANONYMOUS
+from django_mcp.execution.workers import process_lease
 from django_mcp.models.sessions import Session, Stream, StreamEvent
-from django_mcp.workers import process_lease
 
 RETRIED = (InterfaceError, OperationalError)
 """The database is down or too busy, so the batch is kept."""

@@ -12,8 +12,8 @@ from django.db import connections, router
 from django.db.models import Count, Q, Sum
 from django.utils.crypto import salted_hmac
 
+from django_mcp.execution.tables import Usage, caller_of
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.execution.usage import Usage, caller_of
 from django_mcp.models.sessions import SessionItem
 from django_mcp.protocol.json import decode, encode
 from django_mcp.server.exchange.connection import Session

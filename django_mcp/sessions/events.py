@@ -9,13 +9,13 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from django_mcp.execution.workers import worker_id
 from django_mcp.models.sessions import Stream, StreamEvent
 from django_mcp.protocol.texts import name_and_version
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.services.ports import Event, Replay
 from django_mcp.sessions.rows import ask_database
 from django_mcp.sessions.writer import flush_sessions, session_writer
-from django_mcp.workers import worker_id
 
 logger = logging.getLogger("django_mcp")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from django_mcp.execution.pruning import AT_ONCE, delete_some
+from django_mcp.execution.tables import AT_ONCE, delete_some
 from django_mcp.models.sessions import Session, Stream
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.sessions.answers import expired_answers

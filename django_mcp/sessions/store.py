@@ -14,7 +14,7 @@ from weakref import WeakMethod
 from django.db import IntegrityError
 
 from django_mcp.conf import settings
-from django_mcp.execution.pruning import Pruner
+from django_mcp.execution.tables import Pruner
 from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal

@@ -16,9 +16,9 @@ from uuid import UUID
 from django_mcp.conf import settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter
 from django_mcp.execution.db_connections import run_with_connections
+from django_mcp.execution.workers import RENEW_EVERY_S, process_lease
 from django_mcp.process import PerProcess
 from django_mcp.sessions import batches
-from django_mcp.workers import RENEW_EVERY_S, process_lease
 
 if TYPE_CHECKING:
     from django_mcp.models.sessions import Stream

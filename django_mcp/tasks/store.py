@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.db import router, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 
-from django_mcp.execution.breaker import Breaker
-from django_mcp.execution.pruning import AT_ONCE, Pruner, delete_some
+from django_mcp.execution.outages import Breaker
+from django_mcp.execution.tables import ANONYMOUS, AT_ONCE, Pruner, delete_some, digest_of_quota
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.execution.usage import ANONYMOUS, digest_of_quota
 from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
 from django_mcp.server.exchange.task import Task

@@ -28,8 +28,8 @@ from django_mcp.auth.authenticators.issuers import (
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.auth.recheck import RECHECK_S, Reasker
 from django_mcp.auth.verdicts import MAX_AGE_S
-from django_mcp.execution.expiring import Expiring
-from django_mcp.process import Warner
+from django_mcp.execution.outages import Warner
+from django_mcp.process import Expiring
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
 

@@ -21,7 +21,7 @@ from django_mcp.auth.authenticators.issuers import (
 from django_mcp.auth.principal import Principal, Rejection
 from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.contrib.jwt.keys import KEY_TYPES, KeySet
-from django_mcp.process import Warner
+from django_mcp.execution.outages import Warner
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:

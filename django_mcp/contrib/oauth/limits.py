@@ -22,7 +22,7 @@ from oauth2_provider.models import (
 from oauth2_provider.settings import oauth2_settings
 
 from django_mcp.conf import settings
-from django_mcp.process import Warner
+from django_mcp.execution.outages import Warner
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.services.ports import StoreUnavailable
 

@@ -14,9 +14,10 @@ from django.db.models import QuerySet
 
 from django_mcp.calls.rows import old_calls, old_tallies
 from django_mcp.conf import server_settings, settings
-from django_mcp.execution.pruning import delete_some
 from django_mcp.execution.states import expired_states
+from django_mcp.execution.tables import delete_some
 from django_mcp.execution.threads import in_calling_thread
+from django_mcp.execution.workers import gone_workers
 from django_mcp.management.base import SiteCommand
 from django_mcp.models import Session, Task
 from django_mcp.pages.visits import expired_visits
@@ -28,7 +29,6 @@ from django_mcp.sessions.answers import expired_answers
 from django_mcp.sessions.batches import expired_events
 from django_mcp.sessions.pruning import expired_sessions, lost_sessions, prune_sessions
 from django_mcp.tasks.store import expired_tasks
-from django_mcp.workers import gone_workers
 
 
 class Command(SiteCommand):

@@ -161,7 +161,7 @@ def test_a_database_that_is_away_is_asked_once_in_a_while_and_keeps_nobody_else_
     monkeypatch: pytest.MonkeyPatch,
 ):
     """RFC 9110 section 15.6.4"""
-    monkeypatch.setattr("django_mcp.execution.breaker.PAUSE_S", 3600)
+    monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 3600)
 
     class Away(InThread):
         asked = 0

@@ -22,7 +22,7 @@ from django_mcp.calls import RecordedCall, flush_calls
 from django_mcp.calls.call import step_of, upper_ms
 from django_mcp.calls.recorder import MAX_QUEUED, _writer
 from django_mcp.calls.rows import insert, old_calls, old_tallies
-from django_mcp.execution.pruning import delete_some
+from django_mcp.execution.tables import delete_some
 from django_mcp.models import CallRecord, CallTally, Session
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.texts import clean

@@ -11,8 +11,8 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy
 from pydantic import BaseModel
 
-from django_mcp.execution import results as module
-from django_mcp.execution.results import DjangoConverter
+from django_mcp.execution import values as module
+from django_mcp.execution.values import DjangoConverter
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import decode
 from django_mcp.registry.returns import ReturnError

@@ -16,7 +16,7 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy
 
 from django_mcp.context import Context
-from django_mcp.execution.results import DjangoExceptions
+from django_mcp.execution.values import DjangoExceptions
 from django_mcp.server.exchange.call import FailureKind
 from django_mcp.servers import MCPServer
 from example_project.shop.models import Order, Product

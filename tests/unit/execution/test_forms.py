@@ -10,8 +10,8 @@ from django import forms
 from django.utils.translation import gettext, gettext_lazy, override
 
 from django_mcp import Context, InputRequired, MCPServer, ask_form, ask_roots
-from django_mcp.execution.forms import MAX_CHOICES, make_django_form
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.values import MAX_CHOICES, make_django_form
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.asks import check_form as check_flat
 from django_mcp.registry.forms import FormAnswer

@@ -15,10 +15,9 @@ from django.test import override_settings
 
 from django_mcp import Context, InputRequired, MCPServer
 from django_mcp.execution import states
-from django_mcp.execution.pruning import delete_some
 from django_mcp.execution.states import expired_states
+from django_mcp.execution.tables import Usage, delete_some
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.execution.usage import Usage
 from django_mcp.models import KeptState, UsedState
 from tests.support.wire import R5, WireClient
 
@@ -257,7 +256,7 @@ async def test_one_caller_has_a_bounded_number_of_used_states(monkeypatch: pytes
 
 
 async def test_all_states_that_have_expired_are_removed_at_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("django_mcp.execution.pruning.AT_ONCE", 2)
+    monkeypatch.setattr("django_mcp.execution.tables.AT_ONCE", 2)
     first, second = make_server(), make_server()
     await first.states.keep(None, b"1", first.clock() + 60, QUOTA)
     for _ in range(5):

@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import Context, MCPServer, elicitation_page, get_elicitation
-from django_mcp.execution.pruning import Pruner
+from django_mcp.execution.tables import Pruner
 from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess import MCPError
 from django_mcp.models import PageVisit
@@ -432,7 +432,7 @@ def test_visits_expire(server: MCPServer, ann: User) -> None:
 def test_more_than_one_batch_of_expired_visits_is_removed(
     ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.execution.pruning.AT_ONCE", 2)
+    monkeypatch.setattr("django_mcp.execution.tables.AT_ONCE", 2)
     monkeypatch.setattr(visits, "_pruner", Pruner(60.0))
     old = timezone.now() - timedelta(seconds=1)
     PageVisit.objects.bulk_create(PageVisit(user=ann, expires_at=old) for _ in range(5))

@@ -16,8 +16,9 @@ from django.db import connections
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp.execution.pruning import delete_some
+from django_mcp.execution.tables import delete_some
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.workers import gone_workers, process_lease, worker_id
 from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.state import MemoryEvents
@@ -25,7 +26,6 @@ from django_mcp.server.services.ports import Event, EventLog, Replay
 from django_mcp.sessions.batches import expired_events
 from django_mcp.sessions.events import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
-from django_mcp.workers import gone_workers, process_lease, worker_id
 from tests.support.session_sites import Site, Time, ToFirst, site
 
 

@@ -14,7 +14,7 @@ from django.db.models import F
 from django.test import override_settings
 
 from django_mcp.execution.db_connections import run_with_connections
-from django_mcp.execution.pruning import prune_all
+from django_mcp.execution.tables import prune_all
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import PendingAnswer, StreamEvent
 from django_mcp.models import Session as Row

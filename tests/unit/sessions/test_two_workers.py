@@ -13,7 +13,7 @@ from django.db.models import Model
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer
-from django_mcp.execution.breaker import Breaker
+from django_mcp.execution.outages import Breaker
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import DisabledEntry, Session, SessionItem
 from django_mcp.protocol.headers import Headers
@@ -165,7 +165,7 @@ async def test_while_the_database_is_down_clients_are_told_to_come_again(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
     """And one request finds out whether it is back, so that the others wait for nothing."""
-    monkeypatch.setattr("django_mcp.execution.breaker.PAUSE_S", 3600)
+    monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 3600)
     server, other = make_server(), make_server()
     client = WireClient(server, R4)
     await client.open()
@@ -204,7 +204,7 @@ INIT = {
 async def test_503_says_when_to_come_again_on_every_verb(
     broken: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("django_mcp.execution.breaker.PAUSE_S", 0)
+    monkeypatch.setattr("django_mcp.execution.outages.PAUSE_S", 0)
     server = make_server()
     headers = {**headers_for({"method": ""}, R4), "mcp-session-id": "x" * 43}
 

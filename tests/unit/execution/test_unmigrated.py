@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from django.db import DatabaseError, OperationalError, ProgrammingError, connection, transaction
 
-from django_mcp.unmigrated import is_unmigrated
+from django_mcp.execution.outages import is_unmigrated
 
 
 class DriverError(Exception):

@@ -1,4 +1,4 @@
-"""A circuit breaker: while a database is down, one request at a time tries it from time to time."""
+"""Databases that are down or lack tables: what recognizes it, logs it once, and tries again later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from django_mcp.server.services.ports import StoreUnavailable
-from django_mcp.unmigrated import Unmigrated, is_unmigrated, report_unmigrated
 
 logger = logging.getLogger("django_mcp")
 
@@ -18,6 +17,61 @@ T = TypeVar("T")
 
 PAUSE_S = 1.0
 """How long requests are refused after a failure, until one tries again. Our own limit."""
+
+_CODES = {"42P01", "42703", 1146, 1054, 942, 904}
+"""No such table and no such column, of PostgreSQL, of MySQL and MariaDB, and of Oracle."""
+
+_SQLITE = ("no such table", "no such column", "has no column named")
+
+WARN_EVERY_S = 60.0
+
+_is_reported = threading.Event()
+
+
+class Unmigrated(StoreUnavailable):
+    """The database lacks a table or a column."""
+
+    message = "The database lacks tables or columns that this server needs: run manage.py migrate"
+
+
+def is_unmigrated(error: object) -> bool:
+    """Return whether an error of the database means that migrations have to be applied."""
+    # Loads the machinery of databases, which importing a server must not.
+    from django.db import DatabaseError
+
+    if not isinstance(error, DatabaseError):
+        return False
+    if any(text in str(error) for text in _SQLITE):
+        return True
+    codes = [getattr(error.__cause__, name, None) for name in ("sqlstate", "pgcode")]
+    if error.args:
+        codes += [error.args[0], getattr(error.args[0], "code", None)]
+    return any(isinstance(code, int | str) and code in _CODES for code in codes)
+
+
+def report_unmigrated(error: object) -> bool:
+    """Return whether an error means so. The first one of a process is logged, with the remedy."""
+    if not is_unmigrated(error):
+        return False
+    if not _is_reported.is_set():
+        _is_reported.set()
+        logger.error("%s (%s)", Unmigrated.message, str(error).partition("\n")[0])
+    return True
+
+
+class Warner:
+    """Logs the same warning at most once in `WARN_EVERY_S`."""
+
+    _next_s = 0.0
+
+    def warn(self, text: str, error: object) -> None:
+        """Log a warning, unless that was done recently, or the remedy if migrations are missing."""
+        if report_unmigrated(error):
+            return
+        now = time.monotonic()
+        if now >= self._next_s:
+            self._next_s = now + WARN_EVERY_S
+            logger.warning(text, error)
 
 
 def is_outage(error: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_mcp.execution.expiring import Expiring
+from django_mcp.process import Expiring
 
 
 class Clock:

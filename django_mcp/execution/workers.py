@@ -14,9 +14,9 @@ from django.db import Error, connections
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from django_mcp.execution.outages import report_unmigrated
 from django_mcp.models.sessions import Worker
 from django_mcp.process import process_id, reset_on
-from django_mcp.unmigrated import report_unmigrated
 
 logger = logging.getLogger("django_mcp")
 
