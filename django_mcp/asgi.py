@@ -31,7 +31,7 @@ def django_mcp_application(application: ASGIApp) -> ASGIApp:
     from django_mcp.endpoints.mounts import announce, find_match, is_wrapped
     from django_mcp.endpoints.well_known import require_authorization_servers
     from django_mcp.registry.plain_types import make_conversions
-    from django_mcp.uninstalled import require_serving_app
+    from django_mcp.serving import require_serving_app
 
     require_serving_app()
     is_wrapped.set()

@@ -16,11 +16,10 @@ from django_mcp.auth.gate import Gate, load_authenticators
 from django_mcp.auth.throttles import CacheCounter
 from django_mcp.calls.recorder import CallRecorder
 from django_mcp.conf import KEYWORDS, SETTINGS, server_settings, settings
-from django_mcp.context import Context
+from django_mcp.context import Context, find_django_provider
 from django_mcp.execution.states import SiteSealer, SiteStates
-from django_mcp.execution.threads import ThreadScope, answer_leasing
+from django_mcp.execution.threads import ThreadScope, answer_leasing, run_in_pool
 from django_mcp.execution.values import DjangoConverter, DjangoExceptions, make_django_form
-from django_mcp.injectables import find_django_provider
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.known_servers import find_known, known_servers, remember
 from django_mcp.middleware import GetReply, load_middleware
@@ -35,8 +34,6 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import STORES
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options
-from django_mcp.serving import find_serving_app
-from django_mcp.sessions.session_stores import KeepsSessions
 from django_mcp.signals import tool_called
 from django_mcp.tasks.runners import load_runner
 
@@ -44,7 +41,14 @@ if TYPE_CHECKING:
     from django.urls import URLPattern
 
     from django_mcp.auth.authenticator import Authenticator
-    from django_mcp.server.services.ports import Observer, TaskRunner, TaskStore
+    from django_mcp.server.services.ports import (
+        AnswerBox,
+        EventLog,
+        Observer,
+        SessionStore,
+        TaskRunner,
+        TaskStore,
+    )
     from django_mcp.server.services.services import ServerHub
 
 _MAX_STEP_S = 0.1
@@ -54,7 +58,7 @@ _OF_GATE = ("public", "authenticators")
 """Keywords for access to a server, which are no options of the core's server."""
 
 
-class MCPServer(InProcess, SiteClientMethods, KeepsSessions):
+class MCPServer(InProcess, SiteClientMethods):
     """A server of this site, with its own tools, resources and prompts.
 
     Mount it as an admin site is mounted: `path("staff/", staff_server.urls)` serves it at
@@ -135,10 +139,44 @@ class MCPServer(InProcess, SiteClientMethods, KeepsSessions):
         found["list_cache"] = {**of_site, **self._list_hints}
         return Options(**found)
 
+    # The stores are imported on first use: they load models, which importing a server must not.
+
+    def _make_sessions(self) -> SessionStore:
+        if settings.SESSION_STORE == "memory":
+            return super()._make_sessions()
+        from django_mcp.sessions.store import DatabaseSessions
+
+        return DatabaseSessions(
+            lambda: self.name, lambda: self.hub, lambda: self.options, closed=self._session_closed
+        )
+
+    def _make_answers(self) -> AnswerBox:
+        if settings.SESSION_STORE == "memory":
+            return super()._make_answers()
+        from django_mcp.sessions.answers import DatabaseAnswers
+
+        return DatabaseAnswers()
+
+    def _make_events(self) -> EventLog:
+        if settings.SESSION_STORE == "memory":
+            return super()._make_events()
+        from django_mcp.sessions.events import DatabaseEvents
+
+        return DatabaseEvents()
+
+    async def _is_subscribed_elsewhere(self, uri: str) -> bool:
+        if settings.SESSION_STORE == "memory":
+            return False
+        from django_mcp.push.stream_rows import is_any_listening
+        from django_mcp.sessions.rows import is_any_subscribed
+
+        return await run_in_pool(
+            lambda: is_any_subscribed(self.name, uri) or is_any_listening(self.name, uri)
+        )
+
     def _make_tasks(self) -> TaskStore:
         if settings.TASK_STORE == "memory":
             return super()._make_tasks()
-        # Loads models, which importing a server must not.
         from django_mcp.tasks.store import DatabaseTasks
 
         return DatabaseTasks()
@@ -150,6 +188,9 @@ class MCPServer(InProcess, SiteClientMethods, KeepsSessions):
         """Return the reply to one POST, or one line, inside of `DJANGO_MCP["MIDDLEWARE"]`."""
         get_reply = self._get_reply
         if get_reply is None:
+            # Loads the machinery of databases, which importing a server must not.
+            from django_mcp.serving import find_serving_app
+
             app = find_serving_app()
             if app is not None:
                 # With the view alone, this package runs nothing before the first request.
@@ -218,14 +259,13 @@ class MCPServer(InProcess, SiteClientMethods, KeepsSessions):
     @property
     def urls(self) -> tuple[list[URLPattern], str, str]:
         """The URLs for `path()`, as of an admin site: `mcp` and `mcp/health` below its prefix."""
-        app = find_serving_app()
-        if app is None:
-            # Loads the machinery of databases, which importing a server must not.
-            from django_mcp.uninstalled import UninstalledPattern
+        # Loads the machinery of databases, which importing a server must not.
+        from django_mcp.serving import UninstalledPattern, find_serving_app
 
-            patterns: list[URLPattern] = [UninstalledPattern()]
-        else:
-            patterns = app.patterns_of(self)
+        app = find_serving_app()
+        patterns: list[URLPattern] = (
+            [UninstalledPattern()] if app is None else app.patterns_of(self)
+        )
         return patterns, "django_mcp", self._given_name or "django_mcp"
 
     def _forget_settings(self) -> None:

@@ -1,26 +1,32 @@
-"""The metadata of each protected resource (RFC 9728), and the documents of OAuth.
+"""The documents at the origin's root, which pages of any origin may read: the metadata of resources (RFC 9728), and of OAuth.
 
-The documents are plain Django views at the origin's root, so the ASGI wrapper leaves them to the site.
+They are plain Django views, so the ASGI wrapper leaves them to the site.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import URLPattern, URLResolver, get_script_prefix, path
+from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.auth.addresses import METADATA_PATH, origin_of
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.scopes import baseline_scopes
 from django_mcp.endpoints.mounts import find_mounts, resolve
-from django_mcp.open_views import open_to_pages, refusal
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.transports.http.view import MCPView
+
+View: TypeAlias = Callable[..., HttpResponseBase]
+
+_REQUEST_HEADERS = "Authorization, Content-Type, MCP-Protocol-Version"
+MAX_AGE_S = 7200
 
 SERVER_PATH = "/.well-known/oauth-authorization-server"
 _REMEDY = (
@@ -171,3 +177,40 @@ def find_root_path() -> str | None:
         if getattr(server, "is_default", False) or len(endpoints) == 1:
             return endpoint
     return None
+
+
+def open_to_pages(*methods: str) -> Callable[[View], View]:
+    """Let web pages of any origin use a view by these methods, without their cookies.
+
+    Clients that run in a browser read the metadata and exchange codes for tokens this way.
+    """
+    allowed = ", ".join((*methods, "OPTIONS"))
+
+    def decorate(view: View) -> View:
+        @csrf_exempt
+        @wraps(view)
+        def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method == "OPTIONS":
+                response: HttpResponseBase = HttpResponse(status=204)
+                response["Access-Control-Allow-Methods"] = allowed
+                response["Access-Control-Allow-Headers"] = _REQUEST_HEADERS
+                response["Access-Control-Max-Age"] = str(MAX_AGE_S)
+            elif request.method not in methods:
+                response = refusal("invalid_request", f"Only {allowed} is answered here", 405)
+                response["Allow"] = allowed
+            else:
+                response = view(request, *args, **kwargs)
+            response["Access-Control-Allow-Origin"] = "*"
+            return response
+
+        vars(serve)["login_required"] = False
+        return serve
+
+    return decorate
+
+
+def refusal(error: str, description: str, status: int) -> JsonResponse:
+    """Return an error in the form of OAuth (RFC 6749 section 5.2)."""
+    response = JsonResponse({"error": error, "error_description": description}, status=status)
+    response["Cache-Control"] = "no-store"
+    return response

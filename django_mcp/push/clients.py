@@ -74,20 +74,10 @@ class SiteClientMethods(MCPServer):
     ping_client = _blocking(MCPServer.aping_client)
     cancel_request = _blocking(MCPServer.acancel_request)
 
-    async def _is_subscribed_elsewhere(self, uri: str) -> bool:
-        """Return whether a session or a stream in the database is subscribed to a resource."""
-        if settings.SESSION_STORE != "model":
-            return False
-        # Loads models, which importing a server must not.
-        from django_mcp.push.stream_rows import is_any_listening
-
-        return await super()._is_subscribed_elsewhere(uri) or await run_in_pool(
-            lambda: is_any_listening(self.name, uri)
-        )
-
     async def _find_elsewhere(self) -> list[tuple[StreamHandle, SessionHandle | None]]:
         if settings.SESSION_STORE != "model":
             return []
+        # Loads models, which importing a server must not.
         from django_mcp.push.stream_rows import read_streams
 
         return await run_in_pool(lambda: read_streams(self.name))

@@ -11,7 +11,7 @@ from oauth2_provider.views import ConnectDiscoveryInfoView, OAuthServerMetadataV
 
 from django_mcp.auth.addresses import origin_of
 from django_mcp.contrib.oauth.protected_resources import find_server_of
-from django_mcp.open_views import refusal
+from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode
 
 

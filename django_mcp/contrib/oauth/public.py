@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from django_mcp.auth.addresses import origin_of
-from django_mcp.open_views import View, refusal
+from django_mcp.endpoints.well_known import View, refusal
 from django_mcp.server.services.ports import StoreUnavailable
 
 FORM = "application/x-www-form-urlencoded"

@@ -15,7 +15,7 @@ from django_mcp.contrib.oauth.limits import (
 )
 from django_mcp.contrib.oauth.names import inert
 from django_mcp.contrib.oauth.redirects import is_safe_redirect
-from django_mcp.open_views import refusal
+from django_mcp.endpoints.well_known import refusal
 from django_mcp.protocol.json import decode, encode
 
 MAX_BODY_BYTES = 16 * 1024

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import TokenView
 
-from django_mcp.open_views import refusal
+from django_mcp.endpoints.well_known import refusal
 
 _DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 

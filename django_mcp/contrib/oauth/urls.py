@@ -24,7 +24,7 @@ from django_mcp.contrib.oauth.metadata import OpenIDConfiguration, ServerMetadat
 from django_mcp.contrib.oauth.public import FORM, JSON, at_public_url, takes
 from django_mcp.contrib.oauth.register import Registration
 from django_mcp.contrib.oauth.tokens import Token
-from django_mcp.open_views import View, open_to_pages
+from django_mcp.endpoints.well_known import View, open_to_pages
 
 app_name = "oauth2_provider"
 
