@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import re_path
 
-from django_mcp.endpoints.health import serve_health
+from django_mcp.endpoints.urlconf import serve_health
 from django_mcp.servers import default_server
 from django_mcp.transports.http.view import MCPView
 

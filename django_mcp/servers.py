@@ -153,14 +153,14 @@ class MCPServer(InProcess, SiteClientMethods):
     def _make_answers(self) -> AnswerBox:
         if settings.SESSION_STORE == "memory":
             return super()._make_answers()
-        from django_mcp.sessions.answers import DatabaseAnswers
+        from django_mcp.sessions.messages import DatabaseAnswers
 
         return DatabaseAnswers()
 
     def _make_events(self) -> EventLog:
         if settings.SESSION_STORE == "memory":
             return super()._make_events()
-        from django_mcp.sessions.events import DatabaseEvents
+        from django_mcp.sessions.messages import DatabaseEvents
 
         return DatabaseEvents()
 

@@ -71,7 +71,7 @@ class CatalogueAdmin(Page):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         from django_mcp.admin.reports import calls_of_the_day
-        from django_mcp.inprocess.errors import MCPError
+        from django_mcp.inprocess.results import MCPError
 
         needs(request, "view_disabledentry")
         server = get_server(request.GET.get("server") or all_servers()[0].name)
@@ -172,7 +172,7 @@ class CatalogueAdmin(Page):
     def entry_view(self, request: HttpRequest) -> HttpResponse:
         """Show one entry, and a form to try it."""
         from django_mcp.admin.try_it import can_answer, revision_tried
-        from django_mcp.inprocess.errors import MCPError
+        from django_mcp.inprocess.results import MCPError
 
         needs(request, "view_disabledentry")
         server = get_server(request.GET.get("server") or all_servers()[0].name)

@@ -23,8 +23,7 @@ from django.utils.translation import gettext as _t
 
 from django_mcp.admin.pages import get_server, needs, note_action
 from django_mcp.admin.texts import inert
-from django_mcp.inprocess.call import principal_of
-from django_mcp.inprocess.questions import ALL_CAPABILITIES
+from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of
 from django_mcp.models import DisabledEntry
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers

@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts, has_urlconf, is_wrapped
-from django_mcp.push.bus import choose_bus, has_shared_layer
+from django_mcp.push.process_hub import choose_bus, has_shared_layer
 from django_mcp.servers import default_server
 
 _WSGI_RUNSERVERS = ("django.core", "django.contrib.staticfiles")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.apps import apps
 from django.core.signing import BadSignature, Signer
 
-from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota
+from django_mcp.execution.tables import Pruner, Usage, delete_some, digest_of_quota, moment
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import STATE_STORE_FULL, StateStoreFull
@@ -70,7 +70,7 @@ class SiteStates:
                 quota_key=quota,
                 value=value,
                 size=len(value),
-                expires_at=datetime.fromtimestamp(until_s, UTC),
+                expires_at=moment(until_s),
             )
 
         await self._write(write)
@@ -98,7 +98,7 @@ class SiteStates:
         def write() -> bool:
             if _used.take((quota,), 0) is not None:
                 raise StateStoreFull(STATE_STORE_FULL)
-            values = {"quota_key": quota, "expires_at": datetime.fromtimestamp(until_s, UTC)}
+            values = {"quota_key": quota, "expires_at": moment(until_s)}
             rows = _rows("UsedState")
             return bool(rows.get_or_create(digest=_digest(None, token), defaults=values)[1])
 

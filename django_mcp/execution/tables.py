@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -128,6 +129,11 @@ class Usage:
         sizes = {} if self._size is None else {"bytes": Sum(self._size)}
         found = rows.aggregate(count=Count("pk"), **sizes)
         return [found["count"], found.get("bytes") or 0]
+
+
+def moment(time_s: float) -> datetime:
+    """Return seconds since the epoch as an aware datetime."""
+    return datetime.fromtimestamp(time_s, UTC)
 
 
 def delete_some(rows: QuerySet[Any]) -> int:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from django_mcp.inprocess.call import Surroundings
-from django_mcp.inprocess.errors import (
-    MCPError,
-    MissingCapability,
-    Unanswered,
-    UnknownPrompt,
-    UnknownReference,
-    UnknownResource,
-    UnknownTool,
-)
 from django_mcp.inprocess.methods import InProcess
 from django_mcp.inprocess.results import (
     CallResult,
     CompletionResult,
     FilledPrompt,
+    MCPError,
+    MissingCapability,
     ResourceResult,
+    Unanswered,
+    UnknownPrompt,
+    UnknownReference,
+    UnknownResource,
+    UnknownTool,
 )
 
 __all__ = [

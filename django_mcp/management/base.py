@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Unmigrated, is_unmigrated
-from django_mcp.inprocess.errors import MCPError, MissingCapability, Unanswered
+from django_mcp.inprocess.results import MCPError, MissingCapability, Unanswered
 from django_mcp.known_servers import find_in_site
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty

@@ -8,25 +8,28 @@ whose row was deleted is closed: the message to close it may have been lost.
 from __future__ import annotations
 
 import hashlib
+import time
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterable, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
-from django_mcp.execution.threads import run_in_pool
+from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.execution.workers import process_lease, worker_id
 from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.texts import name_and_version
-from django_mcp.push.in_flight import count_requests
+from django_mcp.protocol.texts import clean, name_and_version
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
 from django_mcp.server.streams.stream import Ending, PushStream
 
 if TYPE_CHECKING:
+    from django_mcp.server.exchange.call import Call
     from django_mcp.server.services.services import ServerHub
 
 _State: TypeAlias = tuple[tuple[int, int], tuple[set[str] | None, str]]
@@ -38,6 +41,67 @@ _FIELDS = (
     ("uri_digests", "revision", "client_name", "client_version"),
 )
 """The fields that each part of a state is written to."""
+
+MAX_NAMED = 200
+"""Sessions and callers that are listed, those with most calls first."""
+
+MAX_HELD = 5
+HELD_AFTER_S = 5.0
+"""Threads that are listed with what they run, and after how long. Our own limit."""
+
+LISTEN = "subscriptions/listen"
+"""It is in flight while its stream is open, and counted as a stream."""
+
+
+def count_requests(hub: ServerHub) -> JSONObject | None:
+    """Return the calls in flight in a process; None: there are none.
+
+    The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
+    key of the user, revision, client name, client version, 1]], "threads": [busy threads, all
+    threads, calls that wait for one], "held": [[what occupies a thread for long, since when]]}`.
+    """
+    # A task goes on after its request was answered.
+    running = [call for call in hub.calls if call.method != LISTEN and call.run is None]
+    sessions = Counter(
+        call.connection.key for call in running if isinstance(call.connection, Session)
+    )
+    threads, held = _read_threads()
+    # A handler runs on after its call has timed out.
+    if not running and not threads[0]:
+        return None
+    callers = Counter(map(_caller, running))
+    return {
+        "total": len(running),
+        "sessions": dict(sessions.most_common(MAX_NAMED)),
+        "callers": [[*who, count] for who, count in callers.most_common(MAX_NAMED)],
+        "threads": threads,
+        "held": held,
+    }
+
+
+def _read_threads() -> tuple[list[int], list[list[Any]]]:
+    state = find_pool_states().get("SYNC_THREADS")
+    if state is None:
+        return [0, 0, 0], []
+    now_s = time.time()
+    held = [
+        [what, int(now_s - seconds)]
+        for what, seconds in state.running[:MAX_HELD]
+        if seconds >= HELD_AFTER_S
+    ]
+    return [len(state.running), state.max_threads, state.waiting], held
+
+
+def _caller(call: Call) -> tuple[str, ...]:
+    principal = call.exchange.principal
+    user = getattr(getattr(principal, "user", None), "pk", None)
+    return (
+        clean(call.options.name, 100),
+        key_of(principal) or "",
+        "" if user is None else str(user),
+        call.revision,
+        *name_and_version(call.client_info),
+    )
 
 
 class StreamRows:

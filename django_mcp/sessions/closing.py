@@ -1,4 +1,4 @@
-"""Delete sessions, and report each deleted session once.
+"""Delete sessions that are closed or expired, or whose process is gone, and report each deleted session once.
 
 Rows are also deleted elsewhere, for example with their user's account; a Django signal reports that.
 """
@@ -7,18 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import connections, router, transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.signals import post_delete
+from django.utils import timezone
 
+from django_mcp.execution.tables import AT_ONCE, delete_some, moment
 from django_mcp.known_servers import find_known
+from django_mcp.models.sessions import PendingAnswer, Stream, StreamEvent
 from django_mcp.models.sessions import Session as Row
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
+
+MAX_EVENT_AGE_S = 600.0
+"""How long recorded events are kept. Our own limit."""
+
+SLACK_S = 60.0
+"""How much the stored time of a session's last use may lag, since it is written periodically."""
+
+LOST_AFTER_S = 20.0
+"""Age from which a session whose stream has no row counts as lost. Our own limit."""
 
 Closed = Callable[[Session, Closing], object]
 """Is called with a deleted session, in the thread that deleted it, after the commit."""
@@ -95,6 +108,61 @@ def to_session(row: Row) -> Session:
     )
     key = row.principal_key or None
     return Session.of(row.pk.hex, row.server, key, settled, transport=row.transport)
+
+
+def expired_sessions(
+    now_s: float, idle_s: float, *, server: str | None = None, others_than: Collection[str] = ()
+) -> QuerySet[Row]:
+    """Return the expired sessions of one server, or of all servers except some.
+
+    Args:
+        idle_s: how long a session of these servers may be idle.
+    """
+    idle_since = moment(now_s - idle_s - min(SLACK_S, idle_s / 2))
+    rows = Row.objects.filter(Q(expires_at__lt=moment(now_s)) | Q(last_seen_at__lt=idle_since))
+    return rows.exclude(server__in=others_than) if server is None else rows.filter(server=server)
+
+
+def lost_sessions(now_s: float, *, server: str | None = None) -> QuerySet[Row]:
+    """Return the sessions of HTTP+SSE whose stream's process is gone, of one server or of all."""
+    streams = Stream.objects.filter(session_id=OuterRef("pk"))
+    rows = Row.objects.filter(
+        ~Exists(streams), transport="sse", created_at__lt=moment(now_s - LOST_AFTER_S)
+    )
+    return rows if server is None else rows.filter(server=server)
+
+
+def prune_sessions(
+    rows: QuerySet[Row], closed: Closed = notify_closed, reason: Closing = Closing.EXPIRED
+) -> int:
+    """Delete up to `AT_ONCE` of these sessions; return how many."""
+    keys = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
+    return len(close_sessions(keys, reason, closed)) if keys else 0
+
+
+def expired_answers() -> QuerySet[PendingAnswer]:
+    """Return the questions that have expired."""
+    return PendingAnswer.objects.filter(expires_at__lt=timezone.now() - timedelta(minutes=1))
+
+
+def expired_events() -> QuerySet[StreamEvent]:
+    """Return the events that are too old to be resumed."""
+    before = timezone.now() - timedelta(seconds=MAX_EVENT_AGE_S)
+    return StreamEvent.objects.filter(created_at__lt=before).order_by("created_at")
+
+
+def find_prunes(
+    server: str, now_s: float, idle_s: float, closed: Closed = notify_closed
+) -> list[Callable[[], int]]:
+    """Return what deletes everything of sessions that has expired; see `Pruner`."""
+    expired = expired_sessions(now_s, idle_s, server=server)
+    lost = lost_sessions(now_s, server=server)
+    return [
+        lambda: prune_sessions(expired, closed),
+        lambda: prune_sessions(lost, closed, Closing.STREAM),
+        lambda: delete_some(expired_answers()),
+        lambda: delete_some(expired_events()),
+    ]
 
 
 post_delete.connect(_note_deleted, sender=Row, dispatch_uid="django_mcp.sessions.closing")

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Length
 
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.tables import Usage, caller_of, digest_of_quota
+from django_mcp.execution.tables import Usage, caller_of, digest_of_quota, moment
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.sessions import Session, Stream, Subscription
 from django_mcp.protocol.errors import Refusal
@@ -94,11 +93,6 @@ async def ask_database(function: Callable[[], T]) -> T:
         StoreUnavailable: the database does not respond, lacks our tables, or is too slow.
     """
     return await run_in_pool(function, _breaker)
-
-
-def moment(time_s: float) -> datetime:
-    """Return seconds since the epoch as an aware datetime."""
-    return datetime.fromtimestamp(time_s, UTC)
 
 
 def new_row(session: CoreSession, server: str, known: Known, quota_key: str) -> Session:

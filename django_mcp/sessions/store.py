@@ -24,9 +24,14 @@ from django_mcp.server.memory.state import digest_of, new_token
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import memory_size
 from django_mcp.server.streams.upkeep import while_alive
-from django_mcp.sessions.closing import Closed, close_sessions, notify_closed, to_session
+from django_mcp.sessions.closing import (
+    Closed,
+    close_sessions,
+    find_prunes,
+    notify_closed,
+    to_session,
+)
 from django_mcp.sessions.data import EngineData, RowData
-from django_mcp.sessions.pruning import find_prunes
 from django_mcp.sessions.rows import (
     Known,
     Tally,

@@ -10,7 +10,14 @@ from django.db import router, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 
 from django_mcp.execution.outages import Breaker
-from django_mcp.execution.tables import ANONYMOUS, AT_ONCE, Pruner, delete_some, digest_of_quota
+from django_mcp.execution.tables import (
+    ANONYMOUS,
+    AT_ONCE,
+    Pruner,
+    delete_some,
+    digest_of_quota,
+    moment,
+)
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
@@ -101,8 +108,8 @@ class DatabaseTasks:
         def read() -> list[Task]:
             rows = Row.objects.filter(server=server, principal_key=owner, expires_at__gt=_now())
             if after is not None:
-                moment = _moment(after[0])
-                rows = rows.filter(Q(created_at__gt=moment) | Q(created_at=moment, pk__gt=after[1]))
+                begun = moment(after[0])
+                rows = rows.filter(Q(created_at__gt=begun) | Q(created_at=begun, pk__gt=after[1]))
             rows = rows.order_by("created_at", "pk").defer("result")[:limit]
             return [_to_task(row, has_result=False) for row in rows]
 
@@ -197,10 +204,10 @@ def _to_columns(task: Task) -> dict[str, Any]:
         "size": task.size,
         "status_message": (task.status_message or "").replace("\x00", ""),
         "result": task.result,
-        "created_at": _moment(task.created_s),
-        "updated_at": _moment(task.updated_s),
-        "expires_at": _moment(task.expires_s),
-        "leased_until": None if task.lease_s is None else _moment(task.lease_s),
+        "created_at": moment(task.created_s),
+        "updated_at": moment(task.updated_s),
+        "expires_at": moment(task.expires_s),
+        "leased_until": None if task.lease_s is None else moment(task.lease_s),
     }
 
 
@@ -222,7 +229,3 @@ def _to_task(row: Row, *, has_result: bool = True) -> Task:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -7,9 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.inprocess.call import MAX_ROUNDS, is_question, principal_of, revision_called
-from django_mcp.inprocess.errors import MCPError, Unanswered, to_error
-from django_mcp.inprocess.questions import ALL_CAPABILITIES, Answerer
+from django_mcp.inprocess.call import (
+    ALL_CAPABILITIES,
+    MAX_ROUNDS,
+    Answerer,
+    is_question,
+    principal_of,
+    revision_called,
+)
+from django_mcp.inprocess.results import MCPError, Unanswered, to_error
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.json import JSONObject, encode

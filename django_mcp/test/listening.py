@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 
 from django_mcp.execution.threads import in_calling_thread
-from django_mcp.inprocess.errors import MCPError, to_error
+from django_mcp.inprocess.results import MCPError, to_error
 from django_mcp.protocol.json import JSONObject
 from django_mcp.test.conversation import BaseClient
 from django_mcp.test.exchanges import Presence, Response

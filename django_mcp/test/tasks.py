@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from django_mcp.inprocess.errors import MCPError, to_error
+from django_mcp.inprocess.results import MCPError, to_error
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS

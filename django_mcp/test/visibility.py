@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.inprocess.errors import MCPError
 from django_mcp.inprocess.methods import read_pages
+from django_mcp.inprocess.results import MCPError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.kinds import KINDS
 from django_mcp.server.setting import LIST_METHODS

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from django_mcp.inprocess.errors import MCPError
+from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
     ServerCommand,
     find_server,

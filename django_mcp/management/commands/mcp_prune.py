@@ -25,9 +25,13 @@ from django_mcp.push.database_bus import old_messages
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.tasks.start import sweep_tasks
 from django_mcp.servers import MCPServer, all_servers
-from django_mcp.sessions.answers import expired_answers
-from django_mcp.sessions.batches import expired_events
-from django_mcp.sessions.pruning import expired_sessions, lost_sessions, prune_sessions
+from django_mcp.sessions.closing import (
+    expired_answers,
+    expired_events,
+    expired_sessions,
+    lost_sessions,
+    prune_sessions,
+)
 from django_mcp.tasks.store import expired_tasks
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.checks import run_checks
 
-from django_mcp.inprocess.errors import UnknownTool
+from django_mcp.inprocess.results import UnknownTool
 from example_project.shop import sample
 from example_project.shop.models import Order, Product
 from example_project.storefront.mcp import storefront

@@ -15,12 +15,12 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import override_settings
 
-from django_mcp.endpoints import health
+from django_mcp.endpoints import urlconf
 from django_mcp.execution.threads import find_pool_states, in_calling_thread, run_in_pool
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import encode
-from django_mcp.push import in_flight
-from django_mcp.push.in_flight import count_requests
+from django_mcp.push import stream_rows
+from django_mcp.push.stream_rows import count_requests
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits
 from tests.support.held import LIMIT_S, Holder
@@ -45,7 +45,7 @@ def holder() -> Holder:
 
 
 async def is_ready() -> bool:
-    return (await health._respond("GET", "ready")).status_code == 200
+    return (await urlconf._respond("GET", "ready")).status_code == 200
 
 
 async def settle() -> None:
@@ -250,14 +250,14 @@ async def test_a_process_whose_threads_are_all_held_is_not_ready_until_one_is_fr
     def innocent() -> None:
         pass
 
-    assert (await health._respond("GET", "ready")).status_code == 200
+    assert (await urlconf._respond("GET", "ready")).status_code == 200
     async with holder.holding(2):
         # All are busy, but nobody waits.
-        assert (await health._respond("GET", "ready")).status_code == 200
+        assert (await urlconf._respond("GET", "ready")).status_code == 200
         await holder.client("bob").error("tools/call", {"name": "innocent"})
         # The one that waited has gone; the next one would fare no better.
-        assert (await health._respond("GET", "ready")).status_code == 503
-        assert (await health._respond("GET", "")).status_code == 200
+        assert (await urlconf._respond("GET", "ready")).status_code == 503
+        assert (await urlconf._respond("GET", "")).status_code == 200
     # The calls are answered a moment before their threads are free.
     await until(is_ready)
 
@@ -265,7 +265,7 @@ async def test_a_process_whose_threads_are_all_held_is_not_ready_until_one_is_fr
 async def test_an_operator_sees_threads_that_outlive_their_calls(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(in_flight, "HELD_AFTER_S", 0.0)
+    monkeypatch.setattr(stream_rows, "HELD_AFTER_S", 0.0)
     holder = Holder("outlived", call_timeout_s=0.05)
 
     try:
@@ -292,7 +292,7 @@ async def test_many_who_ask_for_readiness_at_once_share_one_look_at_the_database
     with in_calling_thread():
         await run_in_pool(lambda: connection.execute_wrappers.append(count))
         try:
-            replies = await asyncio.gather(*(health._respond("GET", "ready") for _ in range(20)))
+            replies = await asyncio.gather(*(urlconf._respond("GET", "ready") for _ in range(20)))
         finally:
             await run_in_pool(lambda: connection.execute_wrappers.remove(count))
 
@@ -317,7 +317,7 @@ async def test_tasks_that_wait_for_a_thread_do_not_make_a_process_unready():
 
         try:
             await until(one_waits)
-            assert (await health._respond("GET", "ready")).status_code == 200
+            assert (await urlconf._respond("GET", "ready")).status_code == 200
         finally:
             holder.let_go()
             await until(none_is_left)

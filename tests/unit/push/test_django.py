@@ -22,9 +22,9 @@ from django_mcp import MCPServer, default_server, notify_list_changed, signals
 from django_mcp.checks.serving import check_bus, check_layer
 from django_mcp.models import Session
 from django_mcp.protocol.json import encode
-from django_mcp.push.bus import choose_bus
 from django_mcp.push.layer_bus import LayerBus
 from django_mcp.push.observer import flush_signals
+from django_mcp.push.process_hub import choose_bus
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.connection import Session as CoreSession
 from django_mcp.server.streams import messenger

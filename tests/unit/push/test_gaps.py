@@ -9,8 +9,7 @@ import pytest
 from channels.layers import get_channel_layer
 from django.test import override_settings
 
-from django_mcp.push.gaps import LATE_S, MAX_SENDERS, Gaps
-from django_mcp.push.layer_bus import LayerBus
+from django_mcp.push.layer_bus import LATE_S, MAX_SENDERS, Gaps, LayerBus
 from django_mcp.push.wire import MAX_MESSAGE_BYTES, hand_over, pack, unpack
 from django_mcp.server.streams.messenger import OutageLog
 
@@ -91,7 +90,7 @@ async def test_streams_are_written_to_between_the_messages_of_a_text():
 
 async def test_what_a_layer_lost_is_said_to_have_been_missed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("django_mcp.push.layer_bus.REJOIN_S", 0.01)
-    monkeypatch.setattr("django_mcp.push.gaps.LATE_S", 0.0)
+    monkeypatch.setattr("django_mcp.push.layer_bus.LATE_S", 0.0)
     heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     layers = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
     with override_settings(CHANNEL_LAYERS=layers):

@@ -23,8 +23,8 @@ from django_mcp.models import Stream, StreamEvent, Worker
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.memory.state import MemoryEvents
 from django_mcp.server.services.ports import Event, EventLog, Replay
-from django_mcp.sessions.batches import expired_events
-from django_mcp.sessions.events import DatabaseEvents
+from django_mcp.sessions.closing import expired_events
+from django_mcp.sessions.messages import DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import Site, Time, ToFirst, site
 
@@ -210,7 +210,7 @@ async def test_a_lease_is_renewed_and_written_again_when_lost(here: Site):
 async def test_a_stream_is_bounded_but_for_its_answer(
     here: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr("django_mcp.sessions.events.MAX_STREAM_EVENTS", 3)
+    monkeypatch.setattr("django_mcp.sessions.messages.MAX_STREAM_EVENTS", 3)
     log = DatabaseEvents()
     _, session = await here.open()
     stream = new_id()
@@ -227,7 +227,7 @@ async def test_a_stream_is_bounded_but_for_its_answer(
 async def test_a_session_is_bounded_and_its_oldest_streams_go(
     here: Site, monkeypatch: pytest.MonkeyPatch, bound: str
 ):
-    monkeypatch.setattr(f"django_mcp.sessions.batches.{bound}", 250)
+    monkeypatch.setattr(f"django_mcp.sessions.writer.{bound}", 250)
     log = DatabaseEvents()
     _, session = await here.open()
     _, other = await here.open()
@@ -285,7 +285,8 @@ settings.configure(DATABASES=json.loads(sys.argv[1]), INSTALLED_APPS=[
 django.setup()
 from types import SimpleNamespace
 from django_mcp.server.services.ports import Event
-from django_mcp.sessions.events import DatabaseEvents
+from django_mcp.sessions.messages import DatabaseEvents
+from django_mcp.sessions.writer import flush_sessions
 session = SimpleNamespace(key=sys.argv[2], server_name="shop", principal_key=None,
     quota_key="", state=None, revision=None, client_info=None)
 log = DatabaseEvents()

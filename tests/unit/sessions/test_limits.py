@@ -14,9 +14,8 @@ from django_mcp.server.exchange.connection import Closing, Session
 from django_mcp.server.exchange.quotas import Limits, QuotaReached, QuotaScope
 from django_mcp.server.memory.state import EVENT_LIMITS, MemoryAnswers, MemoryEvents
 from django_mcp.server.services.ports import AnswerBox, Event, EventLog
-from django_mcp.sessions import answers, batches, data, rows
-from django_mcp.sessions.answers import DatabaseAnswers
-from django_mcp.sessions.events import DatabaseEvents
+from django_mcp.sessions import data, messages, rows, writer
+from django_mcp.sessions.messages import DatabaseAnswers, DatabaseEvents
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import Principal, Site, Time, ToFirst, site
 
@@ -50,7 +49,7 @@ def set_limits(monkeypatch: pytest.MonkeyPatch, **changes: int) -> None:
     limits = Limits(
         **{"own_count": 10**9, "own_bytes": 10**9, "count": 10**9, "bytes": 10**9, **changes}
     )
-    for usage in (answers._usage, data._usage, rows._subscriptions):
+    for usage in (messages._usage, data._usage, rows._subscriptions):
         monkeypatch.setattr(usage, "limits", limits)
     for name in ("QUESTION_LIMITS", "SESSION_LIMITS"):
         monkeypatch.setattr(f"django_mcp.server.memory.state.{name}", limits)
@@ -116,7 +115,7 @@ async def test_questions_of_all_processes_are_counted(monkeypatch: pytest.Monkey
     for number in range(2):
         await box.expect(session, f"elsewhere {number}", 60)
     # As a process that has counted nothing yet.
-    answers._usage._counts.clear()
+    messages._usage._counts.clear()
 
     assert await expect(box, session, "here") is QuotaScope.OWN
 
@@ -143,11 +142,11 @@ async def test_the_oldest_events_of_a_caller_make_room(
     kind: str, bound: str, monkeypatch: pytest.MonkeyPatch
 ):
     value = 3 if bound == "EVENTS" else 35
-    monkeypatch.setattr(f"django_mcp.sessions.batches.MAX_OWN_{bound}", value)
+    monkeypatch.setattr(f"django_mcp.sessions.writer.MAX_OWN_{bound}", value)
     limit = {"own_count": value} if bound == "EVENTS" else {"own_bytes": value}
     limits = replace(EVENT_LIMITS, **limit)
     monkeypatch.setattr("django_mcp.server.memory.state.EVENT_LIMITS", limits)
-    monkeypatch.setattr(batches, "LOOK_AFTER_BYTES", 0)
+    monkeypatch.setattr(writer, "LOOK_AFTER_BYTES", 0)
     here = site("database", Time())
     log: EventLog = MemoryEvents() if kind == "memory" else DatabaseEvents()
     bob = await open_session(here, BOB)
@@ -165,8 +164,8 @@ async def test_the_oldest_events_of_a_caller_make_room(
 async def test_the_oldest_events_of_all_make_room_anonymous_ones_first(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(batches, "MAX_EVENTS", 4)
-    monkeypatch.setattr(batches, "LOOK_AFTER_BYTES", 0)
+    monkeypatch.setattr(writer, "MAX_EVENTS", 4)
+    monkeypatch.setattr(writer, "LOOK_AFTER_BYTES", 0)
     here, log = site("database", Time()), DatabaseEvents()
     streams = {}
     for number in range(8):

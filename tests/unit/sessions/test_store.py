@@ -23,9 +23,8 @@ from django_mcp.protocol.messages import Request
 from django_mcp.server.exchange.connection import Closing
 from django_mcp.server.exchange.quotas import MAX_URIS
 from django_mcp.server.services.ports import AnswerBox
-from django_mcp.sessions.answers import DatabaseAnswers
-from django_mcp.sessions.closing import close_sessions
-from django_mcp.sessions.pruning import find_prunes
+from django_mcp.sessions.closing import close_sessions, find_prunes
+from django_mcp.sessions.messages import DatabaseAnswers
 from django_mcp.sessions.store import DatabaseSessions
 from django_mcp.sessions.writer import flush_sessions
 from tests.support.session_sites import R4, Principal, Time, ToFirst, site
@@ -287,8 +286,8 @@ async def test_more_than_one_batch_of_what_has_expired_is_removed(
     clock: Time, monkeypatch: pytest.MonkeyPatch
 ):
     """So that the rows that clients cause cannot come faster than they are deleted."""
-    for module in ("execution", "sessions"):
-        monkeypatch.setattr(f"django_mcp.{module}.pruning.AT_ONCE", 2)
+    for module in ("execution.tables", "sessions.closing"):
+        monkeypatch.setattr(f"django_mcp.{module}.AT_ONCE", 2)
     here = site("database", clock, session_idle_s=1000)
     sessions = [(await here.open())[1] for _ in range(5)]
     for number in range(5):
