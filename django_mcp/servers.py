@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings as site_settings
+from django.utils.functional import cached_property
 from django.utils.translation import get_language
 
 from django_mcp.auth.access import DjangoAccess
@@ -41,14 +42,7 @@ if TYPE_CHECKING:
     from django.urls import URLPattern
 
     from django_mcp.auth.authenticator import Authenticator
-    from django_mcp.server.services.ports import (
-        AnswerBox,
-        EventLog,
-        Observer,
-        SessionStore,
-        TaskRunner,
-        TaskStore,
-    )
+    from django_mcp.server.services import ports
     from django_mcp.server.services.services import ServerHub
 
 _MAX_STEP_S = 0.1
@@ -87,13 +81,9 @@ class MCPServer(InProcess, SiteClientMethods):
         self._given_name = name
         self._given = options
         self._given_of_gate = given_of_gate
-        # Created on first use, and again when settings change.
-        self._current: Options | None = None
         self._get_reply: GetReply | None = None
-        self._gate: Gate | None = None
-        self._needs_gate = True
         self.scope = ThreadScope()
-        self.access = DjangoAccess(authenticators=self._find_authenticators)
+        self.access = DjangoAccess(authenticators=lambda: self.authenticators)
         self.counter = CacheCounter()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
@@ -101,14 +91,14 @@ class MCPServer(InProcess, SiteClientMethods):
         self.find_language = get_language
         self.converter = DjangoConverter()
         self.make_form = make_django_form
-        self.observer: Observer | None = CallRecorder(self)
+        self.observer: ports.Observer | None = CallRecorder(self)
         self.connection_observer = SignalObserver(self)
         remember(self)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self._given_name or '(default)'}>"
 
-    def find_observer(self) -> Observer | None:
+    def find_observer(self) -> ports.Observer | None:
         """Return the recorder of calls, if they are recorded or a signal has receivers."""
         return self.observer if settings.RECORD_CALLS or tool_called.receivers else None
 
@@ -117,15 +107,9 @@ class MCPServer(InProcess, SiteClientMethods):
         """Whether this server is the one that `DJANGO_MCP` describes."""
         return self._given_name is None
 
-    @property
+    @cached_property
     def options(self) -> Options:
         """The current options: those given to the server, else from `DJANGO_MCP`."""
-        current = self._current
-        if current is None:
-            current = self._current = self._read_options()
-        return current
-
-    def _read_options(self) -> Options:
         self.max_step_s = _MAX_STEP_S if site_settings.DEBUG else None
         scopes = {Scope.BOTH, Scope.OWN} if self.is_default else {Scope.BOTH}
         found = {
@@ -141,7 +125,7 @@ class MCPServer(InProcess, SiteClientMethods):
 
     # The stores are imported on first use: they load models, which importing a server must not.
 
-    def _make_sessions(self) -> SessionStore:
+    def _make_sessions(self) -> ports.SessionStore:
         if settings.SESSION_STORE == "memory":
             return super()._make_sessions()
         from django_mcp.sessions.store import DatabaseSessions
@@ -150,14 +134,14 @@ class MCPServer(InProcess, SiteClientMethods):
             lambda: self.name, lambda: self.hub, lambda: self.options, closed=self._session_closed
         )
 
-    def _make_answers(self) -> AnswerBox:
+    def _make_answers(self) -> ports.AnswerBox:
         if settings.SESSION_STORE == "memory":
             return super()._make_answers()
         from django_mcp.sessions.messages import DatabaseAnswers
 
         return DatabaseAnswers()
 
-    def _make_events(self) -> EventLog:
+    def _make_events(self) -> ports.EventLog:
         if settings.SESSION_STORE == "memory":
             return super()._make_events()
         from django_mcp.sessions.messages import DatabaseEvents
@@ -174,14 +158,14 @@ class MCPServer(InProcess, SiteClientMethods):
             lambda: is_any_subscribed(self.name, uri) or is_any_listening(self.name, uri)
         )
 
-    def _make_tasks(self) -> TaskStore:
+    def _make_tasks(self) -> ports.TaskStore:
         if settings.TASK_STORE == "memory":
             return super()._make_tasks()
         from django_mcp.tasks.store import DatabaseTasks
 
         return DatabaseTasks()
 
-    def _make_runner(self) -> TaskRunner:
+    def _make_runner(self) -> ports.TaskRunner:
         return load_runner(settings.TASK_RUNNER)
 
     def answer(self, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
@@ -206,34 +190,13 @@ class MCPServer(InProcess, SiteClientMethods):
         """See `MCPServer.end_session` of the core."""
         return answer_leasing(super().end_session, exchange)
 
-    @property
+    @cached_property
     def gate(self) -> Gate | None:
         """The authentication of requests over HTTP; None: all requests are anonymous.
 
         Raises:
             ImproperlyConfigured: an authenticator cannot be loaded.
         """
-        if self._needs_gate:
-            self._gate = self._make_gate()
-            self._needs_gate = False
-        return self._gate
-
-    def _find_authenticators(self) -> Sequence[Authenticator]:
-        return () if self.gate is None else self.gate.authenticators
-
-    @property
-    def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
-        """Authenticates a request before its body is read; None: all requests are anonymous."""
-        gate = self.gate if self._needs_gate else self._gate
-        return None if gate is None else gate.authenticate
-
-    @property
-    def is_public(self) -> bool:
-        """Whether all callers are served alike, so that responses may be shared."""
-        gate = self.gate
-        return gate is None or gate.is_public
-
-    def _make_gate(self) -> Gate | None:
         found: dict[str, Any] = {"public": False, "authenticators": ()}
         if self.is_default:
             found = {option: getattr(settings, option.upper()) for option in _OF_GATE}
@@ -249,6 +212,22 @@ class MCPServer(InProcess, SiteClientMethods):
             "or public=True if everybody may."
         )
         return Gate(self, authenticators, is_public=found["public"], remedy=remedy)
+
+    @property
+    def authenticators(self) -> Sequence[Authenticator]:
+        """The authenticators of the gate, if there is one."""
+        return () if self.gate is None else self.gate.authenticators
+
+    @property
+    def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
+        """Authenticates a request before its body is read; None: all requests are anonymous."""
+        return None if self.gate is None else self.gate.authenticate
+
+    @property
+    def is_public(self) -> bool:
+        """Whether all callers are served alike, so that responses may be shared."""
+        gate = self.gate
+        return gate is None or gate.is_public
 
     def _provide_user(self, ctx: Any) -> Any:
         return ctx.user
@@ -270,11 +249,9 @@ class MCPServer(InProcess, SiteClientMethods):
 
     def _forget_settings(self) -> None:
         """Read the settings again on their next use; registrations stay."""
-        self._current = None
         self._get_reply = None
-        self._needs_gate = True
-        for store in STORES:
-            vars(self).pop(store, None)
+        for made in ("options", "gate", *STORES):
+            vars(self).pop(made, None)
 
 
 def _check(options: dict[str, Any]) -> None:

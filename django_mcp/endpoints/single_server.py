@@ -61,8 +61,7 @@ def site_of(server: MCPServer) -> ASGIApp:
 
 
 def _starts_of(server: MCPServer) -> Iterator[str]:
-    authenticators = () if server.gate is None else server.gate.authenticators
-    if authenticators:
+    if server.authenticators:
         yield f"{METADATA_PATH}/"
     if _takes_own_tokens(server):
         yield f"{SERVER_PATH}/"
@@ -78,8 +77,7 @@ def _sign_in_of(server: MCPServer) -> str | None:
 
 
 def _takes_own_tokens(server: MCPServer) -> bool:
-    authenticators = () if server.gate is None else server.gate.authenticators
-    return any(each.is_of_this_site for each in authenticators)
+    return any(each.is_of_this_site for each in server.authenticators)
 
 
 def _without_servers(found: Any) -> Iterator[Any]:

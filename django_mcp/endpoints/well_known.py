@@ -102,8 +102,8 @@ def find_undescribed() -> list[MCPServer]:
 def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
     mounted = {mount.server for mount in find_mounts()}
     for server in all_servers():
-        if server in mounted and server.gate is not None:
-            yield from ((server, each) for each in server.gate.authenticators)
+        if server in mounted:
+            yield from ((server, each) for each in server.authenticators)
 
 
 def _is_there(path_info: str) -> bool:
@@ -165,8 +165,7 @@ def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[s
 
 def find_issuers(server: Any, request: HttpRequest) -> list[str]:
     """Return the issuers whose tokens a server accepts, without duplicates."""
-    authenticators = () if server.gate is None else server.gate.authenticators
-    found = (each.find_authorization_servers(request) for each in authenticators)
+    found = (each.find_authorization_servers(request) for each in server.authenticators)
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
