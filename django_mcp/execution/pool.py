@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -200,10 +201,10 @@ class LoopPool(Executor):
         with self._lock:
             if not self._queue.count or self._thread_count >= self._find_limit():
                 return
-            work = self._take()
             self._thread_count += 1
-        if work is not None:
-            self._start(work)
+        # If it cannot start, the work waits for another thread.
+        with suppress(RuntimeError):
+            self._start()
 
     @property
     def has_waiting(self) -> bool:
@@ -265,37 +266,41 @@ class LoopPool(Executor):
 
     # -- in the threads
 
-    def _start(self, work: Work) -> None:
+    def _start(self, *first: Work) -> None:
+        """Start a thread that has been counted, with the work that it has or without any."""
         try:
-            # A thread holds its arguments for as long as it runs.
             name = f"{self._name}_{self._thread_count}"
-            # The interpreter waits for it at the end, whatever thread has started it.
-            threading.Thread(target=self._serve, args=([work],), name=name, daemon=False).start()
+            # A thread holds its arguments for as long as it runs. The interpreter waits for it at the
+            # end, whatever thread has started it.
+            args = (list(first),)
+            threading.Thread(target=self._serve, args=args, name=name, daemon=False).start()
         except RuntimeError:
             # The process ends, or may have no more threads.
             with self._lock:
                 self._thread_count -= 1
-                self._running.pop(work, None)
+                for work in first:
+                    del self._running[work]
             raise
 
     def _serve(self, first: list[Work]) -> None:
-        work: Work | None = first.pop()
-        while work is not None:
+        work, stays = (first.pop(), True) if first else self._finish(None)
+        # While it waits for more, it holds nothing of what it did.
+        while work is not None or stays:
+            work = work or self._handed_over.get()
+            if work is None:
+                return
             try:
                 work.run()
             except BaseException:
                 # Also an exit, since the counts must stay right.
                 logger.exception("Background work failed")
-            following, stays = self._finish(work)
-            # The objects of a call must not live until the next call.
-            work = None
-            work = following if following is not None or not stays else self._handed_over.get()
-            del following
+            work, stays = self._finish(work)
 
-    def _finish(self, work: Work) -> tuple[Work | None, bool]:
+    def _finish(self, work: Work | None) -> tuple[Work | None, bool]:
         """Return the next work, and whether the thread waits if there is none."""
         with self._lock:
-            del self._running[work]
+            if work is not None:
+                del self._running[work]
             is_surplus = (
                 self._thread_count > self.max_threads and self._thread_count > self._find_limit()
             )

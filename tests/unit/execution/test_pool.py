@@ -138,6 +138,26 @@ async def test_what_was_cancelled_before_it_had_a_thread_is_not_run():
     assert run_late == []
 
 
+async def test_work_still_waits_if_no_thread_can_be_added(monkeypatch: pytest.MonkeyPatch):
+    pool, release = LoopPool(1, "t", replacements=1), threading.Event()
+    abandoned = asyncio.ensure_future(run(pool, release.wait, LIMIT_S))
+    waiting = asyncio.ensure_future(run(pool, lambda: "done"))
+    await asyncio.sleep(0)
+    abandoned.cancel()
+    await asyncio.wait([abandoned])
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        pool.replace_abandoned()
+    release.set()
+
+    async with asyncio.timeout(LIMIT_S):
+        assert await waiting == "done"
+
+
 async def test_a_thread_holds_nothing_of_what_it_did():
     class Held:
         pass
