@@ -58,7 +58,7 @@ class PoolState:
 
 
 class Work:
-    """A piece of work for a thread of a pool.
+    """A piece of work for a thread of a pool: a function, of which nobody awaits the result.
 
     Attributes:
         began_s: when a thread took it, by the monotonic clock; None: it waits.
@@ -67,6 +67,9 @@ class Work:
 
     began_s: float | None = None
     queued_as: Hashable = None
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
 
     @property
     def key(self) -> Hashable:
@@ -84,7 +87,7 @@ class Work:
 
     def run(self) -> None:
         """Do it, in the thread."""
-        raise NotImplementedError
+        self._function()
 
 
 _pools: WeakSet[LoopPool] = WeakSet()
@@ -160,7 +163,7 @@ class LoopPool(Executor):
 
     def leave(self, function: Callable[[], object]) -> None:
         """Run `function` when a thread is free, without a result; exceptions are logged."""
-        self.put(_LeftWork(function))
+        self.put(Work(function))
 
     def put(self, work: Work) -> bool:
         """Give work to a thread, or queue it; return whether a thread has it.
@@ -318,7 +321,7 @@ class AwaitedWork(Work):
     """A function, and the future of its result on an event loop."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
+        super().__init__(function)
         self._loop = asyncio.get_running_loop()
         self.done: asyncio.Future[Any] = self._loop.create_future()
 
@@ -362,11 +365,3 @@ class AwaitedWork(Work):
     def _settle(self, settle: Callable[[Any], None], outcome: Any) -> None:
         if not self.done.done():
             settle(outcome)
-
-
-class _LeftWork(Work):
-    def __init__(self, function: Callable[[], object]) -> None:
-        self._function = function
-
-    def run(self) -> None:
-        self._function()
