@@ -28,6 +28,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils import translation
 from django.utils.module_loading import import_string
 from django.utils.translation.trans_real import parse_accept_lang_header
+from msgspec.structs import replace
 
 from django_mcp.process import reset_on
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
@@ -122,7 +123,7 @@ class RequestIDMiddleware:
         finally:
             _request_id.reset(token)
         header = (b"x-request-id", request_id.encode())
-        return Reply(reply.status, reply.body, (*reply.headers, header))
+        return replace(reply, headers=(*reply.headers, header))
 
 
 class RequestIDFilter(Filter):

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from django_mcp.middleware import (
     GetReply,
     RequestIDFilter,
+    RequestIDMiddleware,
     TenantMiddleware,
     find_language,
     load_middleware,
@@ -229,6 +230,18 @@ async def test_log_records_of_a_handler_carry_the_id(
 
     found = [vars(record)["request_id"] for record in caplog.records if record.name == "shop"]
     assert found == ["trace-1", "-"]
+
+
+async def test_all_else_of_a_reply_is_kept():
+    """Without the id of its event, a client that lost the connection gets the response again."""
+
+    async def get_reply(_exchange: Exchange) -> Reply:
+        return Reply(200, b"{}", ((b"x", b"y"),), event_id="stream/7", is_dispensable=True)
+
+    reply = await RequestIDMiddleware(get_reply)(Exchange())
+
+    assert (reply.event_id, reply.is_dispensable) == ("stream/7", True)
+    assert [name for name, _ in reply.headers] == [b"x", b"x-request-id"]
 
 
 # -- tenants
