@@ -32,8 +32,7 @@ from msgspec.structs import replace
 
 from django_mcp.process import reset_on
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
-from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 
 GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
 """One step in the processing of an exchange."""
@@ -154,8 +153,7 @@ class TenantMiddleware:
     async def __call__(self, exchange: Exchange) -> Reply:
         tenant = self.enter(exchange)
         if tenant is None:
-            refusal = Refusal(code=INVALID_REQUEST, message="There is no such tenant")
-            return Reply(404, encode_error(None, refusal))
+            return refuse(Refusal(code=INVALID_REQUEST, message="There is no such tenant"), 404)
         exchange.is_of_tenant = True
         with tenant:
             return await self.get_reply(exchange)

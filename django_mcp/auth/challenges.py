@@ -12,8 +12,7 @@ from django.core.exceptions import DisallowedHost
 from django_mcp.auth.scopes import NOT_OF_RESOURCES
 from django_mcp.conf import settings
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
-from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 
 
 def unauthorized(
@@ -30,15 +29,15 @@ def unauthorized(
         error: the code of RFC 6750 section 3.1; None when no credentials were presented.
         status: 401; another one if no credentials would help, and then there is no challenge.
     """
-    refusal = Refusal(code=INVALID_REQUEST, message=reason)
+    headers: tuple[tuple[bytes, bytes], ...]
     if status not in (400, 401) and error is None:
-        retry = ((b"retry-after", b"2"),) if status == 503 else ()
-        return Reply(status, encode_error(None, refusal), retry)
-    challenges = tuple(
-        (b"www-authenticate", text.encode("latin-1", "replace"))
-        for text in _challenges(exchange, error, reason if error else None)
-    )
-    return Reply(status, encode_error(None, refusal), challenges)
+        headers = ((b"retry-after", b"2"),) if status == 503 else ()
+    else:
+        headers = tuple(
+            (b"www-authenticate", text.encode("latin-1", "replace"))
+            for text in _challenges(exchange, error, reason if error else None)
+        )
+    return refuse(Refusal(code=INVALID_REQUEST, message=reason, headers=headers), status)
 
 
 def insufficient_scope(exchange: Exchange, scopes: Iterable[str]) -> Refusal:

@@ -371,6 +371,6 @@ async def _join(server: Services, exchange: Exchange, *, needs_stream: bool) -> 
 
 def not_allowed(server: Services, exchange: Exchange) -> Reply:
     """Return the response to an HTTP method that is not supported here or in that revision."""
-    refusal = invalid_request("Method not allowed: use POST")
     allowed = server.allowed_methods(exchange.headers, can_push=not exchange.is_buffered)
-    return Reply(405, encode_error(None, refusal), ((b"allow", allowed),))
+    message, headers = "Method not allowed: use POST", ((b"allow", allowed),)
+    return refuse(Refusal(code=INVALID_REQUEST, message=message, headers=headers), 405)

@@ -135,8 +135,8 @@ class Reply(Record):
     """The response as a transport sends it: `body` is JSON, or None for an empty one.
 
     `event_id` is its id as the last event of a stream. A reply that `is_dispensable` is left out if
-    the transport can do without: a stream just ends. `note` is added to the reason in the log, and
-    not sent.
+    the transport can do without: a stream just ends. `refusal` is what it refuses the request for, and
+    `note` is added to that in the log, and not sent.
     """
 
     status: int
@@ -144,9 +144,11 @@ class Reply(Record):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     event_id: str | None = None
     is_dispensable: bool = False
+    refusal: Refusal | None = None
     note: str = ""
 
 
 def refuse(refusal: Refusal, status: int = 400, request_id: RequestId | None = None) -> Reply:
     """Return the reply for a refusal; the refusal's own status, if any, takes precedence."""
-    return Reply(refusal.status or status, encode_error(request_id, refusal), refusal.headers)
+    body = encode_error(request_id, refusal)
+    return Reply(refusal.status or status, body, refusal.headers, refusal=refusal)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from channels.generic.http import AsyncHttpConsumer
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
+from msgspec.structs import replace
 
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
@@ -179,7 +180,7 @@ class MCPConsumer(AsyncHttpConsumer):
             return None
         is_about_verbs = reply.status == 405 or any(name == b"allow" for name, _ in reply.headers)
         if is_about_verbs:
-            return Reply(reply.status, reply.body, ((b"allow", self._allowed_methods(headers)),))
+            return replace(reply, headers=((b"allow", self._allowed_methods(headers)),))
         return reply
 
     def _watch(self) -> None:

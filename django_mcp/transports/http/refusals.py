@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 
-from django_mcp.protocol.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION
-from django_mcp.protocol.json import JSONDecodeError, decode
+from django_mcp.protocol.errors import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Refusal
 from django_mcp.server.exchange.exchange import Reply
+from django_mcp.server.exchange.quotas import network_of
 
 logger = logging.getLogger("django_mcp")
 
 MAX_LINES = 60
+MAX_OWN_LINES = 30
 PERIOD_S = 60.0
-"""Lines in a period, so that no client fills the log. Our own limit."""
+"""Lines in a period, of all clients and of one address, so that no client fills the log. Our own limit."""
 
 MAX_REASON_CHARS = 300
 MAX_PATH_CHARS = 200
@@ -36,7 +38,8 @@ class RefusalLog:
     def reset(self) -> None:
         """Start a new period."""
         self._until_s = self._clock() + PERIOD_S
-        self._lines = self._left_out = 0
+        self._lines: Counter[str] = Counter()
+        self._left_out = 0
 
     def write(self, reply: Reply, *, method: str, path: str, address: str | None) -> None:
         """Log a reply if it refuses the request.
@@ -50,30 +53,37 @@ class RefusalLog:
         # server unavailable has been logged where it was noticed.
         is_usual = reply.status == 405 or reply.status > 500
         level = logging.INFO if is_usual else logging.WARNING
-        if not (logger.isEnabledFor(level) and self._has_room()):
+        network = network_of(address or "")
+        if not (logger.isEnabledFor(level) and self._has_room(network)):
             return
+        client = _inline(address or "an unknown address", MAX_NAME_CHARS)
         logger.log(
             level,
             "Refused %s %s from %s with %d: %s",
             _inline(method, MAX_NAME_CHARS),
             _inline(path, MAX_PATH_CHARS),
-            _inline(address or "an unknown address", MAX_NAME_CHARS),
+            client,
             reply.status,
-            _inline(". ".join(filter(None, (_find_reason(reply), reply.note))), MAX_REASON_CHARS),
+            _inline(
+                ". ".join(filter(None, (_find_reason(reply.refusal), reply.note))), MAX_REASON_CHARS
+            ),
         )
-        if self._lines == MAX_LINES:
+        if self._lines.total() == MAX_LINES:
             logger.warning("More refused requests are not logged for up to %d s", PERIOD_S)
+        elif self._lines[network] == MAX_OWN_LINES:
+            text = "More refused requests from %s are not logged for up to %d s"
+            logger.warning(text, client, PERIOD_S)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, network: str) -> bool:
         if self._clock() >= self._until_s:
             left_out = self._left_out
             self.reset()
             if left_out:
                 logger.warning("%d more refused requests were not logged", left_out)
-        if self._lines >= MAX_LINES:
+        if self._lines.total() >= MAX_LINES or self._lines[network] >= MAX_OWN_LINES:
             self._left_out += 1
             return False
-        self._lines += 1
+        self._lines[network] += 1
         return True
 
 
@@ -81,22 +91,16 @@ refusals = RefusalLog()
 """The log of this process."""
 
 
-def _find_reason(reply: Reply) -> str:
-    """Return the message of the error in a reply."""
-    try:
-        found = decode(reply.body or b"")
-    except (JSONDecodeError, UnicodeError):
-        found = None
-    error = found.get("error") if isinstance(found, dict) else None
-    if not isinstance(error, dict):
+def _find_reason(refusal: Refusal | None) -> str:
+    if refusal is None:
         return "no reason was given"
-    message = str(error.get("message", ""))
-    if error.get("code") == INVALID_PARAMS:
+    message = str(refusal.message)
+    if refusal.code == INVALID_PARAMS:
         # What follows a colon may quote arguments, which may be secret.
         return message.partition(":")[0]
-    if error.get("code") == UNSUPPORTED_PROTOCOL_VERSION and isinstance(error.get("data"), dict):
+    if refusal.code == UNSUPPORTED_PROTOCOL_VERSION and isinstance(refusal.data, dict):
         # It comes from a header, which is a date or a mistake.
-        return f"{message}: {_inline(str(error['data'].get('requested')), MAX_REVISION_CHARS)}"
+        return f"{message}: {_inline(str(refusal.data.get('requested')), MAX_REVISION_CHARS)}"
     return message
 
 

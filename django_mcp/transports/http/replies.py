@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from django_mcp.protocol.errors import FAULT, INVALID_REQUEST, Refusal
-from django_mcp.protocol.messages import encode_error
-from django_mcp.server.exchange.exchange import Reply
+from django_mcp.server.exchange.exchange import Reply, refuse
 
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 """Headers in ASGI's form: names in lower case, values in latin-1."""
@@ -27,8 +26,7 @@ _EMPTY = (b"content-length", b"0")
 
 def error_reply(status: int, message: str, headers: RawHeaders = ()) -> Reply:
     """Return an error reply to a request whose message was not read: no id, code -32600."""
-    refusal = Refusal(code=INVALID_REQUEST, message=message)
-    return Reply(status, encode_error(None, refusal), headers)
+    return refuse(Refusal(code=INVALID_REQUEST, message=message, headers=headers), status)
 
 
 def too_large(limit_bytes: int) -> Reply:
@@ -38,7 +36,7 @@ def too_large(limit_bytes: int) -> Reply:
 
 def internal_error() -> Reply:
     """Return the reply to an internal error: status 500, code -32603, no detail."""
-    return Reply(500, encode_error(None, FAULT))
+    return refuse(FAULT, 500)
 
 
 def json_headers(reply: Reply, extra: RawHeaders = ()) -> list[tuple[bytes, bytes]]:

@@ -17,7 +17,7 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.transports.http.consumer import MCPConsumer
-from django_mcp.transports.http.refusals import MAX_LINES, PERIOD_S, RefusalLog
+from django_mcp.transports.http.refusals import MAX_LINES, MAX_OWN_LINES, PERIOD_S, RefusalLog
 from tests.support.http.harness import GONE, http_scope, part, talk
 
 
@@ -154,28 +154,51 @@ class Clock:
         return self.now_s
 
 
-def write(log: RefusalLog, reply: Reply) -> None:
-    log.write(reply, method="POST", path="/mcp", address=None)
+REFUSED = refuse(Refusal(code=-32600, message="No"))
 
 
-def test_no_client_can_fill_the_log(caplog: pytest.LogCaptureFixture):
+def write(log: RefusalLog, reply: Reply, address: str | None = None) -> None:
+    log.write(reply, method="POST", path="/mcp", address=address)
+
+
+def test_clients_together_cannot_fill_the_log(caplog: pytest.LogCaptureFixture):
     clock = Clock()
     log = RefusalLog(clock)
-    refused = refuse(Refusal(code=-32600, message="No"))
 
-    for _ in range(MAX_LINES + 5):
-        write(log, refused)
+    for number in range(MAX_LINES + 5):
+        write(log, REFUSED, f"192.0.2.{number}")
     assert len(caplog.records) == MAX_LINES + 1
     assert caplog.messages[-2:] == [
-        "Refused POST /mcp from an unknown address with 400: No",
+        f"Refused POST /mcp from 192.0.2.{MAX_LINES - 1} with 400: No",
         "More refused requests are not logged for up to 60 s",
     ]
     clock.now_s += PERIOD_S
-    write(log, refused)
+    write(log, REFUSED)
 
-    assert [each.getMessage() for each in caplog.records[MAX_LINES + 1 :]] == [
+    assert caplog.messages[MAX_LINES + 1 :] == [
         "5 more refused requests were not logged",
         "Refused POST /mcp from an unknown address with 400: No",
+    ]
+
+
+def test_one_client_leaves_lines_for_the_others(caplog: pytest.LogCaptureFixture):
+    clock = Clock()
+    log = RefusalLog(clock)
+
+    for number in range(MAX_LINES):
+        write(log, REFUSED, f"2001:db8::{number}")
+    assert len(caplog.records) == MAX_OWN_LINES + 1
+    assert caplog.messages[-1] == (
+        f"More refused requests from 2001:db8::{MAX_OWN_LINES - 1} are not logged for up to 60 s"
+    )
+    write(log, REFUSED, "192.0.2.1")
+
+    assert caplog.messages[-1] == "Refused POST /mcp from 192.0.2.1 with 400: No"
+    clock.now_s += PERIOD_S
+    write(log, REFUSED, "2001:db8::1")
+    assert caplog.messages[-2:] == [
+        f"{MAX_LINES - MAX_OWN_LINES} more refused requests were not logged",
+        "Refused POST /mcp from 2001:db8::1 with 400: No",
     ]
 
 
@@ -200,8 +223,6 @@ def test_lines_that_are_not_shown_do_not_count(caplog: pytest.LogCaptureFixture)
         ),
         (refuse(Refusal(code=-32600, message="x" * 5000)), "x" * 300 + "…"),
         (Reply(404, b"<h1>"), "no reason was given"),
-        (Reply(404, b"[1]"), "no reason was given"),
-        (Reply(404), "no reason was given"),
     ],
 )
 def test_reasons_are_short_and_without_arguments(
