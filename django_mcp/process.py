@@ -41,13 +41,7 @@ def reset_on(
 class PerProcess(Generic[T]):
     """An object with threads or connections, which each process makes once, on first use.
 
-    Attributes:
-        current: the object; None: there is none yet.
-
-    Args:
-        make: makes it.
-        settings: a change of one of these settings closes it, and it is made again on its next use.
-        close: ends its threads, from any thread.
+    It is `current`, or None until then. A change of one of the `settings` closes it, from any thread.
     """
 
     def __init__(
@@ -126,9 +120,7 @@ reset_on(process_id.cache_clear, fork=True)
 class Expiring(Generic[T]):
     """Values by key, each for a limited time. All methods may be called from any thread.
 
-    Args:
-        max_count: how many values there may be; beyond that, those set first are dropped.
-        clock: returns seconds.
+    Beyond `max_count`, those that were set first are dropped.
     """
 
     def __init__(self, max_count: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -130,9 +130,7 @@ class MCPServer(InProcess, SiteClientMethods):
             return super()._make_sessions()
         from django_mcp.sessions.store import DatabaseSessions
 
-        return DatabaseSessions(
-            lambda: self.name, lambda: self.hub, lambda: self.options, closed=self._session_closed
-        )
+        return DatabaseSessions(self, closed=self._session_closed)
 
     def _make_answers(self) -> ports.AnswerBox:
         if settings.SESSION_STORE == "memory":

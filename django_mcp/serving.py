@@ -25,11 +25,7 @@ class ServingApp(Protocol):
         """Return the URL patterns of a server: its endpoint and its health."""
 
     def prepare(self, *, is_http: bool) -> None:
-        """Prepare the first response of a process.
-
-        Args:
-            is_http: the request came over HTTP.
-        """
+        """Prepare the first response of a process, to a request over HTTP or not."""
 
 
 def find_serving_app() -> ServingApp | None:
@@ -39,11 +35,7 @@ def find_serving_app() -> ServingApp | None:
 
 
 def require_serving_app() -> ServingApp:
-    """Return the app's configuration.
-
-    Raises:
-        ImproperlyConfigured: the app is not installed.
-    """
+    """Return the app's configuration; raise ImproperlyConfigured if it is not installed."""
     app = find_serving_app()
     if app is None:
         raise ImproperlyConfigured(f"{NOT_INSTALLED} {REMEDY}")

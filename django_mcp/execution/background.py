@@ -24,12 +24,7 @@ B = TypeVar("B")
 class BackgroundWriter(Generic[B]):
     """A bounded queue of one process, and the thread that empties it. Subclasses add the queue.
 
-    Args:
-        name: of the thread.
-        lost: names what is lost if the queue is full or writing fails, for the log.
-
-    Attributes:
-        dropped: how many entries this process could not write.
+    If the queue is full or writing fails, the log names what is `lost`, and `dropped` counts it.
     """
 
     def __init__(self, name: str, lost: str) -> None:

@@ -127,13 +127,8 @@ def run_atomically(
 ) -> T:
     """Run `function` in a transaction, which is committed if it returns and is not abandoned by then.
 
-    Inside of another transaction, such as a test case's, it runs in a savepoint.
-
-    Args:
-        function: runs in this thread.
-        is_abandoned: called once, after `function` has returned.
-        aliases: the databases that get a transaction, at least one. When one of them cannot commit,
-            those before it roll back.
+    Inside of another transaction, such as a test case's, it runs in a savepoint. When one of the
+    databases cannot commit, those before it in `aliases` roll back.
 
     Raises:
         HandlerAbandoned: it returned, but too late.

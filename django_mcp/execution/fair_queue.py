@@ -23,9 +23,6 @@ class FairQueue(Generic[T]):
     Args:
         limits: how many entries there may be, where keys are quota keys; None: any number.
         anonymous_share: the part of all that anonymous callers may have together.
-
-    Attributes:
-        count: how many entries there are.
     """
 
     def __init__(self, limits: Limits | None = None, anonymous_share: float = 1.0) -> None:

@@ -83,12 +83,7 @@ def is_outage(error: object) -> bool:
 
 
 class Breaker:
-    """Remembers that a database is down, and lets one request at a time try it.
-
-    Args:
-        subject: names the database, for the log.
-        timeout_s: how long a request waits for an answer.
-    """
+    """Remembers that a database is down, and lets one request at a time try it."""
 
     def __init__(self, subject: str, *, timeout_s: float) -> None:
         self._subject = subject

@@ -40,7 +40,6 @@ class PoolState:
     """The state of a pool.
 
     Attributes:
-        max_threads: how many there may be.
         waiting: pieces of work without a thread.
         short_s: for how long work has waited while no thread became free; None: no work waits.
         running: the work of each thread and its seconds so far, the longest first.
@@ -109,11 +108,9 @@ class LoopPool(Executor):
     """Runs work in at most `max_threads` threads; see `loop.run_in_executor`.
 
     Args:
-        name: prefix of the threads' names.
         setting: the setting for the number of threads, for the log.
         replacements: how many more threads may replace those with abandoned work.
         make_work: returns the work for a function.
-        waiting: the queue.
     """
 
     def __init__(

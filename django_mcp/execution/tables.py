@@ -154,7 +154,6 @@ class Pruner:
 
     Args:
         every_s: seconds between two times. One takes less, so that they never overlap.
-        clock: returns seconds.
         is_due: whether the first time is now.
     """
 
@@ -175,11 +174,7 @@ class Pruner:
         return self._clock() >= self._next_s
 
     def prune_if_due(self, *prunes: Callable[[], int]) -> None:
-        """Prune, unless that was done recently. In a thread with connections.
-
-        Args:
-            prunes: each deletes some rows, and returns how many.
-        """
+        """Prune, unless that was done recently. In a thread with connections."""
         if self.is_due:
             self._next_s = self._clock() + self._every_s
             run_later(partial(prune_all, *prunes, max_s=self._every_s * 0.8))

@@ -56,12 +56,8 @@ class _Lease:
     def hold(self, *, is_due: bool = False) -> None:
         """Write this process's row, or renew its lease, if that is due. In a thread with connections.
 
-        It also deletes processes whose leases have ended.
-
-        A process with open streams or tasks calls it every `RENEW_EVERY_S`; calling it more often is cheap.
-
-        Args:
-            is_due: renew it in any case, for example if the row is missing.
+        It also deletes processes whose leases have ended. A process with open streams or tasks calls it
+        every `RENEW_EVERY_S`; calling it more often is cheap. If it `is_due`, it is renewed in any case.
         """
         now_s = time.monotonic()
         if now_s < self._next_renewal_s and not is_due:

@@ -296,11 +296,7 @@ def _connect(
 
 
 def revision_called(name: str | None) -> Revision:
-    """Return a revision by its name, by default the newest.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
+    """Return a revision by its name, by default the newest; raise ValueError for an unknown one."""
     if name is None:
         return _NEWEST
     revision = find_revision(name)

@@ -40,10 +40,7 @@ _CHANGES = frozenset({"post_add", "post_remove", "post_clear"})
 class Changed:
     """Reports changes to all processes after their commit. Several in one transaction are one message.
 
-    Args:
-        kind: the kind of the messages between processes.
-        forget: drops what a process cached.
-        recheck: checks what is open in a process.
+    Each process drops what it cached (`forget`) and checks what is open (`recheck`).
     """
 
     def __init__(
@@ -58,11 +55,7 @@ class Changed:
         self._local = threading.local()
 
     def announce_after_commit(self, names: Collection[Any] | None, using: str) -> None:
-        """Report changes to this process and the others once the transaction is committed.
-
-        Args:
-            names: the users or keys that have changed; None: any may have.
-        """
+        """Report changes to this process and the others once the transaction is committed."""
         waiting: dict[str, set[str] | None] = vars(self._local).setdefault("waiting", {})
         known = waiting.setdefault(using, set())
         waiting[using] = None if names is None or known is None else known | set(map(str, names))

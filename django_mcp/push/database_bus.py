@@ -40,12 +40,7 @@ LATE_S = 5.0
 
 
 class DatabaseBus:
-    """Write messages to a table, and read those of other processes from it; see `Bus`.
-
-    Args:
-        is_wanted: returns whether messages can concern anything in this process.
-        outage: logs failures.
-    """
+    """Write messages to a table, and read those of other processes from it if they are wanted; see `Bus`."""
 
     is_shared = True
 

@@ -41,9 +41,6 @@ class LayerBus:
     """Send to a group that each process of the site is in; see `Bus`.
 
     The name of the group is made from `SECRET_KEY`, so that sites can share a Redis.
-
-    Args:
-        outage: logs failures.
     """
 
     is_shared = True

@@ -187,11 +187,9 @@ def _insert(streams: Collection[PushStream]) -> None:
 
 
 def _find_lost(kept: Set[str], count: int, lease: int) -> set[str]:
-    """Return the streams that were written before and have no row any more.
+    """Return the streams of those `kept` that have no row any more, of `count` that there should be.
 
-    Args:
-        count: how many rows there should be in all.
-        lease: under which they were written; if that has ended, their rows were not closed by the site.
+    If the lease under which they were written has ended, their rows were not closed by the site.
     """
     rows = Stream.objects.filter(worker_id=worker_id()).exclude(kind=Stream.Kind.CALL)
     if not kept or rows.count() >= count:

@@ -81,11 +81,7 @@ async def _end_lost_principals(hub: ServerHub) -> None:
 
 
 async def _check_permissions(hub: ServerHub, notified: set[PushStream]) -> None:
-    """Close what principals whose permissions changed may not use, and notify them of other lists.
-
-    Args:
-        notified: gets the streams that were notified.
-    """
+    """Close what principals whose permissions changed may not use, and notify them of other lists."""
     begun: dict[Principal, list[PushStream | Call]] = {}
     functions: dict[Principal, set[Function]] = {}
     reading = {name: _find_reading(server) for name, server in hub.servers.items()}

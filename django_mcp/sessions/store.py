@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from django_mcp.server.exchange.call import Call
     from django_mcp.server.exchange.exchange import Exchange
     from django_mcp.server.exchange.session_data import SessionData
-    from django_mcp.server.options import Options
+    from django_mcp.server.server import MCPServer
     from django_mcp.server.services.services import ServerHub
 
 FRESH_S = 2.0
@@ -69,23 +69,17 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 class DatabaseSessions:
     """Keep sessions of one server in the site's database. See `SessionStore`.
 
-    Args:
-        server: its name in the database.
-        hub: holds the session objects, so that there is one for each session in use.
-        closed: is called with each session that this process ended or found expired.
+    The server's hub holds the session objects, so that there is one for each session in use. `closed`
+    is called with each session that this process ended or found expired.
     """
 
     def __init__(
         self,
-        server: Callable[[], str],
-        hub: Callable[[], ServerHub],
-        options: Callable[[], Options],
+        server: MCPServer,
         clock: Callable[[], float] = time.time,
         closed: Closed = notify_closed,
     ) -> None:
         self._server = server
-        self._hub = hub
-        self._options = options
         self._clock = clock
         self._closed = closed
         self._tally = Tally()
@@ -101,13 +95,13 @@ class DatabaseSessions:
     # -- opening and ending
 
     async def open(self, session: Session, exchange: Exchange) -> str | Refusal:
-        options, now_s = self._options(), self._clock()
+        options, now_s = self._server.options, self._clock()
         token = new_token()
         user_id = getattr(getattr(exchange.principal, "user", None), "pk", None)
         known = Known(digest_of(token), user_id)
         known.read_s = known.seen_s = known.noted_s = now_s
         known.expires_s = now_s + options.session_max_age_s
-        row = new_row(session, self._server(), known, exchange.quota_key)
+        row = new_row(session, self._server.name, known, exchange.quota_key)
         limits = CountLimits.of(
             options.max_sessions, options.max_sessions_per_principal, options.anonymous_share
         )
@@ -120,7 +114,7 @@ class DatabaseSessions:
         ended = await ask_database(write)
         if isinstance(ended, Refusal):
             return ended
-        hub = self._hub()
+        hub = self._server.hub
         for key in ended:
             hub.end_session(key)
         session.state = known
@@ -138,7 +132,7 @@ class DatabaseSessions:
 
         ended = await ask_database(write)
         for key in ended:
-            session = self._hub().sessions.get(key)
+            session = self._server.hub.sessions.get(key)
             is_anonymous = session is not None and session.principal_key is None
             self._tally.add(-1, anonymous=-1 if is_anonymous else 0)
         for key in keys:
@@ -146,7 +140,7 @@ class DatabaseSessions:
         return ended
 
     def _forget(self, key: str) -> None:
-        hub = self._hub()
+        hub = self._server.hub
         session = hub.sessions.get(key)
         if session is None:
             return
@@ -161,7 +155,7 @@ class DatabaseSessions:
         session = self._cache.get(digest_of(token))
         if session is None or session.is_ended:
             return None
-        known, now_s, idle_s = session.state, self._clock(), self._options().session_idle_s
+        known, now_s, idle_s = session.state, self._clock(), self._server.options.session_idle_s
         if not 0 <= now_s - known.read_s < FRESH_S or known.is_over(now_s, idle_s):
             return None
         known.note_use(session.key, now_s, idle_s)
@@ -176,16 +170,16 @@ class DatabaseSessions:
     async def _find(self, digest: str) -> Session | None:
         session = await self._read(_unless_ended(self._cache.get(digest)), digest=digest)
         if session is not None:
-            idle_s = self._options().session_idle_s
+            idle_s = self._server.options.session_idle_s
             session.state.note_use(session.key, self._clock(), idle_s)
             self._remember(session, session.state)
         return session
 
     async def get(self, key: str) -> Session | None:
-        return await self._read(_unless_ended(self._hub().sessions.get(key)), pk=UUID(key))
+        return await self._read(_unless_ended(self._server.hub.sessions.get(key)), pk=UUID(key))
 
     async def _read(self, known_as: Session | None, **lookup: Any) -> Session | None:
-        rows = models.Session.objects.filter(server=self._server(), **lookup)
+        rows = models.Session.objects.filter(server=self._server.name, **lookup)
 
         def read() -> models.Session | None:
             write_if_alone()
@@ -198,7 +192,7 @@ class DatabaseSessions:
             if known_as is not None:
                 self._forget(known_as.key)
             return None
-        session = known_as or _unless_ended(self._hub().sessions.get(row.pk.hex))
+        session = known_as or _unless_ended(self._server.hub.sessions.get(row.pk.hex))
         if session is None or not isinstance(session.state, Known):
             session = _to_session(row)
         if session is None:
@@ -210,10 +204,10 @@ class DatabaseSessions:
         # Never reset: the row may have been read before this process wrote it.
         session.is_initialized = session.is_initialized or row.is_initialized
         session.log_level = row.log_level or None
-        if known.is_over(now_s, self._options().session_idle_s):
+        if known.is_over(now_s, self._server.options.session_idle_s):
             await self.end([session.key], Closing.EXPIRED)
             return None
-        self._hub().sessions[session.key] = session
+        self._server.hub.sessions[session.key] = session
         return session
 
     def _remember(self, session: Session, known: Known) -> None:
@@ -225,7 +219,7 @@ class DatabaseSessions:
             known.cached_bytes = size
             while len(self._cache) > MAX_CACHED or self._cached_bytes > MAX_CACHED_BYTES:
                 self._uncache(next(iter(self._cache)))
-        hub = self._hub()
+        hub = self._server.hub
         hub.sessions[session.key] = session
         if self._on_tick not in hub.on_tick:
             hub.on_tick.append(self._on_tick)
@@ -254,17 +248,17 @@ class DatabaseSessions:
             return _ENDED
         if isinstance(found, Refusal):
             return found
-        self._hub().set_subscriptions(session, found)
+        self._server.hub.set_subscriptions(session, found)
         return None
 
     async def unsubscribe(self, session: Session, uri: str) -> None:
         await ask_database(lambda: remove_subscription(session.key, uri))
         if session.subscriptions is not None:
-            self._hub().set_subscriptions(session, session.subscriptions - {uri})
+            self._server.hub.set_subscriptions(session, session.subscriptions - {uri})
 
     async def read_subscriptions(self, session: Session) -> set[str]:
         found = await ask_database(lambda: read_uris(session.key))
-        self._hub().set_subscriptions(session, found.get(session.key, set()))
+        self._server.hub.set_subscriptions(session, found.get(session.key, set()))
         return session.subscriptions if session.subscriptions is not None else set()
 
     def data(self, session: Session, call: Call) -> SessionData:
@@ -273,7 +267,7 @@ class DatabaseSessions:
         return RowData(session)
 
     def _engine_data(self, key: str) -> EngineData:
-        return EngineData(key, self._options().session_max_age_s)
+        return EngineData(key, self._server.options.session_max_age_s)
 
     # -- upkeep
 
@@ -297,7 +291,7 @@ class DatabaseSessions:
             return
         for key, session in held.items():
             if key in alive:
-                session.state.note_use(key, now_s, self._options().session_idle_s)
+                session.state.note_use(key, now_s, self._server.options.session_idle_s)
             else:
                 self._forget(key)
         changed = [
@@ -323,14 +317,14 @@ class DatabaseSessions:
 
     def _held(self, hub: ServerHub) -> Iterator[Session]:
         for session in list(hub.sessions.values()):
-            is_ours = session.server_name == self._server() and isinstance(session.state, Known)
+            is_ours = session.server_name == self._server.name and isinstance(session.state, Known)
             if is_ours and (hub.calls.of(session) or hub.streams_of(session.key)):
                 yield session
 
     def _prune_if_due(self, now_s: float) -> None:
         if self._pruner.is_due:
-            idle_s = self._options().session_idle_s
-            self._pruner.prune_if_due(*find_prunes(self._server(), now_s, idle_s, self._closed))
+            idle_s = self._server.options.session_idle_s
+            self._pruner.prune_if_due(*find_prunes(self._server.name, now_s, idle_s, self._closed))
 
 
 def _unless_ended(session: Session | None) -> Session | None:

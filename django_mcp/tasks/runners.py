@@ -113,11 +113,7 @@ async def _execute(server: MCPServer, task_id: str) -> None:
 
 
 def load_runner(path: str) -> TaskRunner:
-    """Return the runner that a setting names.
-
-    Raises:
-        ImportError: there is none.
-    """
+    """Return the runner that a setting names, or raise ImportError."""
     runner: Any = import_string(path)
     made: TaskRunner = runner()
     return made

@@ -75,10 +75,8 @@ _meter = QuotaMeter(LIMITS)
 class _Connection(Record):
     """One client's connection, and the `Sink` of its calls, which share the queue of its stream.
 
-    If the queue is full because the client does not read, the stream ends; see `PushStream.offer`.
-
-    Args:
-        exchange: that of the GET that opened the stream.
+    If the queue is full because the client does not read, the stream ends; see `PushStream.offer`. Its
+    exchange is that of the GET that opened the stream.
     """
 
     _server: MCPServer
@@ -173,13 +171,7 @@ _connections: dict[str, _Connection] = {}
 async def keep_stream(
     server: MCPServer, sink: StreamSink, messages_url: str, exchange: Exchange
 ) -> Reply:
-    """Open a stream, send the client the URL to post to, and serve it until it disconnects.
-
-    Args:
-        server: the server of the endpoint.
-        messages_url: the URL to post to; the token is added to its query.
-        exchange: that of the GET; its principal owns the connection.
-    """
+    """Open a stream, send the client the URL to post to, and serve it until it disconnects."""
     refusal = refuse_stream(server, exchange)
     if refusal is not None:
         return refuse(refusal)
@@ -299,32 +291,42 @@ MAX_QUERY_FIELDS = 100
 """Fields of a query that are read. Our own limit."""
 
 
-class LegacyStreamConsumer(MCPConsumer):
-    """Keep a client's stream open: `GET .../sse`."""
+class _LegacyConsumer(MCPConsumer):
+    """Serves one of the two URLs, by one method."""
+
+    _allowed = b""
 
     def _allowed_methods(self, headers: Headers) -> bytes:
-        return b"GET, OPTIONS"
+        return self._allowed
+
+    async def _refuse(self, _exchange: Exchange) -> Reply:
+        return error_reply(405, "Method not allowed", ((b"allow", self._allowed),))
+
+
+class LegacyStreamConsumer(_LegacyConsumer):
+    """Keep a client's stream open: `GET .../sse`."""
+
+    _allowed = b"GET, OPTIONS"
 
     def _find_entry(self, method: str) -> Entry:
         scope: Any = self.scope
         if method != "GET" or self._sink is None:
-            return partial(_not_allowed, b"GET, OPTIONS")
+            return self._refuse
         query = scope.get("query_string", b"").decode("latin-1")
         path = quote(scope["path"].removesuffix("/").removesuffix("sse")) + "messages"
         url = f"{path}?{query}" if query else path
         return partial(keep_stream, self.server, self._sink, url)
 
 
-class LegacyMessageConsumer(MCPConsumer):
+class LegacyMessageConsumer(_LegacyConsumer):
     """Receive a client's messages: `POST .../messages?session_id=...`."""
 
-    def _allowed_methods(self, headers: Headers) -> bytes:
-        return b"POST, OPTIONS"
+    _allowed = b"POST, OPTIONS"
 
     def _find_entry(self, method: str) -> Entry:
         scope: Any = self.scope
         if method != "POST":
-            return partial(_not_allowed, b"POST, OPTIONS")
+            return self._refuse
         query = scope.get("query_string", b"").decode("latin-1")
         return partial(take_message, self.server, _find_token(query))
 
@@ -337,17 +339,8 @@ def _find_token(query: str) -> str:
         return ""
 
 
-async def _not_allowed(verbs: bytes, _exchange: Exchange) -> Reply:
-    return error_reply(405, "Method not allowed", ((b"allow", verbs),))
-
-
 class LegacyView(EndpointView):
-    """Report that HTTP+SSE needs ASGI routing, where there is none.
-
-    Args:
-        server: the server of the endpoint.
-        consumer: the one that serves the URL over ASGI.
-    """
+    """Report that HTTP+SSE needs ASGI routing, where there is none."""
 
     def __init__(self, server: MCPServer, consumer: type[MCPConsumer]) -> None:
         super().__init__(consumer.as_asgi(server=server))

@@ -40,6 +40,8 @@ class Principal:
 class Site:
     """A process of a site: its hub, its store, and what that said is over, at a time of its own."""
 
+    name = "shop"
+
     def __init__(self, kind: str, options: Options, clock: Callable[[], float]) -> None:
         self.hub: ServerHub = Hub(LocalBus())
         self.options = options
@@ -52,9 +54,8 @@ class Site:
         if kind == "memory":
             self.store = MemorySessions(self.hub, lambda: self.options, clock, closed)
         else:
-            self.store = DatabaseSessions(
-                lambda: "shop", lambda: self.hub, lambda: self.options, clock, closed
-            )
+            server: Any = self
+            self.store = DatabaseSessions(server, clock, closed)
 
     async def tick(self) -> None:
         """Do what a hub does every two seconds."""

@@ -78,15 +78,9 @@ class Guard:
                 self._names = (*self._names, name.encode("latin-1"))
 
     def examine(self, method: str, scheme: str, headers: Headers, max_body_bytes: int) -> Clearance:
-        """Return the result for a request.
-
-        Args:
-            method: the HTTP method, in upper case.
-            scheme: `http` or `https`, as the server sees it.
-            headers: all of them, repeated ones joined: right for lists, malformed for the others.
-            max_body_bytes: the limit on the body, compared with `Content-Length`.
-        """
-        # This runs for each request, so it works on bytes.
+        """Return the result for a request, whose scheme is as the server sees it."""
+        # This runs for each request, so it works on bytes. Repeated headers are joined, which is right
+        # for lists, and makes the others malformed.
         values = headers.by_name
         size = len(b"".join(values)) + len(b"".join(values.values()))
         if headers.line_count > MAX_HEADERS or size > MAX_HEADER_BYTES:
@@ -100,7 +94,8 @@ class Guard:
             length = values.get(b"content-length")
             is_short = length is None or (len(length) <= MAX_LENGTH_DIGITS and length.isdigit())
             if not is_short or int(length or 0) > max_body_bytes:
-                refusal = _reject_length(length or b"", max_body_bytes)
+                is_number = length is not None and length.isdigit()
+                refusal = too_large(max_body_bytes) if is_number else _NO_NUMBER
                 return Clearance(reply=refusal, headers=found.headers)
         elif found.reply is None and method == "OPTIONS":
             requested = values.get(b"access-control-request-headers", b"").decode("latin-1")
@@ -124,7 +119,9 @@ def _check(method: str, scheme: str, headers: Headers, rules: SiteRules) -> Clea
     if origin is not None:
         # There is a host, or the request would have been rejected already.
         if not rules.is_origin(origin, host or "", rules.find_scheme(headers, scheme)):
-            return Clearance(reply=_reject_origin(origin), headers=VARY)
+            message = f"Pages of the origin {origin[:200]} may not call this server"
+            refusal = _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
+            return Clearance(reply=refusal, headers=VARY)
         cors = cors_headers(origin, with_credentials=rules.may_send_cookies(origin))
     refusal = _check_kind(method, headers)
     if refusal is not None:
@@ -145,11 +142,6 @@ def _check_host(host: str | None, rules: SiteRules) -> Reply | None:
     if not rules.is_host(domain):
         return _forbid(f"This site is not {domain[:200]}", "ALLOWED_HOSTS")
     return None
-
-
-def _reject_origin(origin: str) -> Reply:
-    message = f"Pages of the origin {origin[:200]} may not call this server"
-    return _forbid(message, 'DJANGO_MCP["ALLOWED_ORIGINS"]')
 
 
 def _forbid(message: str, setting: str) -> Reply:
@@ -180,12 +172,7 @@ def _check_kind(method: str, headers: Headers) -> Reply | None:
     return None
 
 
-def _reject_length(length: bytes, max_body_bytes: int) -> Reply:
-    if not length.isdigit():
-        return error_reply(400, "Content-Length must be one whole number")
-    return too_large(max_body_bytes)
-
-
+_NO_NUMBER = error_reply(400, "Content-Length must be one whole number")
 _TOO_MANY_HEADERS = Clearance(
     reply=error_reply(
         431, f"At most {MAX_HEADERS} headers, of {MAX_HEADER_BYTES} bytes together, are read"

@@ -25,11 +25,7 @@ MAX_REVISION_CHARS = 10
 
 
 class RefusalLog:
-    """Logs refusals up to a limit, and how many were left out.
-
-    Args:
-        clock: seconds that only increase.
-    """
+    """Logs refusals up to a limit, and how many were left out."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -64,12 +64,6 @@ class ChangeNotifier(Record):
 
     A client that reads too slowly misses changes. Once it reads again, it is notified of everything
     that may have changed, because it cannot open another stream.
-
-    Args:
-        server: the server whose changes are sent.
-        exchange: that of the client, which determines what it may see.
-        connection, revision: of the client.
-        close: ends the connection.
     """
 
     _server: MCPServer
@@ -239,7 +233,7 @@ class Pipe:
                 continue
             self._running[task] = size
             self._running_bytes += size
-            if self._notifier is None and _may_initialize(line):
+            if self._notifier is None and isinstance(line, bytes) and b"initialize" in line:
                 # The lines after it may depend on it.
                 self._initializing = task
         if released:
@@ -259,7 +253,10 @@ class Pipe:
         timers = TaskTimers.of_current_task()
         try:
             if not isinstance(line, bytes):
-                await self._writer.send(self._reject_length())
+                limit = self._server.options.max_body_bytes
+                message = f"The line is too long: at most {limit} bytes are read"
+                refusal = Refusal(code=INVALID_REQUEST, message=message)
+                await self._writer.send(encode_error(None, refusal))
                 return
             # A client that does not read its responses gets no more work done.
             await self._writer.wait_for_room()
@@ -284,11 +281,6 @@ class Pipe:
             logger.exception("Could not serve a line")
         finally:
             self._done()
-
-    def _reject_length(self) -> bytes:
-        limit = self._server.options.max_body_bytes
-        message = f"The line is too long: at most {limit} bytes are read"
-        return encode_error(None, Refusal(code=INVALID_REQUEST, message=message))
 
     # -- the principal
 
@@ -327,10 +319,6 @@ class Pipe:
             )
 
 
-def _may_initialize(line: Line) -> bool:
-    return isinstance(line, bytes) and b"initialize" in line
-
-
 _EAGER: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 """A task that never waits is done when it is made, where Python has that."""
 
@@ -345,9 +333,7 @@ async def serve(
 ) -> None:
     """Serve the client at the other end of two pipes until it disconnects or `stop` is set.
 
-    Args:
-        find_principal: returns the principal for each message; None: anonymous.
-        stop: ends the connection and cancels what runs.
+    Without `find_principal` it is anonymous.
     """
     try:
         await Pipe(server, reading, writing, find_principal, stop or asyncio.Event()).run()

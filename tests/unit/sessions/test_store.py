@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -223,7 +225,8 @@ async def test_a_session_whose_row_goes_with_something_else_is_told_of(
 async def test_another_servers_session_is_unknown(clock: Time):
     here = site("database", clock)
     token, session = await here.open()
-    staff = DatabaseSessions(lambda: "staff", lambda: here.hub, lambda: here.options, clock)
+    other: Any = SimpleNamespace(name="staff", hub=here.hub, options=here.options)
+    staff = DatabaseSessions(other, clock)
 
     assert await staff.find(token) is None
     assert await staff.get(session.key) is None
