@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import gc
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
+from django_mcp.transports.http.replies import ASGIApp, reject_websocket
 
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
-
-__all__ = ["ASGIApp", "django_mcp_application", "standalone_application"]
+__all__ = ["ASGIApp", "django_mcp_application"]
 
 
 def django_mcp_application(application: ASGIApp) -> ASGIApp:
@@ -112,37 +109,3 @@ def _until_shutdown(receive: Any) -> Any:
         return message
 
     return receive_and_look
-
-
-def standalone_application(server: MCPServer, beside: ASGIApp | None = None) -> ASGIApp:
-    """Return an ASGI application that serves one server at `/mcp`, its health, and nothing else.
-
-    If `LEGACY_SSE` is on, that includes HTTP+SSE at `/sse` and `/messages`.
-
-    Args:
-        server: the server.
-        beside: serves other paths, as `single_server.site_of` does; None: they give 404.
-    """
-    from django_mcp.endpoints.mounts import announce_server
-    from django_mcp.endpoints.urlconf import patterns_of
-    from django_mcp.registry.plain_types import make_conversions
-
-    announce_server(server, "/mcp")
-    make_conversions()
-    applications: dict[str, ASGIApp] = {}
-    for pattern in patterns_of(server):
-        view: Any = pattern.callback
-        applications[f"/{pattern.pattern}"] = view.serve
-    others = beside or not_found
-
-    async def serve(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "websocket":
-            await reject_websocket(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            raise ValueError(f"Only http is served here, not {scope['type']}")
-        found = applications.get(scope["path"].removesuffix("/"), others)
-        await found(scope, receive, send)
-        freeze_heap()
-
-    return serve

@@ -339,5 +339,4 @@ settings = cast(Settings, _live)
 server_settings = cast(Options, _live)
 """The settings of servers in `DJANGO_MCP`, by the names of the keywords."""
 
-
 reset_on(vars(_live).clear, settings=("DJANGO_MCP",))

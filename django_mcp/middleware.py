@@ -98,7 +98,6 @@ def find_language(header: str) -> str | None:
 
 reset_on(find_language.cache_clear, settings=("LANGUAGES", "LANGUAGE_CODE", "USE_I18N"))
 
-
 _request_id: ContextVar[str] = ContextVar("django_mcp_request_id", default="-")
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 

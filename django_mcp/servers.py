@@ -5,7 +5,7 @@ Only this module joins the two. Importing it loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings as site_settings
@@ -41,7 +41,6 @@ from django_mcp.tasks.runners import load_runner
 if TYPE_CHECKING:
     from django.urls import URLPattern
 
-    from django_mcp.auth.authenticator import Authenticator
     from django_mcp.server.services import ports
     from django_mcp.server.services.services import ServerHub
 
@@ -83,7 +82,9 @@ class MCPServer(InProcess, SiteClientMethods):
         self._given_of_gate = given_of_gate
         self._get_reply: GetReply | None = None
         self.scope = ThreadScope()
-        self.access = DjangoAccess(authenticators=lambda: self.authenticators)
+        self.access = DjangoAccess(
+            authenticators=lambda: self.gate.authenticators if self.gate is not None else ()
+        )
         self.counter = CacheCounter()
         self.exceptions = DjangoExceptions()
         self.sealer = SiteSealer()
@@ -210,11 +211,6 @@ class MCPServer(InProcess, SiteClientMethods):
             "or public=True if everybody may."
         )
         return Gate(self, authenticators, is_public=found["public"], remedy=remedy)
-
-    @property
-    def authenticators(self) -> Sequence[Authenticator]:
-        """The authenticators of the gate, if there is one."""
-        return () if self.gate is None else self.gate.authenticators
 
     @property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:

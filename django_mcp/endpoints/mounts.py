@@ -152,7 +152,6 @@ def _find_candidates() -> tuple[frozenset[str], bool]:
 reset_on(_find_candidates.cache_clear, settings=("ROOT_URLCONF",))
 reset_on(_known.clear, settings=("ROOT_URLCONF",))
 
-
 # -- log messages at start
 
 

@@ -1,20 +1,37 @@
-"""The URL patterns of one server, and its health check for load balancers."""
+"""The URL patterns of one server with its health check, and the URLconf of a process that serves no other server.
+
+That is the site's own URLconf without its other servers: the login page has links to the rest of the site.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
+from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.asgi import ASGIHandler
 from django.db import Error, connections
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.shortcuts import resolve_url
+from django.urls import URLPattern, URLResolver, path
 
-from django_mcp.endpoints.well_known import require_authorization_servers
+from django_mcp.auth.addresses import METADATA_PATH
+from django_mcp.conf import settings
+from django_mcp.endpoints.mounts import has_urlconf
+from django_mcp.endpoints.well_known import (
+    SERVER_PATH,
+    authenticators_of,
+    patterns,
+    require_authorization_servers,
+)
 from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
+from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
 from django_mcp.transports.http.view import EndpointView, MCPView
 from django_mcp.transports.legacy_sse import (
     LegacyMessageConsumer,
@@ -24,12 +41,17 @@ from django_mcp.transports.legacy_sse import (
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
+    from django_mcp.servers import MCPServer as SiteServer
+
+urlpatterns: list[Any] = []
+"""The URLs of the server that `site_of` was called for."""
+
+OPENID_PATH = "/.well-known/openid-configuration"
 
 READY_TIMEOUT_S = 5.0
 """A database that has not responded by then counts as down. Our own limit."""
 
 _METHODS = ("GET", "HEAD")
-
 
 _questions: Sharing[bool] = Sharing()
 """Anonymous callers may ask, so concurrent requests share one check of the databases."""
@@ -122,3 +144,61 @@ def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
         path("sse", LegacyView(server, LegacyStreamConsumer), name="sse"),
         path("messages", LegacyView(server, LegacyMessageConsumer), name="messages"),
     ]
+
+
+def site_of(server: SiteServer) -> ASGIApp:
+    """Return the application beside the endpoint of a server, and make this module the process's URLconf.
+
+    It serves the metadata of the protected resource, if an authenticator names authorization servers;
+    and this site's own authorization server with the login page, if its tokens are accepted.
+    """
+    site = import_module(site_settings.ROOT_URLCONF) if has_urlconf() else None
+    urlpatterns[:] = [
+        path("", server.urls),
+        *patterns(),
+        *_without_servers(getattr(site, "urlpatterns", ())),
+    ]
+    site_settings.ROOT_URLCONF = __name__
+    starts, sign_in = tuple(_starts_of(server)), _sign_in_of(server)
+    handler = ASGIHandler()
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await reject_websocket(scope, receive, send)
+            return
+        path = f"{scope['path'].removesuffix('/')}/"
+        is_answered = path == sign_in or path.startswith(starts)
+        await (handler if is_answered else not_found)(scope, receive, send)
+
+    return serve
+
+
+def _starts_of(server: SiteServer) -> Iterator[str]:
+    if authenticators_of(server):
+        yield f"{METADATA_PATH}/"
+    if _takes_own_tokens(server):
+        yield f"{SERVER_PATH}/"
+        yield f"{OPENID_PATH}/"
+        yield f"/{settings.OAUTH_PREFIX}"
+
+
+def _sign_in_of(server: SiteServer) -> str | None:
+    """Return the path of the login page, with a slash at its end; None: it is elsewhere."""
+    parts = urlsplit(resolve_url(site_settings.LOGIN_URL))
+    is_here = _takes_own_tokens(server) and not parts.netloc
+    return f"{parts.path.rstrip('/')}/" if is_here else None
+
+
+def _takes_own_tokens(server: SiteServer) -> bool:
+    return any(each.is_of_this_site for each in authenticators_of(server))
+
+
+def _without_servers(found: Any) -> Iterator[Any]:
+    for each in found:
+        if isinstance(each, URLResolver):
+            inside = list(_without_servers(each.url_patterns))
+            yield URLResolver(
+                each.pattern, inside, each.default_kwargs, each.app_name, each.namespace
+            )
+        elif not isinstance(each.callback, EndpointView):
+            yield each

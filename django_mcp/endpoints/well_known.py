@@ -5,7 +5,7 @@ They are plain Django views, so the ASGI wrapper leaves them to the site.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from itertools import chain
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -81,7 +81,7 @@ def find_unnamed() -> Iterator[tuple[str, str]]:
 
 def find_unreachable() -> Iterator[tuple[str, str]]:
     """Yield which servers take tokens of this site's authorization server, if it is missing."""
-    if _is_there(SERVER_PATH) and _is_there(METADATA_PATH):
+    if resolve(SERVER_PATH) and resolve(METADATA_PATH):
         return
     for name in {each.name for each, taker in _mounted_authenticators() if taker.is_of_this_site}:
         text = (
@@ -93,7 +93,7 @@ def find_unreachable() -> Iterator[tuple[str, str]]:
 
 def find_undescribed() -> list[MCPServer]:
     """Return the servers that accept tokens of other issuers, if no metadata names these."""
-    if _is_there(METADATA_PATH):
+    if resolve(METADATA_PATH):
         return []
     takers = (server for server, each in _mounted_authenticators() if each.authorization_servers)
     return list(dict.fromkeys(takers))
@@ -103,11 +103,12 @@ def _mounted_authenticators() -> Iterator[tuple[MCPServer, Authenticator]]:
     mounted = {mount.server for mount in find_mounts()}
     for server in all_servers():
         if server in mounted:
-            yield from ((server, each) for each in server.authenticators)
+            yield from ((server, each) for each in authenticators_of(server))
 
 
-def _is_there(path_info: str) -> bool:
-    return resolve(path_info) is not None
+def authenticators_of(server: MCPServer) -> Sequence[Authenticator]:
+    """Return the authenticators of a server; none if everybody may call it."""
+    return () if server.gate is None else server.gate.authenticators
 
 
 def find_server(path_info: str) -> MCPServer | None:
@@ -165,7 +166,7 @@ def _describe(server: MCPServer, path_info: str, request: HttpRequest) -> dict[s
 
 def find_issuers(server: Any, request: HttpRequest) -> list[str]:
     """Return the issuers whose tokens a server accepts, without duplicates."""
-    found = (each.find_authorization_servers(request) for each in server.authenticators)
+    found = (each.find_authorization_servers(request) for each in authenticators_of(server))
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 

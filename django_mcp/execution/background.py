@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("django_mcp")
 
-
 QUEUE_FULL = "the database is too slow"
 """Why a full queue drops entries, for the log."""
 

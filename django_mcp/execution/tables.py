@@ -33,7 +33,6 @@ RECOUNT_S = 2.0
 MAX_CALLERS = 1000
 """Callers whose counts a process caches. Our own limit."""
 
-
 ANONYMOUS = "a:"
 """How the digests of anonymous callers' quota keys begin."""
 

@@ -32,7 +32,6 @@ MAX_NAMED = 500
 Names: TypeAlias = Collection[str] | None
 """The users or keys that have changed; None: any may have."""
 
-
 _PERMISSION_FIELDS = frozenset({"is_active", "is_superuser", "is_staff"})
 _CHANGES = frozenset({"post_add", "post_remove", "post_clear"})
 

@@ -65,10 +65,8 @@ LEAST_BYTES = 40_000
 LOOK_AFTER_MORE = 5
 """How many times as much it writes before it checks the limits of the caller, and of all."""
 
-
 _Key = UUID | tuple[str, ...]
 """The key of a limit: a session's, a server's and a caller's, or that of all: `()`."""
-
 
 _grown: Counter[_Key] = Counter()
 """The bytes that were recorded for each key since its last check."""

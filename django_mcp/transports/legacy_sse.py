@@ -59,14 +59,12 @@ MAX_PASSED_BYTES = 30 * 1024
 KEPT_S = 60.0
 """How long a larger message is kept for that process. Our own limit."""
 
-
 MAX_STREAM_RUNNING = 100
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 """Number and size of one connection's requests that are served at a time. Our own limit."""
 
 LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=256 * 1024 * 1024)
 """The same for all connections of one principal or address in a process, and for all in it."""
-
 
 _meter = QuotaMeter(LIMITS)
 """Counts the messages being served in this process."""
@@ -285,7 +283,6 @@ _TOO_MANY = {
 _UNREACHABLE = try_later(
     "The stream is at another process, which cannot be reached now: try again", 2
 )
-
 
 MAX_QUERY_FIELDS = 100
 """Fields of a query that are read. Our own limit."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.http import HttpResponse
@@ -17,7 +18,8 @@ from django.urls import ResolverMatch, include, path, re_path, reverse
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import Context
-from django_mcp.asgi import django_mcp_application, standalone_application
+from django_mcp.asgi import django_mcp_application
+from django_mcp.endpoints.urlconf import site_of
 from django_mcp.protocol.json import decode, encode
 from django_mcp.routing import mcp_routes
 from django_mcp.servers import MCPServer
@@ -54,6 +56,12 @@ urls.urlpatterns = [  # type: ignore[attr-defined]
 def mounted() -> Iterator[None]:
     with override_settings(ROOT_URLCONF=urls, MIDDLEWARE=[], ALLOWED_HOSTS=["localhost"]):
         yield
+
+
+def serve_alone() -> Any:
+    """Return the application of `manage.py mcp_serve`; the fixture restores the URLconf."""
+    settings.ROOT_URLCONF = None
+    return django_mcp_application(site_of(server))
 
 
 class Site:
@@ -170,7 +178,7 @@ async def upgrade(application: Any, path: str) -> list[dict[str, Any]]:
     [
         lambda: django_mcp_application(ASGIHandler()),
         lambda: django_mcp_application(ProtocolTypeRouter({"http": ASGIHandler()})),
-        lambda: standalone_application(server),
+        serve_alone,
     ],
     ids=["django", "channels", "alone"],
 )
@@ -268,7 +276,7 @@ async def test_the_start_tells_what_is_served_where(site: Site, caplog: pytest.L
 
 
 async def test_a_server_alone_serves_itself_and_nothing_else():
-    application = standalone_application(server)
+    application = serve_alone()
 
     assert (await where(application, "/mcp/"))["kwargs"] == {}
     assert (await ask(application, "/mcp/health", method="GET")).status == 200
