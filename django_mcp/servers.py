@@ -26,8 +26,7 @@ from django_mcp.known_servers import find_known, known_servers, remember
 from django_mcp.middleware import GetReply, load_middleware
 from django_mcp.process import reset_on
 from django_mcp.protocol.results import CacheHint
-from django_mcp.push.clients import SiteClientMethods
-from django_mcp.push.observer import SignalObserver
+from django_mcp.push.clients import SignalObserver, SiteClientMethods
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
 from django_mcp.registry.injection import Provider

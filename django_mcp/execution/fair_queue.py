@@ -32,11 +32,7 @@ class FairQueue(Generic[T]):
         self.count = 0
 
     def put(self, key: Hashable, entry: T) -> None:
-        """Add an entry at the end of its key's line; a new key goes behind all others.
-
-        Raises:
-            QueueFull: there are as many entries as there may be.
-        """
+        """Add an entry at the end of its key's line (or raise `QueueFull`); a new key goes last."""
         if self._meter is not None:
             share = self._anonymous_share
             if self._meter.take(str(key), 0, anonymous_share=share) is not None:

@@ -99,9 +99,7 @@ class Breaker:
     ) -> T:
         """Run `function` in a thread by `runner`, and return what it returns.
 
-        Raises:
-            StoreUnavailable: there is no answer, or it takes too long.
-            Unmigrated: the database lacks a table or a column.
+        If there is no answer in time, this raises `StoreUnavailable`, or its subclass `Unmigrated`.
         """
         if not self._enter():
             raise self._failure

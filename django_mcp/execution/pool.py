@@ -163,11 +163,7 @@ class LoopPool(Executor):
         self.put(Work(function))
 
     def put(self, work: Work) -> bool:
-        """Give work to a thread, or queue it; return whether a thread has it.
-
-        Raises:
-            QueueFull: no thread is free, and too much work waits.
-        """
+        """Give work to a thread, or queue it (or raise `QueueFull`); return whether a thread has it."""
         with self._lock:
             if self._idle_count:
                 self._idle_count -= 1

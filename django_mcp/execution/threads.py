@@ -159,15 +159,14 @@ def run_later(function: Callable[[], object]) -> None:
 
     Called from a thread with connections. Without a pool it runs at once.
     """
-    # Loads the models' machinery, which importing a server must not.
-    from django_mcp.execution.db_connections import run_with_connections
-
     lanes = _lanes.current or _lanes.get()
     if lanes.our_pool is None or _runs_in_place.get():
         function()
-        return
+    else:
+        # Loads the models' machinery, which importing a server must not.
+        from django_mcp.execution.db_connections import run_with_connections
 
-    lanes.our_pool.leave(partial(run_with_connections, function))
+        lanes.our_pool.leave(partial(run_with_connections, function))
 
 
 @contextmanager
@@ -214,7 +213,7 @@ class _HandlerWork(AwaitedWork):
 class _Lanes:
     """The pools, created on first use: after a fork, and after the settings are read."""
 
-    def __init__(self, max_threads: int, max_tasks: int, replacements: int) -> None:
+    def __init__(self) -> None:
         # Loads the models' machinery, which importing a server must not.
         from django_mcp.execution.db_connections import (
             HandlerAbandoned,
@@ -249,18 +248,22 @@ class _Lanes:
         self.task_pool: LoopPool | None = None
         self.our_pool: LoopPool | None = None
         self.authentication_pool: LoopPool | None = None
+        max_threads = settings.SYNC_THREADS
         if max_threads:
             few = min(max_threads, OUR_THREADS)
             self.pool = LoopPool(
                 max_threads,
                 "django-mcp",
                 setting="SYNC_THREADS",
-                replacements=replacements,
+                replacements=settings.REPLACEMENT_THREADS,
                 make_work=_HandlerWork,
                 waiting=FairQueue(WAITING_LIMITS, server_settings.anonymous_share),
             )
             self.task_pool = LoopPool(
-                max_tasks, "django-mcp-task", setting="TASK_THREADS", make_work=_HandlerWork
+                settings.TASK_THREADS,
+                "django-mcp-task",
+                setting="TASK_THREADS",
+                make_work=_HandlerWork,
             )
             self.our_pool = LoopPool(few, "django-mcp-own")
             self.authentication_pool = LoopPool(few, "django-mcp-auth")
@@ -277,8 +280,4 @@ class _Lanes:
                 pool.close()
 
 
-def _open_lanes() -> _Lanes:
-    return _Lanes(settings.SYNC_THREADS, settings.TASK_THREADS, settings.REPLACEMENT_THREADS)
-
-
-_lanes = PerProcess(_open_lanes, settings=("DJANGO_MCP",), close=_Lanes.close)
+_lanes = PerProcess(_Lanes, settings=("DJANGO_MCP",), close=_Lanes.close)

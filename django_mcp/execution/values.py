@@ -102,7 +102,8 @@ def _is_model(value: Any) -> bool:
 def _read_rows(value: Any) -> list[Any]:
     if not isinstance(value, Iterable):
         value = value.all()
-    if _gives_instances(value):
+    models = sys.modules["django.db.models.query"].ModelIterable
+    if issubclass(getattr(value, "_iterable_class", models), models):
         raise ReturnError(_unnamed(value.model))
     # A limit in the query, unless it has one or was executed.
     is_open = value._result_cache is None and not value.query.is_sliced
@@ -113,13 +114,6 @@ def _read_rows(value: Any) -> list[Any]:
         )
     # values_list(named=True) asks for the names.
     return [row._asdict() for row in rows] if rows and hasattr(rows[0], "_asdict") else rows
-
-
-def _gives_instances(rows: Any) -> bool:
-    """Return whether the rows are instances of a model."""
-    query = sys.modules["django.db.models.query"]
-    kind = getattr(rows, "_iterable_class", query.ModelIterable)
-    return issubclass(kind, query.ModelIterable)
 
 
 class DjangoExceptions:

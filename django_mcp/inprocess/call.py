@@ -72,11 +72,7 @@ class Answerer:
         self._used.clear()
 
     async def answer_all(self, questions: Mapping[str, JSONObject]) -> JSONObject:
-        """Return the answers to the questions of one round, in the protocol's form.
-
-        Raises:
-            Unanswered: one of them has none.
-        """
+        """Return the answers to the questions of one round, in the protocol's form."""
         return {
             key: to_answer(question, await self._find(key, question, questions))
             for key, question in questions.items()

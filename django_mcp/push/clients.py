@@ -1,24 +1,38 @@
-"""Reach the clients of all processes, from synchronous code too: a view, a command, a queue's worker.
+"""What a site sees of the clients of all processes: methods to reach them, and signals when they come, go or send something.
 
 The streams and sessions of other processes are read from the database, two seconds late at most.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import async_to_sync
 
+from django_mcp import signals
 from django_mcp.conf import settings
+from django_mcp.execution.background import send_signal
+from django_mcp.execution.fair_queue import FairQueue, QueueFull
+from django_mcp.execution.pool import LoopPool
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.process import PerProcess
+from django_mcp.protocol.json import JSONObject
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
+from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.server import MCPServer
 from django_mcp.server.services.services import ServerHub
-from django_mcp.server.streams.stream import Change
+from django_mcp.server.streams.stream import Change, PushStream
+
+if TYPE_CHECKING:
+    from django.dispatch import Signal
+
+    from django_mcp.server.exchange.connection import ConnectionState
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,3 +95,55 @@ class SiteClientMethods(MCPServer):
         from django_mcp.push.stream_rows import read_streams
 
         return await run_in_pool(lambda: read_streams(self.name))
+
+
+logger = logging.getLogger("django_mcp")
+
+WAITING_LIMITS = Limits(own_count=10_000, own_bytes=0, count=10_000, bytes=0)
+"""Signals that wait for slow receivers. More are dropped, with a line in the log. Our own limit."""
+
+
+class SignalObserver:
+    """Send signals from a separate thread, in order; see `ConnectionObserver`."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+
+    def session_opened(self, session: Session) -> None:
+        self._send(signals.session_opened, session=session)
+
+    def session_closed(self, session: Session, reason: str) -> None:
+        self._send(signals.session_closed, session=session, reason=reason)
+
+    def stream_opened(self, stream: PushStream) -> None:
+        self._send(signals.stream_opened, stream=stream)
+
+    def stream_closed(self, stream: PushStream, reason: str) -> None:
+        self._send(signals.stream_closed, stream=stream, reason=reason)
+
+    def client_notification(
+        self, connection: ConnectionState | None, method: str, params: JSONObject
+    ) -> None:
+        session = connection if isinstance(connection, Session) else None
+        self._send(signals.client_notification, session=session, method=method, params=params)
+        if method == "notifications/roots/list_changed":
+            self._send(signals.roots_list_changed, session=session)
+
+    def _send(self, signal: Signal, **values: Any) -> None:
+        if not signal.receivers:
+            return
+        given = {name: _to_public(value) for name, value in values.items()}
+        try:
+            _courier.get().leave(partial(send_signal, signal, self._server, **given))
+        except QueueFull:
+            logger.warning("Receivers of signals are too slow: one was not sent")
+
+
+def _to_public(value: Any) -> Any:
+    if isinstance(value, Session):
+        return SessionHandle.of(value, has_stream=False)
+    return StreamHandle.of(value) if isinstance(value, PushStream) else value
+
+
+# One thread, so that they keep their order.
+_courier = PerProcess(lambda: LoopPool(1, "django-mcp-signals", waiting=FairQueue(WAITING_LIMITS)))

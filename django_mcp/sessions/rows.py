@@ -87,11 +87,7 @@ _breaker = Breaker("The database of the sessions", timeout_s=TIMEOUT_S)
 
 
 async def ask_database(function: Callable[[], T]) -> T:
-    """Run a function in a thread with usable connections, and return its result.
-
-    Raises:
-        StoreUnavailable: the database does not respond, lacks our tables, or is too slow.
-    """
+    """Run a function in a thread with usable connections; see `Breaker.run`."""
     return await run_in_pool(function, _breaker)
 
 

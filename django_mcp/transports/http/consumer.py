@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("django_mcp")
 
-_NO_CLEARANCE = Clearance()
-
 Entry: TypeAlias = Callable[[Exchange], Awaitable[Reply]]
 
 WATCH_AFTER_S = 0.1
@@ -53,7 +51,7 @@ class MCPConsumer(AsyncHttpConsumer):
     Each request has its own consumer. It uses neither the channel layer nor a database.
     """
 
-    _clearance = _NO_CLEARANCE
+    _clearance = Clearance()
     _exchange: Exchange | None = None
     _sink: StreamSink | None = None
     _has_started = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,10 @@ class MCPView(EndpointView):
         else:
             end = await consumer.messages.get()
             response = HttpResponse((end or {}).get("body", b""), status=start["status"])
-        _set_headers(response, start["headers"])
+        del response["Content-Type"]
+        for raw_name, raw_value in start["headers"]:
+            name, value = raw_name.decode("latin-1").title(), raw_value.decode("latin-1")
+            response[name] = f"{response[name]}, {value}" if name in response else value
         if is_stream:
             # Prevents compression by GZipMiddleware, whose compressed stream many clients cannot read.
             response["Content-Encoding"] = "identity"
@@ -137,6 +140,14 @@ class _ViewConsumer(MCPConsumer):
         """Put all messages of the response, and None at the end, into `messages`."""
         request = self._request
         scope = getattr(request, "scope", None)
+        headers = (
+            scope["headers"]
+            if scope is not None
+            else [
+                (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+                for name, value in request.headers.items()
+            ]
+        )
         try:
             await self(
                 {
@@ -145,7 +156,7 @@ class _ViewConsumer(MCPConsumer):
                     "method": request.method or "",
                     "path": request.path,
                     "scheme": request.scheme or "http",
-                    "headers": _read_headers(request) if scope is None else scope["headers"],
+                    "headers": headers,
                     "client": (request.META.get("REMOTE_ADDR"), 0),
                     "url_route": {"args": (), "kwargs": url_kwargs},
                 },
@@ -278,17 +289,3 @@ class _Frames:
             self._loop.call_soon_threadsafe(self._consumer.leave)
 
     __del__ = close
-
-
-def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
-    return [
-        (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-        for name, value in request.headers.items()
-    ]
-
-
-def _set_headers(response: HttpResponseBase, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    del response["Content-Type"]
-    for raw_name, raw_value in headers:
-        name, value = raw_name.decode("latin-1").title(), raw_value.decode("latin-1")
-        response[name] = f"{response[name]}, {value}" if name in response else value

@@ -49,9 +49,6 @@ def take_pipes() -> tuple[int, int]:
 
     From the first call on, anything else that uses descriptors 0 and 1 (`print`, logging, child
     processes) reads nothing and writes to stderr.
-
-    Raises:
-        SystemExit: the process was started without one of them.
     """
     if sys.__stdin__ is None or sys.__stdout__ is None:
         # Another file may have these numbers by now.

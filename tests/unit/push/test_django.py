@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
@@ -22,8 +23,8 @@ from django_mcp import MCPServer, default_server, notify_list_changed, signals
 from django_mcp.checks.serving import check_bus, check_layer
 from django_mcp.models import Session
 from django_mcp.protocol.json import encode
+from django_mcp.push.clients import _courier
 from django_mcp.push.layer_bus import LayerBus
-from django_mcp.push.observer import flush_signals
 from django_mcp.push.process_hub import choose_bus
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.connection import Session as CoreSession
@@ -80,6 +81,13 @@ def test_inside_of_a_transaction_it_waits_for_the_end(
         transaction.set_rollback(not is_kept)
 
     assert len(told) == (1 if is_kept else 0)
+
+
+def flush_signals() -> None:
+    """Return when the signals sent so far have reached their receivers."""
+    done = threading.Event()
+    _courier.get().leave(done.set)
+    done.wait()
 
 
 async def test_signals_tell_of_a_session_and_its_stream(
