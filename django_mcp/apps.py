@@ -68,9 +68,7 @@ class DjangoMCPConfig(AppConfig):
 def discover() -> None:
     """Import the module named `AUTODISCOVER_MODULE` of every installed app that has one.
 
-    Raises:
-        ImproperlyConfigured: something in it cannot be registered; the text says where and why.
-        Exception: any other error of the import, with its traceback.
+    If something in it cannot be registered, this raises `ImproperlyConfigured` with where and why.
     """
     from django_mcp.conf import read_on_import
     from django_mcp.registry.problems import RegistrationError

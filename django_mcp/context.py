@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from django_mcp.auth.principal import AuthInfo
 
+_STRIPPED = frozenset(name.encode() for name in STRIPPED_HEADERS)
+
+_STRIPPED_META = frozenset(f"HTTP_{name.upper().replace('-', '_')}" for name in STRIPPED_HEADERS)
+
 
 class Context(PageAsking):
     """The context of the request that a handler serves.
@@ -104,10 +108,6 @@ def _drop_credentials(request: Any) -> None:
             if name not in _STRIPPED
         ]
         request.scope = {**scope, "headers": kept}
-
-
-_STRIPPED = frozenset(name.encode() for name in STRIPPED_HEADERS)
-_STRIPPED_META = frozenset(f"HTTP_{name.upper().replace('-', '_')}" for name in STRIPPED_HEADERS)
 
 
 def _without_session(cookies: str) -> str:

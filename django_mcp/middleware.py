@@ -39,11 +39,7 @@ GetReply: TypeAlias = Callable[[Exchange], Coroutine[Any, Any, Reply]]
 
 
 def load_middleware(paths: Iterable[str], get_reply: GetReply) -> GetReply:
-    """Return `get_reply` with the middleware named in `paths` around it, the first outermost.
-
-    Raises:
-        ImproperlyConfigured: a path does not name a callable.
-    """
+    """Return `get_reply` with the middleware named in `paths` around it, the first outermost."""
     for path in reversed(list(paths)):
         try:
             factory = import_string(path)

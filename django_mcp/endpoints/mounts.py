@@ -161,21 +161,16 @@ _announced: WeakSet[MCPServer] = WeakSet()
 def announce() -> None:
     """Log where each server of the URLconf is and what it offers, once in a process."""
     for mount in find_mounts():
-        announce_server(mount.server, mount.path)
-
-
-def announce_server(server: MCPServer, endpoint: str) -> None:
-    """Log where a server is and what it offers, once in a process."""
-    if server in _announced:
-        return
-    _announced.add(server)
-    registry = server.registry
-    logger.info(
-        "MCP server %r at %s: tools %d, resources %d, resource templates %d, prompts %d",
-        server.options.name,
-        endpoint,
-        len(registry.tools),
-        len(registry.resources),
-        len(registry.templates),
-        len(registry.prompts),
-    )
+        server, registry = mount.server, mount.server.registry
+        if server in _announced:
+            continue
+        _announced.add(server)
+        logger.info(
+            "MCP server %r at %s: tools %d, resources %d, resource templates %d, prompts %d",
+            server.options.name,
+            mount.path,
+            len(registry.tools),
+            len(registry.resources),
+            len(registry.templates),
+            len(registry.prompts),
+        )

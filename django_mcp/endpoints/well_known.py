@@ -54,11 +54,8 @@ def require_authorization_servers() -> None:
     """Check that clients can find out where to get tokens.
 
     The ASGI wrapper calls it at the start. Without the wrapper there is no URLconf until the first
-    request, so a view calls it on first use.
-
-    Raises:
-        ImproperlyConfigured: a server accepts tokens of this site's authorization server, whose
-            metadata does not exist, or tokens of an authorization server that nothing names.
+    request, so a view calls it on first use. It raises `ImproperlyConfigured` if a server accepts tokens
+    of this site's authorization server, whose metadata does not exist, or of one that nothing names.
     """
     for text, remedy in chain(find_unnamed(), find_unreachable()):
         raise ImproperlyConfigured(f"{text} {remedy}")

@@ -232,12 +232,10 @@ class _Lanes:
                 function = partial(run_atomically, function, lambda: ctx.is_cancelled, aliases)
             return run_with_connections(function)
 
-        def work_in_pool(
-            function: Callable[[], Any], ctx: Call | None, aliases: Sequence[str]
-        ) -> Any:
+        def work_in_pool(*args: Any) -> Any:
             token = has_thread.set(True)
             try:
-                return work(function, ctx, aliases)
+                return work(*args)
             finally:
                 # asgiref copies the context back to the caller.
                 has_thread.reset(token)

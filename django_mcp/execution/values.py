@@ -61,12 +61,7 @@ class DjangoConverter:
         return _is_rows(value) or _is_model(value)
 
     def convert(self, value: Any) -> Any:
-        """Return a list for a queryset of named values; any other object as it is.
-
-        Raises:
-            ReturnError: it is a model instance, or a queryset of them.
-            ToolError: a queryset has more than `MAX_ROWS` rows.
-        """
+        """Return a list for a queryset of named values of at most `MAX_ROWS` rows; any other object as it is."""
         if _is_model(value):
             raise ReturnError(_unnamed(type(value)))
         return _read_rows(value) if _is_rows(value) else value

@@ -185,12 +185,7 @@ class Surroundings(TypedDict, total=False):
 async def send(
     server: MCPServer, method: str, params: JSONObject, **how: Unpack[Surroundings]
 ) -> JSONObject:
-    """Return the result of one request, after all its rounds.
-
-    Raises:
-        MCPError: the server returned an error.
-        ValueError: there is no such revision.
-    """
+    """Return the result of one request, after all its rounds, or raise the server's `MCPError`."""
     revision = revision_called(how.get("revision"))
     given = how.get("answers")
     answerer = Answerer(given)
@@ -255,11 +250,8 @@ async def _send_once(
 def principal_of(user: Any) -> Any:
     """Return the principal of a user; a principal is returned unchanged.
 
-    It has no credentials, so only the user's own permissions restrict it.
-
-    Raises:
-        TypeError: it is neither.
-        ValueError: the user is not active, so they could not authenticate.
+    It has no credentials, so only the user's own permissions restrict it. A user who is not active could
+    not authenticate, and raises ValueError.
     """
     if user is None:
         return ANONYMOUS

@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+logger = logging.getLogger("django_mcp")
+
+WAITING_LIMITS = Limits(own_count=10_000, own_bytes=0, count=10_000, bytes=0)
+"""Signals that wait for slow receivers. More are dropped, with a line in the log. Our own limit."""
+
+# One thread, so that they keep their order.
+_courier = PerProcess(lambda: LoopPool(1, "django-mcp-signals", waiting=FairQueue(WAITING_LIMITS)))
+
 
 def _blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
@@ -97,12 +105,6 @@ class SiteClientMethods(MCPServer):
         return await run_in_pool(lambda: read_streams(self.name))
 
 
-logger = logging.getLogger("django_mcp")
-
-WAITING_LIMITS = Limits(own_count=10_000, own_bytes=0, count=10_000, bytes=0)
-"""Signals that wait for slow receivers. More are dropped, with a line in the log. Our own limit."""
-
-
 class SignalObserver:
     """Send signals from a separate thread, in order; see `ConnectionObserver`."""
 
@@ -143,7 +145,3 @@ def _to_public(value: Any) -> Any:
     if isinstance(value, Session):
         return SessionHandle.of(value, has_stream=False)
     return StreamHandle.of(value) if isinstance(value, PushStream) else value
-
-
-# One thread, so that they keep their order.
-_courier = PerProcess(lambda: LoopPool(1, "django-mcp-signals", waiting=FairQueue(WAITING_LIMITS)))

@@ -36,6 +36,8 @@ TIMEOUT_S = 3.0
 STOP_S = 0.2
 STOP_TRIES = 5
 
+_numbers = count()
+
 
 class LayerBus:
     """Send to a group that each process of the site is in; see `Bus`.
@@ -140,9 +142,6 @@ class LayerBus:
             if self._gaps.find_lost() or self._is_deaf:
                 self._is_deaf = False
                 receive({"kind": "missed"})
-
-
-_numbers = count()
 
 
 def _layer() -> Any:

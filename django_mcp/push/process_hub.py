@@ -41,6 +41,8 @@ IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 MAX_LEFT = 10_000
 """Messages that wait for the thread; when there are more, the oldest are dropped. Our own limit."""
 
+logger = logging.getLogger("django_mcp")
+
 
 class SiteBus:
     """The bus of the process's hub. It is chosen when first needed."""
@@ -155,9 +157,6 @@ def _has_shared_database() -> bool:
     from django_mcp.models.sessions import BusMessage
 
     return is_shared_database(router.db_for_write(BusMessage))
-
-
-logger = logging.getLogger("django_mcp")
 
 
 class _Link:

@@ -69,6 +69,26 @@ LIMITS = Limits(own_count=1000, own_bytes=64 * 1024 * 1024, count=10_000, bytes=
 _meter = QuotaMeter(LIMITS)
 """Counts the messages being served in this process."""
 
+_connections: dict[str, _Connection] = {}
+"""The connections whose streams are in this process, by the keys of their sessions."""
+
+_TOO_MANY = {
+    scope: try_later(
+        "Too many requests are being answered: wait for the answer to one of them",
+        2,
+        code=INVALID_REQUEST,
+        status=scope.value,
+    )
+    for scope in QuotaScope
+}
+
+_UNREACHABLE = try_later(
+    "The stream is at another process, which cannot be reached now: try again", 2
+)
+
+MAX_QUERY_FIELDS = 100
+"""Fields of a query that are read. Our own limit."""
+
 
 class _Connection(Record):
     """One client's connection, and the `Sink` of its calls, which share the queue of its stream.
@@ -160,10 +180,6 @@ class _Connection(Record):
                 self._stream.offer(reply.body)
         except Exception:
             logger.exception("Could not serve a message")
-
-
-_connections: dict[str, _Connection] = {}
-"""The connections whose streams are in this process, by the keys of their sessions."""
 
 
 async def keep_stream(
@@ -269,23 +285,6 @@ def _without_rules(headers: Headers | None) -> Headers:
     for name in (PROTOCOL_VERSION, SESSION_ID, LAST_EVENT_ID):
         found.discard(name)
     return found
-
-
-_TOO_MANY = {
-    scope: try_later(
-        "Too many requests are being answered: wait for the answer to one of them",
-        2,
-        code=INVALID_REQUEST,
-        status=scope.value,
-    )
-    for scope in QuotaScope
-}
-_UNREACHABLE = try_later(
-    "The stream is at another process, which cannot be reached now: try again", 2
-)
-
-MAX_QUERY_FIELDS = 100
-"""Fields of a query that are read. Our own limit."""
 
 
 class _LegacyConsumer(MCPConsumer):

@@ -83,11 +83,7 @@ class MCPView(EndpointView):
         self._check = check
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
-        """Respond to a request, never with HTML or a redirect.
-
-        Raises:
-            ImproperlyConfigured: the site cannot serve this; Django logs what to do about it.
-        """
+        """Respond to a request, never with HTML or a redirect."""
         if self._check is not None:
             self._check()
             self._check = None
@@ -140,14 +136,6 @@ class _ViewConsumer(MCPConsumer):
         """Put all messages of the response, and None at the end, into `messages`."""
         request = self._request
         scope = getattr(request, "scope", None)
-        headers = (
-            scope["headers"]
-            if scope is not None
-            else [
-                (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-                for name, value in request.headers.items()
-            ]
-        )
         try:
             await self(
                 {
@@ -156,7 +144,7 @@ class _ViewConsumer(MCPConsumer):
                     "method": request.method or "",
                     "path": request.path,
                     "scheme": request.scheme or "http",
-                    "headers": headers,
+                    "headers": _read_headers(request) if scope is None else scope["headers"],
                     "client": (request.META.get("REMOTE_ADDR"), 0),
                     "url_route": {"args": (), "kwargs": url_kwargs},
                 },
@@ -289,3 +277,10 @@ class _Frames:
             self._loop.call_soon_threadsafe(self._consumer.leave)
 
     __del__ = close
+
+
+def _read_headers(request: HttpRequest) -> list[tuple[bytes, bytes]]:
+    return [
+        (name.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in request.headers.items()
+    ]

@@ -13,9 +13,9 @@ from django_mcp.transports.http.guard import (
     MAX_KNOWN,
     Clearance,
     Guard,
+    SiteRules,
     current_guard,
 )
-from django_mcp.transports.http.origins import SiteRules
 from tests.support.http.harness import http_scope
 
 RULES = SiteRules(

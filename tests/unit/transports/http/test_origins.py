@@ -2,7 +2,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp.protocol.headers import Headers
-from django_mcp.transports.http.origins import SiteRules, is_loopback, read_rules
+from django_mcp.transports.http.guard import SiteRules, is_loopback, read_rules
 
 RULES = SiteRules(
     hosts=["shop.example", ".tenants.example", "localhost", "127.0.0.1", "[::1]"],
