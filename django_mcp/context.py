@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from functools import partial
+from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,7 @@ def find_django_provider(annotation: Any) -> Provider | None:
     wanted = tuple(part for part in parts if part is not NoneType)
     if not wanted or not all(isinstance(part, type) and _is_user(part) for part in wanted):
         return None
-    return _provide_anybody if any(map(_is_anonymous, wanted)) else partial(_provide_user, wanted)
+    return attrgetter("user") if any(map(_is_anonymous, wanted)) else partial(_provide_user, wanted)
 
 
 def _is_user(annotation: type) -> bool:
@@ -149,10 +150,6 @@ def _is_a(annotation: type, module_name: str, class_name: str) -> bool:
     # The class can only be meant if its module is loaded; loading it needs the apps to be ready.
     base = getattr(sys.modules.get(module_name), class_name, None)
     return base is not None and issubclass(annotation, base)
-
-
-def _provide_anybody(ctx: Context) -> Any:
-    return ctx.user
 
 
 def _provide_user(wanted: tuple[type, ...], ctx: Context) -> Any:

@@ -33,11 +33,7 @@ from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
 from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
 from django_mcp.transports.http.view import EndpointView, MCPView
-from django_mcp.transports.legacy_sse import (
-    LegacyMessageConsumer,
-    LegacyStreamConsumer,
-    LegacyView,
-)
+from django_mcp.transports.legacy_sse import LegacyMessageConsumer, LegacyStreamConsumer
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -141,8 +137,10 @@ def _has_legacy_sse(server: MCPServer) -> bool:
 def legacy_patterns_of(server: MCPServer) -> list[URLPattern]:
     """Return the URL patterns of HTTP+SSE: one to open a stream, and one to post to."""
     return [
-        path("sse", LegacyView(server, LegacyStreamConsumer), name="sse"),
-        path("messages", LegacyView(server, LegacyMessageConsumer), name="messages"),
+        path("sse", EndpointView(LegacyStreamConsumer.as_asgi(server=server)), name="sse"),
+        path(
+            "messages", EndpointView(LegacyMessageConsumer.as_asgi(server=server)), name="messages"
+        ),
     ]
 
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from django.http import HttpRequest, HttpResponse
 from msgspec import field
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal, try_later
@@ -39,7 +38,6 @@ from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_sess
 from django_mcp.server.streams.stream import PushStream, StreamKind
 from django_mcp.transports.http.consumer import Entry, MCPConsumer
 from django_mcp.transports.http.replies import error_reply
-from django_mcp.transports.http.view import EndpointView
 
 if TYPE_CHECKING:
     from django_mcp.server.server import MCPServer
@@ -333,15 +331,3 @@ def _find_token(query: str) -> str:
         return parse_qs(query, max_num_fields=MAX_QUERY_FIELDS).get(TOKEN, [""])[-1]
     except ValueError:
         return ""
-
-
-class LegacyView(EndpointView):
-    """Report that HTTP+SSE needs ASGI routing, where there is none."""
-
-    def __init__(self, server: MCPServer, consumer: type[MCPConsumer]) -> None:
-        super().__init__(consumer.as_asgi(server=server))
-
-    async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponse:
-        """Return status 501."""
-        reply = error_reply(501, "HTTP+SSE is served by django_mcp_application only")
-        return HttpResponse(reply.body, status=reply.status, content_type="application/json")

@@ -65,8 +65,9 @@ class EndpointView:
         markcoroutinefunction(self)
 
     async def __call__(self, request: HttpRequest, **url_kwargs: Any) -> HttpResponseBase:
-        """Respond to a request that Django received."""
-        raise NotImplementedError
+        """Respond to a request that Django received: with status 501, where only ASGI will do."""
+        reply = error_reply(501, "This is served by django_mcp_application only")
+        return HttpResponse(reply.body, status=reply.status, content_type="application/json")
 
 
 class MCPView(EndpointView):

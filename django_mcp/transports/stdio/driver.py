@@ -275,8 +275,16 @@ class Pipe:
             body = (await self._server.answer(exchange)).body
             if body is not None:
                 await self._writer.send(body)
-            if self._notifier is None and self._connection.is_initialized:
-                self._start_notifications(exchange)
+            connection = self._connection
+            if self._notifier is None and connection.is_initialized and connection.revision:
+                self._notifier = ChangeNotifier(
+                    self._server,
+                    exchange,
+                    connection,
+                    connection.revision,
+                    self._writer,
+                    self._ended.set,
+                )
         except Exception:
             logger.exception("Could not serve a line")
         finally:
@@ -304,19 +312,6 @@ class Pipe:
                     await self._look(find_principal)
                 except Exception:
                     logger.exception("Could not look up the principal of this connection")
-
-    def _start_notifications(self, exchange: Exchange) -> None:
-        """Send change notifications from now on, after an initialization that allows them."""
-        connection = self._connection
-        if connection.revision is not None:
-            self._notifier = ChangeNotifier(
-                self._server,
-                exchange,
-                connection,
-                connection.revision,
-                self._writer,
-                self._ended.set,
-            )
 
 
 _EAGER: Any = {"eager_start": True} if sys.version_info >= (3, 12) else {}
