@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from msgspec import UNSET, UnsetType
 
 from django_mcp.auth.credentials import STRIPPED_HEADERS
-from django_mcp.auth.principal import user_of
+from django_mcp.auth.principal import AuthInfo, user_of
 from django_mcp.pages.asking import PageAsking
 from django_mcp.registry import hints
 from django_mcp.registry.injection import Provider, Unavailable
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
     from django.http import HttpRequest
-
-    from django_mcp.auth.principal import AuthInfo
 
 _STRIPPED = frozenset(name.encode() for name in STRIPPED_HEADERS)
 

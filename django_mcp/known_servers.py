@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+from django_mcp.server.server import MCPServer
 
 _servers: WeakKeyDictionary[MCPServer, None] = WeakKeyDictionary()
 

@@ -9,16 +9,14 @@ The URLconf then has to have the servers at the same paths, for `reverse()` and 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.urls import re_path
 
 from django_mcp.endpoints.urlconf import serve_health
+from django_mcp.server.server import MCPServer
 from django_mcp.servers import default_server
 from django_mcp.transports.http.view import MCPView
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
 
 
 def mcp_routes(server: MCPServer | None = None, prefix: str = "") -> list[Any]:

@@ -33,15 +33,14 @@ from django_mcp.registry.injection import Provider
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import STORES
+from django_mcp.server.services import ports
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.setting import LIST_METHODS, Scope, check_options
 from django_mcp.signals import tool_called
 from django_mcp.tasks.runners import load_runner
 
 if TYPE_CHECKING:
     from django.urls import URLPattern
-
-    from django_mcp.server.services import ports
-    from django_mcp.server.services.services import ServerHub
 
 _MAX_STEP_S = 0.1
 """As asyncio's debug mode has it for callbacks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
@@ -10,8 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import URLPattern
 from django.urls.resolvers import RoutePattern
 
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
+from django_mcp.server.server import MCPServer
 
 NOT_INSTALLED = "'django_mcp' is not in INSTALLED_APPS, so no MCP server can be served."
 REMEDY = "Add 'channels' and 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."

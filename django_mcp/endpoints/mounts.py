@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from django.conf import settings as site_settings
@@ -19,11 +19,9 @@ from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
 from django_mcp.process import reset_on
+from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.replies import ASGIApp
 from django_mcp.transports.http.view import EndpointView, MCPView
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
 
 logger = logging.getLogger("django_mcp")
 

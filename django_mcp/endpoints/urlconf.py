@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from django.conf import settings as site_settings
@@ -31,13 +31,11 @@ from django_mcp.endpoints.well_known import (
 from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.process import Sharing
 from django_mcp.protocol.json import encode
+from django_mcp.server.server import MCPServer
+from django_mcp.servers import MCPServer as SiteServer
 from django_mcp.transports.http.replies import ASGIApp, not_found, reject_websocket
 from django_mcp.transports.http.view import EndpointView, MCPView
 from django_mcp.transports.legacy_sse import LegacyMessageConsumer, LegacyStreamConsumer
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
-    from django_mcp.servers import MCPServer as SiteServer
 
 urlpatterns: list[Any] = []
 """The URLs of the server that `site_of` was called for."""

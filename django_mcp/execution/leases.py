@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 
@@ -23,10 +23,8 @@ from django_mcp.execution.fair_queue import QueueFull
 from django_mcp.execution.pool import AwaitedWork, LoopPool, Work
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.records import Record
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.services.ports import BUSY, StoreUnavailable
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.exchange import Exchange
 
 has_thread: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "django_mcp_has_thread", default=False

@@ -13,13 +13,12 @@ from django.utils.crypto import salted_hmac
 from django_mcp.conf import server_settings
 from django_mcp.execution.threads import run_later
 from django_mcp.process import Expiring, reset_on
+from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.quotas import Limits, QuotaScope, is_anonymous_quota
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.db.models.expressions import Combinable
-
-    from django_mcp.server.exchange.connection import Session
 
 AT_ONCE = 500
 """Rows that are deleted with one statement, so that no query waits long. Our own limit."""

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from asgiref.sync import AsyncToSync, sync_to_async
 
@@ -22,16 +22,14 @@ from django_mcp.execution.leases import (
     has_thread,
     is_awaited_in_lease,
 )
+from django_mcp.execution.outages import Breaker
 from django_mcp.execution.pool import AwaitedWork, LoopPool, PoolState
 from django_mcp.process import PerProcess
 from django_mcp.registry.atomic import Atomic
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import NoThread
-
-if TYPE_CHECKING:
-    from django_mcp.execution.outages import Breaker
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
 
 T = TypeVar("T")
 

@@ -17,11 +17,10 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision, find_revision
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
+from django_mcp.server.server import MCPServer
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-    from django_mcp.server.server import MCPServer
 
 MAX_ROUNDS = 100
 """Rounds of questions in one call; more indicate an endless loop in the handler."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 from asgiref.sync import async_to_sync
 
@@ -18,10 +18,8 @@ from django_mcp.inprocess.results import (
     ResourceResult,
 )
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.server import MCPServer
 from django_mcp.server.setting import LIST_METHODS
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from django.apps import apps
 from django.db import transaction
@@ -21,10 +21,8 @@ from django_mcp.auth.verdicts import forget_verdicts
 from django_mcp.protocol.json import JSONObject
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all, offer_lists
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import PushStream
-
-if TYPE_CHECKING:
-    from django_mcp.server.services.services import ServerHub
 
 MAX_NAMED = 500
 """Users or keys named in one message. If more have changed, it says that any may have."""

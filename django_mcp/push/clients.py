@@ -23,7 +23,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.push.process_hub import process_hub
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
 from django_mcp.server.delivery.notify import announce
-from django_mcp.server.exchange.connection import Session
+from django_mcp.server.exchange.connection import ConnectionState, Session
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.server import MCPServer
 from django_mcp.server.services.services import ServerHub
@@ -31,8 +31,6 @@ from django_mcp.server.streams.stream import Change, PushStream
 
 if TYPE_CHECKING:
     from django.dispatch import Signal
-
-    from django_mcp.server.exchange.connection import ConnectionState
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Set
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
@@ -24,13 +24,11 @@ from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.texts import clean, name_and_version
 from django_mcp.server.asking.clients import SessionHandle, StreamHandle
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.exchange import key_of
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import Ending, PushStream
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.services.services import ServerHub
 
 _State: TypeAlias = tuple[tuple[int, int], tuple[set[str] | None, str]]
 """The contents of a stream's row: the number of its URIs and of its queued messages; its URIs (None: they are

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from django_mcp.auth.access import permissions_changed
@@ -17,15 +17,13 @@ from django_mcp.conf import settings
 from django_mcp.execution.outages import Warner
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
 from django_mcp.server.delivery.notify import find_matches
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.derived import VisibleEntries
+from django_mcp.server.services.services import ServerHub, Services
 from django_mcp.server.streams.stream import Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.derived import VisibleEntries
-    from django_mcp.server.services.services import ServerHub, Services
-
-_Step: TypeAlias = "Callable[[ServerHub], Awaitable[Any]]"
+_Step: TypeAlias = Callable[[ServerHub], Awaitable[Any]]
 
 _trouble = Warner()
 _grants = GrantWatch()

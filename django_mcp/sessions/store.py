@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 from weakref import WeakMethod
 
@@ -18,11 +18,16 @@ from django_mcp.execution.tables import Pruner
 from django_mcp.models import sessions as models
 from django_mcp.process import Sharing
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
+from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.connection import Closing, Session
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
+from django_mcp.server.exchange.session_data import SessionData
 from django_mcp.server.memory.state import digest_of, new_token
+from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import memory_size
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.upkeep import while_alive
 from django_mcp.sessions.closing import (
     Closed,
@@ -46,13 +51,6 @@ from django_mcp.sessions.rows import (
     write_changes,
 )
 from django_mcp.sessions.writer import write_if_alone
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Call
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.exchange.session_data import SessionData
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.services import ServerHub
 
 FRESH_S = 2.0
 """How long a process uses cached columns of a session."""

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.utils.module_loading import import_string
 
@@ -20,14 +20,12 @@ from django_mcp.execution.threads import lease_for_task
 from django_mcp.known_servers import find_in_site
 from django_mcp.process import reset_on
 from django_mcp.push.process_hub import close_hub, process_hub
+from django_mcp.server.exchange.call import Spawned
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.memory.tasks import LoopRunner
+from django_mcp.server.server import MCPServer
+from django_mcp.server.services.ports import TaskRunner
 from django_mcp.server.tasks.run import execute, hand_back_runs
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.call import Spawned
-    from django_mcp.server.exchange.exchange import Exchange
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.ports import TaskRunner
 
 T = TypeVar("T")
 

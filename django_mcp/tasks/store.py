@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.db import router, transaction
 from django.db.models import Count, Q, QuerySet, Sum
@@ -21,11 +21,9 @@ from django_mcp.execution.tables import (
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models.calls import Task as Row
 from django_mcp.protocol.tasks import FINAL, WORKING
+from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.task import Task
 from django_mcp.server.services.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT_EACH
-
-if TYPE_CHECKING:
-    from django_mcp.server.exchange.quotas import CountLimits
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, quote
 
 from msgspec import field
@@ -33,16 +33,14 @@ from django_mcp.server.delivery.client_streams import refuse_stream, run_stream
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.exchange import Exchange, Reply, key_of, refuse
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter, QuotaScope, quota_key_of
+from django_mcp.server.server import MCPServer
 from django_mcp.server.services.ports import StoreUnavailable
 from django_mcp.server.services.request_checks import UNKNOWN_SESSION, find_session
+from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import PushStream, StreamKind
 from django_mcp.transports.http.consumer import Entry, MCPConsumer
 from django_mcp.transports.http.replies import error_reply
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
-    from django_mcp.server.services.services import ServerHub
-    from django_mcp.transports.http.sink import StreamSink
+from django_mcp.transports.http.sink import StreamSink
 
 logger = logging.getLogger("django_mcp")
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from channels.generic.http import AsyncHttpConsumer
 from django.core.handlers.asgi import ASGIRequest
@@ -23,6 +23,7 @@ from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.records import Record
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
+from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.guard import Clearance, current_guard
 from django_mcp.transports.http.refusals import refusals
 from django_mcp.transports.http.replies import (
@@ -33,9 +34,6 @@ from django_mcp.transports.http.replies import (
     too_large,
 )
 from django_mcp.transports.http.sink import Receive, Send, StreamSink, Watch
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
 
 logger = logging.getLogger("django_mcp")
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asgiref.sync import markcoroutinefunction
 from django.core.handlers.asgi import ASGIRequest
@@ -22,13 +22,10 @@ from django.http.response import HttpResponseBase
 from django_mcp.protocol import sse
 from django_mcp.protocol.headers import Headers
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.http.guard import Clearance
-from django_mcp.transports.http.replies import STREAM_HEADERS, error_reply, internal_error
-
-if TYPE_CHECKING:
-    from django_mcp.server.server import MCPServer
-    from django_mcp.transports.http.replies import ASGIApp
+from django_mcp.transports.http.replies import STREAM_HEADERS, ASGIApp, error_reply, internal_error
 
 logger = logging.getLogger("django_mcp")
 

@@ -8,23 +8,21 @@ import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.protocol.records import Record
+from django_mcp.protocol.revisions.record import Revision
 from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
 from django_mcp.server.exchange.session_data import MemoryData
 from django_mcp.server.exchange.timers import TaskTimers
+from django_mcp.server.server import MCPServer
 from django_mcp.server.streams.stream import Change, Ending, PushStream, StreamKind
 from django_mcp.server.streams.upkeep import notify_lists
 from django_mcp.transports.stdio.pipes import Line, LineReader, LineWriter, size_of
-
-if TYPE_CHECKING:
-    from django_mcp.protocol.revisions import Revision
-    from django_mcp.server.server import MCPServer
 
 logger = logging.getLogger("django_mcp")
 
