@@ -75,9 +75,5 @@ def _follow(*, using: str, **_kwargs: Any) -> None:
     transaction.on_commit(refresh, using=using)
 
 
-post_save.connect(
-    _follow, sender=DisabledEntry, dispatch_uid="django_mcp.endpoints.disabled_entries.saved"
-)
-post_delete.connect(
-    _follow, sender=DisabledEntry, dispatch_uid="django_mcp.endpoints.disabled_entries.deleted"
-)
+for _signal in (post_save, post_delete):
+    _signal.connect(_follow, sender=DisabledEntry, dispatch_uid=__name__)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from django.dispatch import Signal
 
 from django_mcp.conf import settings
 from django_mcp.execution.outages import Warner
-
-if TYPE_CHECKING:
-    from django.dispatch import Signal
 
 logger = logging.getLogger("django_mcp")
 

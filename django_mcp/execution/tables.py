@@ -82,7 +82,7 @@ class Usage:
     def take(self, caller: Caller, size: int, *, count: int = 1) -> QuotaScope | None:
         """Count more rows of a caller; return the scope of the limit that does not allow them."""
         limits, share = self.limits, server_settings.anonymous_share
-        bounds: list[tuple[tuple[str, ...], float, float]] = [
+        bounds: list[tuple[Caller, float, float]] = [
             (caller, limits.own_count, limits.own_bytes),
             ((), limits.count, limits.bytes),
         ]

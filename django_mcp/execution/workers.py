@@ -40,8 +40,7 @@ def worker_id() -> uuid.UUID:
 class _Lease:
     """The lease of this process.
 
-    Attributes:
-        number: changes when its row had to be inserted again: the rows of an ended lease are deleted.
+    Its `number` changes when its row had to be inserted again: the rows of an ended lease are deleted.
     """
 
     def __init__(self) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from asgiref.sync import async_to_sync
+from django.dispatch import Signal
 
 from django_mcp import signals
 from django_mcp.conf import settings
@@ -28,9 +29,6 @@ from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.server import MCPServer
 from django_mcp.server.services.services import ServerHub
 from django_mcp.server.streams.stream import Change, PushStream
-
-if TYPE_CHECKING:
-    from django.dispatch import Signal
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -138,25 +138,22 @@ def choose_bus() -> str:
         return settings.PUSH_BUS
     if has_shared_layer():
         return "layer"
-    if settings.SESSION_STORE != "model" or not _has_shared_database():
+    if settings.SESSION_STORE != "model":
         return "local"
-    return "database"
-
-
-def has_shared_layer() -> bool:
-    """Return whether there is a channel layer that more than one process can reach."""
-    layers: dict[str, Any] = getattr(site_settings, "CHANNEL_LAYERS", None) or {}
-    return bool(layers.get("default", {}).get("BACKEND", IN_MEMORY) != IN_MEMORY)
-
-
-def _has_shared_database() -> bool:
     # Loads the machinery of models, which importing a server must not.
     from django.db import router
 
     from django_mcp.execution.db_connections import is_shared_database
     from django_mcp.models.sessions import BusMessage
 
-    return is_shared_database(router.db_for_write(BusMessage))
+    is_shared = is_shared_database(router.db_for_write(BusMessage))
+    return "database" if is_shared else "local"
+
+
+def has_shared_layer() -> bool:
+    """Return whether there is a channel layer that more than one process can reach."""
+    layers: dict[str, Any] = getattr(site_settings, "CHANNEL_LAYERS", None) or {}
+    return bool(layers.get("default", {}).get("BACKEND", IN_MEMORY) != IN_MEMORY)
 
 
 class _Link:

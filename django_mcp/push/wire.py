@@ -20,9 +20,8 @@ _oversized = Warner()
 
 def pack(messages: Iterable[JSONObject]) -> list[str]:
     """Return messages in as few texts of `MAX_MESSAGE_BYTES` as they fit into."""
-    texts: list[str] = []
-    parts: list[bytes] = []
-    size_bytes = 0
+    texts: list[list[bytes]] = []
+    size_bytes = MAX_MESSAGE_BYTES
     for message in messages:
         part = encode(message)
         if len(part) + 2 > MAX_MESSAGE_BYTES:
@@ -31,13 +30,11 @@ def pack(messages: Iterable[JSONObject]) -> list[str]:
             )
             continue
         if size_bytes + len(part) + 2 > MAX_MESSAGE_BYTES:
-            texts.append(f"[{b','.join(parts).decode()}]")
-            parts, size_bytes = [], 0
-        parts.append(part)
+            texts.append([])
+            size_bytes = 0
+        texts[-1].append(part)
         size_bytes += len(part) + 1
-    if parts:
-        texts.append(f"[{b','.join(parts).decode()}]")
-    return texts
+    return [f"[{b','.join(parts).decode()}]" for parts in texts]
 
 
 def unpack(body: Any) -> list[JSONObject]:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import IntegrityError
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.execution.tables import Usage, caller_of
@@ -188,18 +187,14 @@ class DatabaseEvents:
                 pk=stream, session_id=key, worker__lease_until__gt=timezone.now()
             )
             is_running = running is not None or alive.exists()
-            events = _read_events(rows, after)
+            found = rows.filter(number__gt=after).order_by("number")
+            events = [
+                Event(number=number, message=message.encode(), is_last=is_last)
+                for number, message, is_last in found.values_list("number", "message", "is_last")
+            ]
             if not events and not is_running and not rows.exists():
                 return None
             is_over = bool(events) and events[-1].is_last
             return Replay(events=events, is_running=is_running and not is_over)
 
         return await ask_database(read)
-
-
-def _read_events(rows: QuerySet[StreamEvent], after: int) -> list[Event]:
-    found = rows.filter(number__gt=after).order_by("number")
-    return [
-        Event(number=number, message=message.encode(), is_last=is_last)
-        for number, message, is_last in found.values_list("number", "message", "is_last")
-    ]

@@ -25,11 +25,11 @@ from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.timers import Interrupt, TaskTimers
 from django_mcp.server.server import MCPServer
 from django_mcp.transports.http.guard import Clearance, current_guard
-from django_mcp.transports.http.refusals import refusals
 from django_mcp.transports.http.replies import (
     error_reply,
     internal_error,
     json_headers,
+    refusals,
     reject_websocket,
     too_large,
 )

@@ -17,7 +17,7 @@ from django_mcp.protocol import meta as keys
 from django_mcp.protocol.errors import INVALID_PARAMS, Refusal
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.transports.http.consumer import MCPConsumer
-from django_mcp.transports.http.refusals import MAX_LINES, MAX_OWN_LINES, PERIOD_S, RefusalLog
+from django_mcp.transports.http.replies import MAX_LINES, MAX_OWN_LINES, PERIOD_S, RefusalLog
 from tests.support.http.harness import GONE, http_scope, part, talk
 
 
