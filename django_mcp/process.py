@@ -19,13 +19,10 @@ T = TypeVar("T")
 def reset_on(
     reset: Callable[[], object], *, settings: Collection[str] = (), fork: bool = False
 ) -> None:
-    """Call a function when settings change, or in the child of a fork.
+    """Call a function that forgets something when the settings that it was made from change, as in tests.
 
-    Args:
-        reset: forgets it, so that it is made again when it is needed.
-        settings: names of Django's settings that it was made from; they change in tests.
-        fork: it is not valid in the child of a fork. Threads, connections and the state of a lock
-            stay behind in the parent.
+    With `fork`, also in the child of a fork: threads, connections and the state of a lock stay behind in
+    the parent.
     """
 
     def on_change(*, setting: str, **_kwargs: object) -> None:

@@ -189,11 +189,7 @@ class MCPServer(InProcess, SiteClientMethods):
 
     @cached_property
     def gate(self) -> Gate | None:
-        """The authentication of requests over HTTP; None: all requests are anonymous.
-
-        Raises:
-            ImproperlyConfigured: an authenticator cannot be loaded.
-        """
+        """The authentication of requests over HTTP; None: all requests are anonymous."""
         found: dict[str, Any] = {"public": False, "authenticators": ()}
         if self.is_default:
             found = {option: getattr(settings, option.upper()) for option in _OF_GATE}

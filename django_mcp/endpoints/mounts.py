@@ -31,16 +31,12 @@ MAX_KNOWN = 512
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mount:
-    """One place in the URLconf with the endpoint of a server.
-
-    Attributes:
-        path: from the root, with a slash in front; captures as the URLconf writes them.
-        is_fixed: it has no captures and does not depend on the language.
-        server: its server.
-    """
+    """One place in the URLconf with the endpoint of a server."""
 
     path: str
+    """From the root, with a slash in front; captures as the URLconf writes them."""
     is_fixed: bool
+    """It has no captures and does not depend on the language."""
     server: MCPServer
 
 

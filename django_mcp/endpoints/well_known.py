@@ -41,10 +41,7 @@ _NAMING_REMEDY = (
 
 @runtime_checkable
 class DocumentsApp(Protocol):
-    """An installed app with more documents for the root of the URLconf, such as `django_mcp.contrib.oauth`.
-
-    Any `AppConfig` with the method is one.
-    """
+    """An installed app with more documents for the root of the URLconf, as its `AppConfig` has the method."""
 
     def mcp_urlpatterns(self) -> list[URLPattern | URLResolver]:
         """Return the URL patterns of its documents."""

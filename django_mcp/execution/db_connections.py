@@ -129,9 +129,6 @@ def run_atomically(
 
     Inside of another transaction, such as a test case's, it runs in a savepoint. When one of the
     databases cannot commit, those before it in `aliases` roll back.
-
-    Raises:
-        HandlerAbandoned: it returned, but too late.
     """
     alias, others = aliases[0], aliases[1:]
     # The attributes of a connection's transaction are not in its type.

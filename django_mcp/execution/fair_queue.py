@@ -18,11 +18,7 @@ class QueueFull(Exception):
 class FairQueue(Generic[T]):
     """Entries by key. Keys take turns; entries of one key are first come, first served.
 
-    It is not safe for threads: its owner holds a lock.
-
-    Args:
-        limits: how many entries there may be, where keys are quota keys; None: any number.
-        anonymous_share: the part of all that anonymous callers may have together.
+    It is not safe for threads: its owner holds a lock. If it has limits, its keys are quota keys.
     """
 
     def __init__(self, limits: Limits | None = None, anonymous_share: float = 1.0) -> None:

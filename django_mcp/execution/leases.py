@@ -46,14 +46,7 @@ class ThreadLease(Record):
     other work waits for it, and at the end of the call. An open transaction, or a query whose rows are
     still being read, as by `aiterator()`, keeps it longer.
 
-    Use:
-        with ThreadLease(pool, exchange):
-            ...  # on the event loop
-
-    Args:
-        pool: where threads come from; None: queries run as without a lease.
-        exchange: the call, if there is one.
-        limit_s: how long a query may wait and run; None: as long as it is awaited.
+    Without a pool, queries run as without a lease. A query may wait and run for `limit_s`, if it is set.
     """
 
     pool: LoopPool | None

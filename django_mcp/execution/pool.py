@@ -57,15 +57,12 @@ class PoolState:
 
 
 class Work:
-    """A piece of work for a thread of a pool: a function, of which nobody awaits the result.
-
-    Attributes:
-        began_s: when a thread took it, by the monotonic clock; None: it waits.
-        queued_as: its key at the time when it had to wait.
-    """
+    """A piece of work for a thread of a pool: a function, of which nobody awaits the result."""
 
     began_s: float | None = None
+    """When a thread took it, by the monotonic clock; None: it waits."""
     queued_as: Hashable = None
+    """Its key at the time when it had to wait."""
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
@@ -107,10 +104,7 @@ os.register_at_fork(after_in_child=_pools.clear)
 class LoopPool(Executor):
     """Runs work in at most `max_threads` threads; see `loop.run_in_executor`.
 
-    Args:
-        setting: the setting for the number of threads, for the log.
-        replacements: how many more threads may replace those with abandoned work.
-        make_work: returns the work for a function.
+    So many `replacements` may be added for threads with abandoned work. The log names the `setting`.
     """
 
     def __init__(

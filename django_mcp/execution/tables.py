@@ -56,13 +56,8 @@ def caller_of(session: Session) -> Caller:
 class Usage:
     """Counts the rows of a table approximately: in the database periodically, and here in between.
 
-    Each method runs in a thread with connections.
-
-    Args:
-        rows: returns the rows.
-        size: the bytes of a row; None: they are not limited.
-        limits: on the rows of one caller, and of all callers.
-        columns: the columns of a `Caller`.
+    Each method runs in a thread with connections. Without a `size`, the bytes of the rows are not
+    limited. The `columns` are those of a `Caller`.
     """
 
     def __init__(
@@ -150,9 +145,7 @@ def delete_some(rows: QuerySet[Any]) -> int:
 class Pruner:
     """Prunes a table or several, in a thread, when a process that writes them is due to do it.
 
-    Args:
-        every_s: seconds between two times. One takes less, so that they never overlap.
-        is_due: whether the first time is now.
+    Each time takes less than the `every_s` until the next, so that they never overlap.
     """
 
     def __init__(

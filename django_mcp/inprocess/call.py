@@ -106,10 +106,7 @@ def to_answer(question: JSONObject, value: Any) -> JSONObject:
         question: in the protocol's form.
         value: for a form its fields (a mapping, or an instance of its class), `True` to accept,
             `False` or `"decline"`, None or `"cancel"`; for the client's model a text or a message;
-            for the roots a list of URIs or roots.
-
-    Raises:
-        TypeError: the value has another type.
+            for the roots a list of URIs or roots. Another type raises TypeError.
     """
     method = question.get("method")
     if method == "elicitation/create":

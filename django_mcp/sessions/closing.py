@@ -56,10 +56,8 @@ def close_sessions(
 ) -> list[UUID]:
     """Delete sessions with all their data; return the keys of those that existed.
 
-    If two processes delete the same session, one of them returns it, and calls `closed`.
-
-    Args:
-        is_waiting: wait for rows that another transaction has locked; else they are skipped.
+    If two processes delete the same session, one of them returns it, and calls `closed`. Rows that
+    another transaction has locked are skipped unless it `is_waiting` for them.
     """
     using = router.db_for_write(Row)
     gathered: list[Session] = []
@@ -113,11 +111,7 @@ def to_session(row: Row) -> Session:
 def expired_sessions(
     now_s: float, idle_s: float, *, server: str | None = None, others_than: Collection[str] = ()
 ) -> QuerySet[Row]:
-    """Return the expired sessions of one server, or of all servers except some.
-
-    Args:
-        idle_s: how long a session of these servers may be idle.
-    """
+    """Return the sessions of one server, or of all except some, that have expired or are idle too long."""
     idle_since = moment(now_s - idle_s - min(SLACK_S, idle_s / 2))
     rows = Row.objects.filter(Q(expires_at__lt=moment(now_s)) | Q(last_seen_at__lt=idle_since))
     return rows.exclude(server__in=others_than) if server is None else rows.filter(server=server)

@@ -54,12 +54,7 @@ NOTE_EVERY_S = 5.0
 
 @dataclass(slots=True)
 class Known:
-    """What the store knows of a session; times in seconds since the epoch.
-
-    Attributes:
-        cached_bytes: the size that the cache counts for this session.
-        mark: changes when the stored subscriptions change.
-    """
+    """What the store knows of a session; times in seconds since the epoch."""
 
     digest: str
     user_id: Any
@@ -68,7 +63,9 @@ class Known:
     noted_s: float = 0.0
     expires_s: float = 0.0
     cached_bytes: int = 0
+    """The size that the cache counts for this session."""
     mark: tuple[Any, ...] | None = None
+    """Changes when the stored subscriptions change."""
 
     def is_over(self, now_s: float, idle_s: float) -> bool:
         """Return whether it has expired, or has not been used for longer than `idle_s`."""

@@ -80,18 +80,15 @@ NewEvent: TypeAlias = tuple[StreamEvent, str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """What is written together.
-
-    Attributes:
-        streams: the rows of streams that have started and not ended.
-        ended: written streams that have ended.
-        seen: when sessions were last used, by key.
-    """
+    """What is written together."""
 
     events: list[NewEvent]
     streams: list[Stream]
+    """The rows of streams that have started and not ended."""
     ended: set[UUID]
+    """Written streams that have ended."""
     seen: dict[str, float]
+    """When sessions were last used, by key."""
 
 
 def write_batch(batch: Batch) -> None:

@@ -68,12 +68,7 @@ class EndpointView:
 
 
 class MCPView(EndpointView):
-    """An asynchronous view that serves one MCP server.
-
-    Args:
-        server: the server.
-        check: runs before the view first responds; its exception is raised again.
-    """
+    """An asynchronous view that serves one MCP server, if `check` raises nothing when it first responds."""
 
     def __init__(self, server: MCPServer, check: Callable[[], None] | None = None) -> None:
         super().__init__(MCPConsumer.as_asgi(server=server))

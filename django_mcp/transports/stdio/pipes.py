@@ -125,10 +125,8 @@ class LineSplitter:
 class LineReader:
     """Reads lines in a thread, up to a limit ahead of the event loop that takes them.
 
-    Args:
-        max_bytes: the maximum length of a line.
-        on_lines: called on the loop with each batch of lines, and with None at the end of input. It
-            must return the size of each line by `release` when the line is done.
+    It calls `on_lines` on the loop with each batch of lines, and with None at the end of input. The
+    size of each line must be returned by `release` when the line is done.
     """
 
     def __init__(
