@@ -13,7 +13,7 @@ from typing import Any
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.messages import encode_error
 from django_mcp.protocol.records import Record
-from django_mcp.protocol.revisions.record import Revision
+from django_mcp.protocol.revisions import Revision
 from django_mcp.server.delivery.client_streams import run_stream
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import ANONYMOUS, Exchange
