@@ -24,7 +24,7 @@ from django_mcp.execution.leases import (
 )
 from django_mcp.execution.pool import AwaitedWork, LoopPool, PoolState
 from django_mcp.process import PerProcess
-from django_mcp.registry.atomic import Atomic
+from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.quotas import Limits
 from django_mcp.server.services.ports import NoThread
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from django_mcp.protocol.json import JSONObject, to_pointer
-from django_mcp.registry.access import Access
+from django_mcp.registry.access import Access, ObjectCheck
 from django_mcp.registry.injection import Injection
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.reports import (
@@ -25,7 +25,6 @@ from django_mcp.registry.reports import (
 )
 
 if TYPE_CHECKING:
-    from django_mcp.registry.object_checks import ObjectCheck
     from django_mcp.registry.plain_types import Conversion
 
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]

@@ -16,7 +16,6 @@ from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
-from django_mcp.registry.atomic import find_aliases
 from django_mcp.registry.building import (
     Surroundings,
     common_fields,
@@ -26,7 +25,7 @@ from django_mcp.registry.building import (
     whole_reader,
 )
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.options import ToolOptions
+from django_mcp.registry.options import ToolOptions, find_aliases
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
 from django_mcp.registry.schemas import has_lazy_texts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -25,6 +25,33 @@ from django_mcp.registry.validators import Validator
 _OPEN = Access()
 
 EntryMapping: TypeAlias = Literal["tools", "resources", "templates", "prompts"]
+
+
+class Kind(NamedTuple):
+    """What a kind of entry is called in the registry and on the wire.
+
+    Attributes:
+        key: of the list on the wire.
+        word: what one is called.
+        mapping: the registry's.
+        identity: the field that names an entry.
+        method: of the server, which lists them.
+    """
+
+    key: str
+    word: str
+    mapping: EntryMapping
+    identity: str
+    method: str
+
+
+TOOLS = Kind("tools", "tool", "tools", "name", "list_tools")
+RESOURCES = Kind("resources", "resource", "resources", "uri", "list_resources")
+TEMPLATES = Kind(
+    "resourceTemplates", "resource template", "templates", "uriTemplate", "list_resource_templates"
+)
+PROMPTS = Kind("prompts", "prompt", "prompts", "name", "list_prompts")
+KINDS = (TOOLS, RESOURCES, TEMPLATES, PROMPTS)
 
 
 def _text(text: Any) -> str | None:

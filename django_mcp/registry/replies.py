@@ -21,7 +21,6 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import Completion, PromptMessage, PromptResult, ReadResult
 from django_mcp.registry import hints
-from django_mcp.registry.callables import Yielded
 from django_mcp.registry.returns import (
     BINARY,
     BLOCKS,
@@ -33,6 +32,7 @@ from django_mcp.registry.returns import (
     to_json,
     to_text,
 )
+from django_mcp.registry.signatures import Yielded
 
 _TEXT = "text/plain"
 _JSON = "application/json"

@@ -26,11 +26,10 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, hints
-from django_mcp.registry.callables import Yielded
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.reading import compile_reading
 from django_mcp.registry.reports import conversion_error, describe_conversion
-from django_mcp.registry.signatures import EMPTY
+from django_mcp.registry.signatures import EMPTY, Yielded
 from django_mcp.registry.unions import AmbiguousUnion
 
 BINARY = (bytes, bytearray, memoryview)

@@ -1,19 +1,21 @@
-"""Read a handler's signature."""
+"""Read how a function of the site is called: its signature, its docstring, and whether it is asynchronous."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from django_mcp.registry import hints
-from django_mcp.registry.docstrings import read_docs
 from django_mcp.registry.injection import Injectables, Injection, find_provider
-from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.problems import RegistrationError, describe_source, innermost
+
+if TYPE_CHECKING:
+    from docstring_parser import Docstring
 
 EMPTY: Any = inspect.Parameter.empty
 """No default, or no annotation."""
@@ -179,3 +181,105 @@ def _is_field(value: Any) -> bool:
     """Return whether a value is a pydantic `Field(...)`, without importing pydantic."""
     kind = type(value)
     return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")
+
+
+# -- docstrings
+
+
+class Docs(Struct, frozen=True, kw_only=True):
+    """The contents of a function's docstring.
+
+    Attributes:
+        description: the summary and the body, without the sections on parameters, result and
+            exceptions; None if there is no text.
+        parameters: description by parameter name.
+    """
+
+    description: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_docs(function: Callable[..., Any]) -> Docs:
+    """Return the contents of a callable's docstring."""
+    text = _docstring(function)
+    if text is None or ("\n" not in text and not text.startswith((":", "@"))):
+        return Docs(description=text)  # without loading the parser
+    import docstring_parser
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return Docs(description=text)
+    paragraphs = [parsed.short_description or "", parsed.long_description or ""]
+    gap = "\n\n" if parsed.blank_after_short_description else "\n"
+    description = gap.join(part.strip() for part in paragraphs if part.strip())
+    return Docs(
+        description="\n\n".join(filter(None, [description, *_further_sections(parsed)])) or None,
+        parameters={
+            each.arg_name.lstrip("*"): " ".join(each.description.split())
+            for each in parsed.params
+            if each.description
+        },
+    )
+
+
+def _further_sections(parsed: Docstring) -> Iterator[str]:
+    """Yield the notes and examples, which help a model as much as the body does."""
+    from docstring_parser.common import DocstringExample, DocstringMeta
+
+    for each in parsed.meta:
+        if type(each) in (DocstringExample, DocstringMeta) and each.args:
+            parts = (each.description, getattr(each, "snippet", None))
+            text = "\n".join(part for part in parts if part)
+            if text:
+                yield f"{each.args[0].capitalize()}:\n{text}"
+
+
+def _docstring(function: Callable[..., Any]) -> str | None:
+    target = innermost(function)
+    if not inspect.isroutine(target) and "__doc__" not in getattr(target, "__dict__", {}):
+        # A callable object is described at its `__call__`, or at its class.
+        call = inspect.getdoc(type(target).__call__)
+        target = type(target)
+        if call and call != inspect.getdoc(object.__call__):
+            return call
+    text = inspect.getdoc(target)
+    return text.strip() or None if text else None
+
+
+# -- asynchronous functions
+
+
+class Yielded(list[Any]):
+    """The values that an asynchronous generator yielded: the parts of one result."""
+
+
+def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return the function to call, and whether it is asynchronous.
+
+    An asynchronous generator becomes a coroutine function that returns all it yields.
+    """
+    target = _called(function)
+    if not inspect.isasyncgenfunction(target):
+        return function, is_async_callable(function)
+
+    async def collect(**arguments: Any) -> Yielded:
+        return Yielded([item async for item in function(**arguments)])
+
+    return update_wrapper(collect, function, updated=()), True
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Return whether calling a function, method, partial or object returns an awaitable."""
+    target = _called(function)
+    # asgiref marks functions this way before Python 3.12.
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.iscoroutinefunction(target)
+        or getattr(function, "_is_coroutine", None) is not None
+    )
+
+
+def _called(function: Callable[..., Any]) -> Any:
+    target = innermost(function)
+    return target if inspect.isroutine(target) else type(target).__call__

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.inprocess.errors import MCPError
 from django_mcp.inprocess.methods import read_pages
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.kinds import KINDS
+from django_mcp.registry.entries import KINDS
 from django_mcp.server.setting import LIST_METHODS
 
 if TYPE_CHECKING:

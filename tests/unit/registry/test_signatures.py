@@ -1,4 +1,4 @@
-"""Reading signatures: what the client passes, what the server fills, what is refused."""
+"""Reading signatures and docstrings: what the client passes, what the server fills, what is refused."""
 
 import functools
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import Doc
 
 from django_mcp.registry.problems import RegistrationError, describe_source
-from django_mcp.registry.signatures import EMPTY, read_signature
+from django_mcp.registry.signatures import EMPTY, read_docs, read_signature
 
 # Under names of their own, so that the older spellings are tested as well.
 Maybe: Any = Optional
@@ -228,3 +228,134 @@ def test_an_alias_is_refused():
 
     with pytest.raises(RegistrationError, match="has an alias"):
         read(handle)
+
+
+def google(query, limit):
+    """Search orders.
+
+    Newest first:
+    at most 100.
+
+    Args:
+        query (str): What to
+            look for.
+        limit (int, optional): How many. Defaults to 3.
+
+    Returns:
+        list: Orders.
+
+    Raises:
+        ValueError: Never.
+    """
+
+
+def numpy(query, limit):
+    """Search orders.
+
+    Newest first:
+    at most 100.
+
+    Parameters
+    ----------
+    query : str
+        What to
+        look for.
+    limit : int, optional
+        How many. Defaults to 3.
+
+    Returns
+    -------
+    list
+        Orders.
+    """
+
+
+def sphinx(query, limit):
+    """Search orders.
+
+    Newest first:
+    at most 100.
+
+    :param str query: What to
+        look for.
+    :param limit: How many. Defaults to 3.
+    :type limit: int
+    :returns: Orders.
+    :raises ValueError: Never.
+    """
+
+
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
+def test_the_description_is_all_but_the_sections_on_the_signature(function):
+    assert read_docs(function).description == "Search orders.\n\nNewest first:\nat most 100."
+
+
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
+def test_parameters_are_described(function):
+    assert read_docs(function).parameters == {
+        "query": "What to look for.",
+        "limit": "How many. Defaults to 3.",
+    }
+
+
+def test_a_plain_docstring_is_the_description():
+    def plain():
+        """One line
+        and another.
+        """
+
+    assert read_docs(plain).description == "One line\nand another."
+
+
+def test_no_docstring_is_no_description():
+    assert read_docs(lambda: None).description is None
+
+
+def test_an_empty_docstring_is_no_description():
+    def empty():
+        """ """
+
+    assert read_docs(empty).description is None
+
+
+def test_examples_and_notes_stay_with_the_description():
+    def noted(x):
+        """Do it.
+
+        Parameters
+        ----------
+        x : int
+            A number.
+
+        Notes
+        -----
+        Be careful.
+
+        Examples
+        --------
+        >>> noted(1)
+        """
+
+    assert (
+        read_docs(noted).description == "Do it.\n\nNotes:\nBe careful.\n\nExamples:\n>>> noted(1)"
+    )
+
+
+def test_a_partial_has_the_docstring_of_its_function():
+    assert read_docs(functools.partial(google, "x")) == read_docs(google)
+
+
+def test_an_object_is_described_by_its_call_or_else_by_its_class():
+    class Both:
+        """The class."""
+
+        def __call__(self):
+            """The call."""
+
+    class Silent:
+        """The class."""
+
+        def __call__(self): ...
+
+    assert read_docs(Both()).description == "The call."
+    assert read_docs(Silent()).description == "The class."
