@@ -14,8 +14,7 @@ from django.conf import settings as site_settings
 from django.http.request import split_domain_port
 
 from django_mcp.process import reset_on
-from django_mcp.protocol.headers import Headers
-from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
+from django_mcp.protocol.headers import Headers, admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.cors import VARY, cors_headers, preflight
 from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
