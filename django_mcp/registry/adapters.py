@@ -49,7 +49,7 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
     import pydantic
 
     try:
-        adapter = pydantic.TypeAdapter(hints.replace_old_typed_dicts(annotation))
+        adapter = pydantic.TypeAdapter(annotation)
         check_unions(adapter)
         return adapter
     except (
@@ -103,9 +103,7 @@ def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]
         for each in parameters
     }
     make: Any = TypedDict
-    arguments = make(
-        "Arguments", {name: hints.replace_old_typed_dicts(each) for name, each in fields.items()}
-    )
+    arguments = make("Arguments", fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
         return adapt(arguments)
