@@ -10,12 +10,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec import Struct
 
 from django_mcp.protocol.header_params import HeaderParam
+
+T = TypeVar("T")
 
 PROTOCOL_VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"
@@ -258,7 +261,6 @@ _JSON = ("application", "json")
 _EVENT_STREAM = ("text", "event-stream")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _UTF_8_NAMES = frozenset({"utf-8", "utf8"})
-# Longer values are not cached, so that a client cannot fill the memory.
 _LONGEST_CACHED_CHARS = 512
 
 
@@ -270,12 +272,12 @@ def admits_json(accept: str | None) -> bool:
 
     Source: RFC 9110 section 12.5.1; a violation has no prescribed status (2026-07-28).
     """
-    return _admitted(accept)[0]
+    return accept is None or _admitted(accept)[0]
 
 
 def admits_event_stream(accept: str | None) -> bool:
     """Return whether an `Accept` value allows `text/event-stream`; see `admits_json`."""
-    return _admitted(accept)[1]
+    return accept is None or _admitted(accept)[1]
 
 
 def is_json(content_type: str | None) -> bool:
@@ -288,28 +290,24 @@ def is_json(content_type: str | None) -> bool:
     """
     if content_type == "application/json":
         return True
-    if content_type is None:
-        return False
-    if len(content_type) > _LONGEST_CACHED_CHARS:
-        return _check_content_type(content_type)
-    return _cached_content_type(content_type)
+    return content_type is not None and _is_json(content_type)
 
 
-def _admitted(accept: str | None) -> tuple[bool, bool]:
-    if accept is None:
-        return True, True
-    if len(accept) > _LONGEST_CACHED_CHARS:
-        return _check_accept(accept)
-    return _cached_accept(accept)
+def _cached(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Keep the results for short values, since a client could fill the memory with longer ones."""
+    short = lru_cache(maxsize=256)(read)
+    return lambda value: (short if len(value) <= _LONGEST_CACHED_CHARS else read)(value)
 
 
-def _check_accept(accept: str) -> tuple[bool, bool]:
+@_cached
+def _admitted(accept: str) -> tuple[bool, bool]:
     ranges = [_media_range(element) for element in _split(accept, ",")]
     ranges = [found for found in ranges if found[0]]
     return _is_admitted(_JSON, ranges), _is_admitted(_EVENT_STREAM, ranges)
 
 
-def _check_content_type(content_type: str) -> bool:
+@_cached
+def _is_json(content_type: str) -> bool:
     media_type, *parameters = _split(content_type, ";")
     if media_type.strip(" \t").lower() != "application/json":
         return False
@@ -318,10 +316,6 @@ def _check_content_type(content_type: str) -> bool:
         for name, value in map(_parameter, parameters)
         if name == "charset"
     )
-
-
-_cached_accept = lru_cache(maxsize=256)(_check_accept)
-_cached_content_type = lru_cache(maxsize=256)(_check_content_type)
 
 
 def _is_admitted(media_type: tuple[str, str], ranges: list[tuple[str, str, bool]]) -> bool:

@@ -80,12 +80,12 @@ class ByteRange(Struct, frozen=True):
         after part always makes progress.
         """
         whole = text.encode()
-        begin = _back_to_character(whole, self.offset)
+        begin = _to_character(whole, self.offset)
         if self.length is None:
             return whole[begin:].decode()
-        end = _back_to_character(whole, self.offset + self.length)
+        end = _to_character(whole, self.offset + self.length)
         if end == begin == self.offset:
-            end = _next_character(whole, begin)
+            end = _to_character(whole, begin + 1, 1)
         return whole[begin:end].decode()
 
 
@@ -103,15 +103,8 @@ def find_range(params: JSONObject, clamp_bytes: int | None) -> ByteRange | Refus
     return ByteRange(offset, length)
 
 
-def _back_to_character(whole: bytes, position: int) -> int:
-    position = min(position, len(whole))
+def _to_character(whole: bytes, position: int, step: int = -1) -> int:
+    """Return where a character starts: here, before (-1) or after (+1), or at the end."""
     while 0 < position < len(whole) and whole[position] & 0xC0 == 0x80:
-        position -= 1
-    return position
-
-
-def _next_character(whole: bytes, position: int) -> int:
-    position = min(position + 1, len(whole))
-    while position < len(whole) and whole[position] & 0xC0 == 0x80:
-        position += 1
-    return position
+        position += step
+    return min(position, len(whole))

@@ -49,6 +49,10 @@ class Access(Struct, frozen=True, kw_only=True):
         return to_rules(permission) | extra
 
 
+OPEN = Access()
+"""No rules of its own."""
+
+
 class Rate(Struct, frozen=True, kw_only=True):
     """A number of calls in a number of seconds."""
 

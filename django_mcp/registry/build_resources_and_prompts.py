@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from django_mcp.protocol.annotations import Annotations, check_optional_mime_type, check_uri
+from django_mcp.protocol.annotations import Annotations, check_mime_type, check_uri
 from django_mcp.protocol.results import Completion
 from django_mcp.protocol.uri_template import UriTemplate
 from django_mcp.registry import adapters, hints
-from django_mcp.registry.access import Access
+from django_mcp.registry.access import OPEN, Access
 from django_mcp.registry.arguments import (
     Handler,
     Reader,
@@ -43,8 +43,6 @@ COMPLETER_PARAMETERS = ("value", "arguments")
 
 GLOBAL_COMPLETER_PARAMETERS = ("ref", "argument", *COMPLETER_PARAMETERS)
 """Parameters of the global completer, which also gets the reference and the argument's name."""
-
-_OPEN = Access()
 
 
 # -- resources
@@ -115,7 +113,7 @@ def _readable(
     fields = common_fields(signature, options)
     mime_type, annotations = options.get("mime_type"), options.get("annotations")
     with registration_errors(signature.source):
-        check_optional_mime_type(mime_type)
+        check_mime_type(mime_type)
     if annotations is not None and not isinstance(annotations, Annotations):
         raise RegistrationError(f"{signature.source}: annotations= takes Annotations(...).")
     converter = surroundings.converter
@@ -220,7 +218,7 @@ def build_completer(
     function: Callable[..., Any],
     surroundings: Surroundings,
     known: Sequence[str] = COMPLETER_PARAMETERS,
-    access: Access = _OPEN,
+    access: Access = OPEN,
 ) -> Handler:
     """Return a completer from a function that takes any of the known parameters."""
     signature = surroundings.read(function)

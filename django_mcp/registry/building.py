@@ -14,7 +14,7 @@ from msgspec import Struct
 from django_mcp.protocol.annotations import Icon, check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
-from django_mcp.registry.arguments import Handler, Reader, read_whole
+from django_mcp.registry.arguments import Handler, Reader
 from django_mcp.registry.injection import Injectables, Provider
 from django_mcp.registry.options import CommonOptions
 from django_mcp.registry.problems import RegistrationError
@@ -134,9 +134,8 @@ def whole_reader(signature: Signature) -> Reader:
             f"{signature.source}: it takes {listed(each.name for each in signature.parameters)}, "
             f"but is given all arguments as one dict. Take one parameter: `arguments`."
         )
-    if not signature.parameters:
-        return lambda _: {}
-    return read_whole(signature.parameters[0].name)
+    names = [each.name for each in signature.parameters]
+    return lambda arguments: dict.fromkeys(names, arguments)
 
 
 def listed(names: Iterable[str]) -> str:

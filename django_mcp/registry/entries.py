@@ -17,12 +17,10 @@ from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.protocol.uri_template import UriTemplate
-from django_mcp.registry.access import Access, Rate
+from django_mcp.registry.access import OPEN, Access, Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.validators import Validator
-
-_OPEN = Access()
 
 EntryMapping: TypeAlias = Literal["tools", "resources", "templates", "prompts"]
 
@@ -82,7 +80,7 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
     description: Any = None
     icons: tuple[Icon, ...] = ()
     meta: Mapping[str, Any] | None = None
-    access: Access = _OPEN
+    access: Access = OPEN
 
     @property
     def key(self) -> str:

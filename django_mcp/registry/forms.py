@@ -130,12 +130,10 @@ def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObje
         return {key: value for key, value in found.items() if (key, value) != ("title", name)}
     branches = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if len(branches) == 1:
-        return {**_plain(branches[0], definitions), **_without_null_default(rest)}
+        if "default" in rest and rest["default"] is None:
+            del rest["default"]
+        return {**_plain(branches[0], definitions), **rest}
     return field
-
-
-def _without_null_default(field: JSONObject) -> JSONObject:
-    return {key: value for key, value in field.items() if key != "default" or value is not None}
 
 
 @functools.lru_cache(MAX_FORMS)

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from django_mcp.registry.problems import RegistrationError, innermost
 
 _UNIONS = (Union, types.UnionType)
-_REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)
 
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
@@ -100,11 +99,6 @@ def find_optional(annotation: Any) -> Any | None:
         return None
     rest = [arg for arg in get_args(inner) if strip(arg) is not types.NoneType]
     return rest[0] if len(rest) == 1 and len(get_args(inner)) == 2 else None
-
-
-def without_requirement(annotation: Any) -> Any:
-    """Return the type of a TypedDict's field without `Required` or `NotRequired` around it."""
-    return get_args(annotation)[0] if get_origin(annotation) in _REQUIREMENTS else annotation
 
 
 def is_typed_dict(annotation: Any) -> bool:

@@ -50,9 +50,23 @@ def find_provider(annotation: Any, injectables: Injectables) -> Provider | None:
     """
     plain = hints.strip(annotation)
     provider = injectables(plain) or _of_parts(plain, injectables)
-    if provider is None or hints.is_nullable(plain):
-        return None if provider is None else _or_none(provider)
-    return _required(provider, plain)
+    if provider is None:
+        return None
+    is_nullable = hints.is_nullable(plain)
+    name = getattr(plain, "__name__", str(plain))
+
+    def provide(ctx: Any) -> Any:
+        try:
+            value = provider(ctx)
+        except Unavailable:
+            if not is_nullable:
+                raise
+            return None
+        if value is None and not is_nullable:
+            raise Unavailable(f"This needs a {name}, which this connection does not have.")
+        return value
+
+    return provide
 
 
 def _of_parts(annotation: Any, injectables: Injectables) -> Provider | None:
@@ -64,25 +78,3 @@ def _of_parts(annotation: Any, injectables: Injectables) -> Provider | None:
                 injectables(part) or (injectables(origin) if isinstance(origin, type) else None)
             )
     return providers[0] if providers and all(providers) else None
-
-
-def _or_none(provider: Provider) -> Provider:
-    def provide(ctx: Any) -> Any:
-        try:
-            return provider(ctx)
-        except Unavailable:
-            return None
-
-    return provide
-
-
-def _required(provider: Provider, annotation: Any) -> Provider:
-    name = getattr(annotation, "__name__", str(annotation))
-
-    def provide(ctx: Any) -> Any:
-        value = provider(ctx)
-        if value is None:
-            raise Unavailable(f"This needs a {name}, which this connection does not have.")
-        return value
-
-    return provide

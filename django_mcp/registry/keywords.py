@@ -226,20 +226,17 @@ def _property_names(
         yield from validator.descend(name, inner, path=name)
 
 
-def _any_of(
-    validator: Any, branches: list[Any], instance: Any, _schema: Any
-) -> Iterator[ValidationError]:
-    fitting, failures = _try_branches(validator, branches, instance, most=1)
-    if not fitting:
-        yield _error(context=failures)
+def _fits_one(most: int) -> Callable[..., Any]:
+    """Return a keyword that fails unless one alternative fits, of `most` that are counted."""
 
+    def keyword(
+        validator: Any, branches: list[Any], instance: Any, _schema: Any
+    ) -> Iterator[ValidationError]:
+        fitting, failures = _try_branches(validator, branches, instance, most=most)
+        if fitting != 1:
+            yield _error(context=failures)
 
-def _one_of(
-    validator: Any, branches: list[Any], instance: Any, _schema: Any
-) -> Iterator[ValidationError]:
-    fitting, failures = _try_branches(validator, branches, instance, most=2)
-    if fitting != 1:
-        yield _error(context=failures)
+    return keyword
 
 
 def _try_branches(
@@ -329,7 +326,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "additionalProperties": _additional_properties,
     "patternProperties": _pattern_properties,
     "propertyNames": _property_names,
-    "anyOf": _any_of,
-    "oneOf": _one_of,
+    "anyOf": _fits_one(most=1),
+    "oneOf": _fits_one(most=2),
     "not": _not,
 }

@@ -28,11 +28,7 @@ def compile_reading(annotation: Any, unfold: Read) -> Read:
         unfold: converts an object that is not iterable where a list is declared; returns others
             unchanged.
     """
-    return _Compiler(unfold).compile(annotation) or _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return _Compiler(unfold).compile(annotation) or (lambda value: value)
 
 
 def _read_text(value: Any) -> Any:
@@ -164,7 +160,7 @@ class _View:
 def _field_hints(cls: Any) -> dict[str, Any]:
     if hints.is_model(cls):
         return {name: field.annotation for name, field in cls.model_fields.items()}
-    known = get_type_hints(cls, include_extras=True)
+    known = get_type_hints(cls)
     if hints.is_typed_dict(cls):
-        return {name: hints.without_requirement(hint) for name, hint in known.items()}
+        return known
     return {field.name: known[field.name] for field in dataclasses.fields(cls) if field.init}

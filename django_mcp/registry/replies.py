@@ -28,6 +28,7 @@ from django_mcp.registry.returns import (
     Output,
     ResultConverter,
     ReturnError,
+    is_block,
     promises_data,
     to_json,
     to_text,
@@ -71,7 +72,7 @@ def resource_converter(
                 "a resource returned None: return its contents, or raise an exception that means that it "
                 "does not exist (Http404, DoesNotExist)"
             )
-        if isinstance(value, list | tuple) and any(map(_is_contents, value)):
+        if isinstance(value, list | tuple) and any(map(is_block, value)):
             return ReadResult([_to_contents(each, uri, mime_type, as_json) for each in value])
         to_data = as_json if output is None else output.to_json
         return ReadResult([_to_contents(value, uri, mime_type, to_data)])
@@ -87,16 +88,12 @@ def _to_contents(
 ) -> ResourceContents:
     if isinstance(value, BINARY):
         return BlobContents(uri, bytes(value), mime_type=mime_type or _BYTES)
-    if _is_contents(value):
+    if is_block(value):
         return _at(uri, value, mime_type)
     data = value if isinstance(value, str) else to_data(value)
     if isinstance(data, str):
         return TextContents(uri, data, mime_type=mime_type or _TEXT)
     return TextContents(uri, encode(data).decode(), mime_type=mime_type or _JSON)
-
-
-def _is_contents(value: Any) -> bool:
-    return isinstance(value, (*CONTENTS, *BLOCKS, *BINARY))
 
 
 def _at(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
