@@ -159,13 +159,3 @@ def _text(value: Any) -> str:
     if isinstance(value, enum.Enum):
         value = value.value
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def is_lazy(value: Any) -> bool:
-    """Return whether a value is a lazily translated text.
-
-    It is recognized by the name of its base class, since this layer does not import Django.
-    """
-    return not isinstance(value, str) and any(
-        base.__name__ == "Promise" for base in type(value).__mro__
-    )

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
+from django_mcp.protocol.json import is_lazy
 from django_mcp.registry import hints
 
 Read: TypeAlias = Callable[[Any], Any]
@@ -32,7 +33,7 @@ def compile_reading(annotation: Any, unfold: Read) -> Read:
 
 
 def _read_text(value: Any) -> Any:
-    return str(value) if hints.is_lazy(value) else value
+    return str(value) if is_lazy(value) else value
 
 
 class _Compiler:

@@ -18,7 +18,7 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import encode, is_lazy
 from django_mcp.protocol.results import Completion, PromptMessage, PromptResult, ReadResult
 from django_mcp.registry import hints
 from django_mcp.registry.returns import (
@@ -119,7 +119,7 @@ def _plainer(value: Any, converter: ResultConverter) -> Any:
     """Return a value with its outermost lazy objects resolved."""
     if isinstance(value, GeneratorType | Yielded):
         return list(value)
-    if hints.is_lazy(value):
+    if is_lazy(value):
         return str(value)
     if (
         value is None

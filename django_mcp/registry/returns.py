@@ -23,7 +23,7 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import encode, is_lazy
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, hints
 from django_mcp.registry.problems import RegistrationError
@@ -81,7 +81,7 @@ def to_json(value: Any, converter: ResultConverter) -> Any:
 
 def unfold(value: Any, converter: ResultConverter) -> Any:
     """Return the framework's conversion of an object."""
-    if hints.is_lazy(value):
+    if is_lazy(value):
         return str(value)
     converted = converter.convert(value)
     if converted is not value:
@@ -269,7 +269,7 @@ def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
     if isinstance(value, list | tuple) and any(map(is_block, value)):
         return ToolResult([_block(part, converter) for part in value])
     if not isinstance(value, _PLAIN) and not hints.is_record(type(value)):
-        plainer = str(value) if hints.is_lazy(value) else converter.convert(value)
+        plainer = str(value) if is_lazy(value) else converter.convert(value)
         if plainer is not value:
             return _by_value(plainer, converter)
     data = to_json(value, converter)

@@ -13,9 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, to_pointer
+from django_mcp.protocol.json import (
+    JSONDecodeError,
+    JSONObject,
+    decode,
+    encode,
+    is_lazy,
+    to_pointer,
+)
 from django_mcp.protocol.subschemas import REFERENCES, children, walk
-from django_mcp.registry.hints import is_lazy
 from django_mcp.registry.patterns import compile_pattern, surplus_of
 from django_mcp.registry.problems import RegistrationError
 

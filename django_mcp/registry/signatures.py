@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
+from django_mcp.protocol.json import is_lazy
 from django_mcp.registry import hints
 from django_mcp.registry.injection import Injectables, Injection, find_provider
 from django_mcp.registry.problems import RegistrationError, describe_source, innermost
@@ -73,7 +74,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
     source = describe_source(function)
     named = _named_parameters(function, source)
     known = hints.resolve_hints(function, source)
-    docs = read_docs(function)
+    text, texts = read_docs(function)
     parameters, injections = [], []
     for each in named:
         if each.name in _CONTEXT_NAMES and each.name not in known:
@@ -84,8 +85,8 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
             injections.append(Injection(each.name, provide=provider))
         else:
             parameter = _read_parameter(each.name, annotation, each.default, source)
-            if parameter.description is None and each.name in docs.parameters:
-                parameter = replace(parameter, description=docs.parameters[each.name])
+            if parameter.description is None and each.name in texts:
+                parameter = replace(parameter, description=texts[each.name])
             parameters.append(parameter)
     return Signature(
         function=function,
@@ -93,7 +94,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
         parameters=tuple(parameters),
         injections=tuple(injections),
         returns=known.get("return", EMPTY),
-        description=docs.description,
+        description=text,
     )
 
 
@@ -147,7 +148,7 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
         annotation, default = Annotated[annotation, default], EMPTY
     title, description, has_default = None, None, default is not EMPTY
     for each in _metadata(annotation):
-        if isinstance(each, str) or hints.is_lazy(each):
+        if isinstance(each, str) or is_lazy(each):
             description = each
         elif type(each).__name__ == "Doc" and hasattr(each, "documentation"):
             description = each.documentation
@@ -186,41 +187,30 @@ def _is_field(value: Any) -> bool:
 # -- docstrings
 
 
-class Docs(Struct, frozen=True, kw_only=True):
-    """The contents of a function's docstring.
+def read_docs(function: Callable[..., Any]) -> tuple[str | None, Mapping[str, str]]:
+    """Return the description in a callable's docstring, and those of its parameters by name.
 
-    Attributes:
-        description: the summary and the body, without the sections on parameters, result and
-            exceptions; None if there is no text.
-        parameters: description by parameter name.
+    The first is the summary, the body, notes and examples, without the sections on parameters, result
+    and exceptions; None if there is no text.
     """
-
-    description: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_docs(function: Callable[..., Any]) -> Docs:
-    """Return the contents of a callable's docstring."""
     text = _docstring(function)
     if text is None or ("\n" not in text and not text.startswith((":", "@"))):
-        return Docs(description=text)  # without loading the parser
+        return text, {}  # without loading the parser
     import docstring_parser
 
     try:
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:
-        return Docs(description=text)
+        return text, {}
     paragraphs = [parsed.short_description or "", parsed.long_description or ""]
     gap = "\n\n" if parsed.blank_after_short_description else "\n"
     description = gap.join(part.strip() for part in paragraphs if part.strip())
-    return Docs(
-        description="\n\n".join(filter(None, [description, *_further_sections(parsed)])) or None,
-        parameters={
-            each.arg_name.lstrip("*"): " ".join(each.description.split())
-            for each in parsed.params
-            if each.description
-        },
-    )
+    parameters = {
+        each.arg_name.lstrip("*"): " ".join(each.description.split())
+        for each in parsed.params
+        if each.description
+    }
+    return "\n\n".join(filter(None, [description, *_further_sections(parsed)])) or None, parameters
 
 
 def _further_sections(parsed: Docstring) -> Iterator[str]:
