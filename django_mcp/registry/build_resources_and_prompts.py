@@ -169,7 +169,15 @@ def build_prompt(
     """
     signature = surroundings.read(function)
     if arguments is None:
-        published = tuple(map(_prompt_argument, signature.parameters))
+        published = tuple(
+            PromptArgument(
+                name=each.name,
+                title=each.title,
+                description=each.description,
+                required=each.is_required,
+            )
+            for each in signature.parameters
+        )
         read = _string_reader(signature)
         completers = _choice_completers(signature)
     else:
@@ -183,15 +191,6 @@ def build_prompt(
         handler=make_handler(signature, read, convert, fields["access"], surroundings),
         completers=completers,
         **fields,
-    )
-
-
-def _prompt_argument(parameter: Parameter) -> PromptArgument:
-    return PromptArgument(
-        name=parameter.name,
-        title=parameter.title,
-        description=parameter.description,
-        required=parameter.is_required,
     )
 
 

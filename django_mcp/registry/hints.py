@@ -21,7 +21,9 @@ _UNIONS = (Union, types.UnionType)
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
     """Return the type hints of a callable by parameter name, with `Annotated` kept."""
-    target = _hinted(function)
+    target = innermost(function)
+    if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
+        target = type(target).__call__
     try:
         return typing.get_type_hints(target, localns=_closure(target), include_extras=True)
     except NameError as error:
@@ -33,14 +35,6 @@ def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
         raise RegistrationError(
             f"{source}: its annotations cannot be read: {error}. Correct them."
         ) from error
-
-
-def _hinted(function: Callable[..., Any]) -> Any:
-    """Return the function whose hints describe how `function` is called."""
-    target = innermost(function)
-    if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
-        target = type(target).__call__
-    return target
 
 
 def _closure(function: Any) -> dict[str, Any] | None:

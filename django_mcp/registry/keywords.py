@@ -124,10 +124,6 @@ def _is_not_of(validator: Any, types: Any, instance: Any) -> bool:
     return not any(validator.is_type(instance, name) for name in names)
 
 
-def _breaks_pattern(_: Any, pattern: str, instance: Any) -> bool:
-    return isinstance(instance, str) and not _occurs(pattern, instance)
-
-
 def _occurs(pattern: str, text: str) -> bool:
     spend(steps_of_match(surplus_of(pattern), len(text)))
     return compile_pattern(pattern)(text)
@@ -255,8 +251,7 @@ def _try_branches(
     found = (
         index
         for index, branch in enumerate(branches)
-        if not _is_ruled_out(validator, branch, instance)
-        and next(validator.descend(instance, branch), None) is None
+        if not _is_ruled_out(validator, branch, instance) and _fits(validator, branch, instance)
     )
     fitting = len(list(islice(found, most)))
     failures: list[ValidationError] = []
@@ -266,6 +261,10 @@ def _try_branches(
     if isinstance(instance, dict | list) and work.get().root is not None:
         known[key] = (instance, (fitting, failures))
     return fitting, failures
+
+
+def _fits(validator: Any, schema: Any, instance: Any) -> bool:
+    return next(validator.descend(instance, schema), None) is None
 
 
 def _is_ruled_out(validator: Any, branch: Any, instance: Any) -> bool:
@@ -299,18 +298,13 @@ def _find_constants(branch: Any, keywords: set[str]) -> dict[str, list[Any]]:
     }
 
 
-def _not(validator: Any, excluded: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
-    if next(validator.descend(instance, excluded), None) is None:
-        yield _error()
-
-
 _LOOKING_AT_EACH = frozenset(
     {"additionalProperties", "enum", "patternProperties", "propertyNames", "uniqueItems"}
 )
 
 _OURS: dict[str, Callable[..., Any]] = {
     "type": _fails_if(_is_not_of),
-    "pattern": _fails_if(_breaks_pattern),
+    "pattern": _fails_if(lambda _, p, value: isinstance(value, str) and not _occurs(p, value)),
     "multipleOf": _fails_if(_is_no_multiple),
     "uniqueItems": _fails_if(_holds_duplicates),
     "enum": _fails_if(_is_none_of),
@@ -328,5 +322,5 @@ _OURS: dict[str, Callable[..., Any]] = {
     "propertyNames": _property_names,
     "anyOf": _fits_one(most=1),
     "oneOf": _fits_one(most=2),
-    "not": _not,
+    "not": _fails_if(_fits),
 }

@@ -45,7 +45,8 @@ class _Compiler:
         """Return the rule of a type; None if its values need no preparation."""
         parts = [part for part in hints.members(annotation) if part is not type(None)]
         if len(parts) != 1:
-            return self._compile_union(parts)
+            records = [part for part in parts if hints.is_record(part)]
+            return self._compile_record(records[0]) if len(records) == 1 else None
         plain = parts[0]
         if plain is str:
             return _read_text
@@ -61,12 +62,6 @@ class _Compiler:
             is_plain_list = len(arguments) == 1 or (len(arguments) == 2 and arguments[1] is ...)
             return self._compile_list(arguments[0] if is_plain_list else Any)
         return None
-
-    def _compile_union(self, parts: list[Any]) -> Read | None:
-        records = [part for part in parts if hints.is_record(part) and isinstance(part, type)]
-        if len(records) != 1:
-            return None
-        return self._compile_record(records[0])
 
     def _compile_list(self, item: Any) -> Read:
         read_item, unfold = self.compile(item), self._unfold

@@ -119,8 +119,7 @@ _BOUNDS = {
 
 
 def _describe_type(error: ValidationError) -> str:
-    types: Any = error.validator_value
-    return f"must be {_either([types] if isinstance(types, str) else types)}, not {_typed(error)}"
+    return f"must be {_either(_types(error))}, not {_typed(error)}"
 
 
 def _typed(error: ValidationError) -> str:

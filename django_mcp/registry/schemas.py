@@ -195,8 +195,12 @@ def _patterns(node: JSONObject) -> Iterator[str]:
 
 
 def _check_against_dialect(schema: JSONObject, dialect: str, what: str) -> None:
-    if _is_surely_valid(schema):
-        return
+    rust = find_rust_engine()
+    try:
+        if rust is not None and rust.meta.is_valid(schema):
+            return
+    except ValueError:  # a number it cannot read
+        pass
     import jsonschema
 
     try:
@@ -216,15 +220,6 @@ def find_rust_engine() -> ModuleType | Any | None:
     except ImportError:
         return None
     return jsonschema_rs
-
-
-def _is_surely_valid(schema: JSONObject) -> bool:
-    """Return whether the faster engine finds no error."""
-    rust = find_rust_engine()
-    try:
-        return rust is not None and bool(rust.meta.is_valid(schema))
-    except ValueError:  # a number it cannot read
-        return False
 
 
 class _Graph:

@@ -78,7 +78,11 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
     parameters, injections = [], []
     for each in named:
         if each.name in _CONTEXT_NAMES and each.name not in known:
-            raise _missing_annotation(each.name, source)
+            raise RegistrationError(
+                f"{source}: the parameter `{each.name}` has no annotation, so clients would have to "
+                f"send it. Write `{each.name}: {_CONTEXT_NAMES[each.name]}` to get it from the server, "
+                f"or annotate it with the type that clients send."
+            )
         annotation = known.get(each.name, Any)
         provider = find_provider(annotation, injectables)
         if provider is not None:
@@ -120,15 +124,6 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [each for each in found if each.name not in fixed]
-
-
-def _missing_annotation(name: str, source: str) -> RegistrationError:
-    wanted = _CONTEXT_NAMES[name]
-    return RegistrationError(
-        f"{source}: the parameter `{name}` has no annotation, so clients would have to send it. "
-        f"Write `{name}: {wanted}` to get it from the server, or annotate it with the type that "
-        f"clients send."
-    )
 
 
 def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], source: str) -> None:

@@ -41,14 +41,13 @@ class Validator:
     not allow it.
     """
 
-    __slots__ = ("_checked", "_fast", "_is_quick", "_max_steps", "_nullable", "_slow")
+    __slots__ = ("_checked", "_fast", "_max_steps", "_nullable", "_slow")
 
     def __init__(self, checked: CheckedSchema, nullable: Collection[str] = ()) -> None:
         self._checked = checked
         self._nullable = nullable
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
-        self._is_quick = checked.surplus <= SMALL_SURPLUS
         self._slow: Any = None
 
     def problems(self, value: Any) -> list[Problem]:
@@ -65,7 +64,12 @@ class Validator:
         verdict = None
         if self._nullable and isinstance(value, dict):
             value = {k: v for k, v in value.items() if v is not None or k not in self._nullable}
-        if self._fast is not None and (self._is_quick or self._is_within(value, max_steps)):
+        # The faster engine has no budget, so the texts are measured if a pattern may be slow.
+        surplus = self._checked.surplus
+        if self._fast is not None and (
+            surplus <= SMALL_SURPLUS
+            or steps_of_match(surplus, _count_characters(value)) <= max_steps
+        ):
             try:
                 verdict = self._fast(value)
             except ValueError:  # something it cannot read; the other engine may
@@ -79,10 +83,6 @@ class Validator:
         # The engines may differ on a detail of the standard; the verdict counts.
         return [Problem("", "does not match the schema")] if found == [] else found
 
-    def _is_within(self, value: Any, max_steps: int) -> bool:
-        """Return whether the faster engine, which has no budget, may match a value's texts."""
-        return steps_of_match(self._checked.surplus, _count_characters(value)) <= max_steps
-
     def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
         """Return the problems found within a number of steps; None if the steps did not suffice.
 
@@ -91,7 +91,10 @@ class Validator:
         if self._checked.is_recursive and is_deeper_than(value, MAX_DEPTH):
             return [TOO_COMPLEX]
         if self._slow is None:
-            self._slow = _compile_slow(self._checked)
+            from referencing import Registry
+
+            make: Any = validator_class(DIALECTS[self._checked.dialect])
+            self._slow = make(self._checked.schema, registry=Registry())
         root = None if self._checked.keywords & {"$id", "id"} else self._checked.schema
         token = work.set(Work(steps, root))
         problems: list[Problem] = []
@@ -135,12 +138,6 @@ def compile_schema(
 ) -> Validator:
     """Return the validator of a schema, after checking the schema itself; see `check_schema`."""
     return Validator(check_schema(schema, source, is_input=is_input), nullable)
-
-
-def _compile_slow(checked: CheckedSchema) -> Any:
-    from referencing import Registry
-
-    return validator_class(DIALECTS[checked.dialect])(checked.schema, registry=Registry())
 
 
 def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:

@@ -224,11 +224,6 @@ def _lower_item(item: JSONObject) -> JSONObject:
     return item
 
 
-def _lower_tool(tool: JSONObject) -> JSONObject:
-    # A tool's annotations have a title of their own, which is older than the field.
-    return _without("title", "_meta", "outputSchema")(tool)
-
-
 def _lower_prompt(prompt: JSONObject) -> JSONObject:
     prompt = _lower_item(prompt)
     if "arguments" in prompt:
@@ -243,7 +238,8 @@ V2025_06_18 = replace(
     block_types=V2025_03_26.block_types | {"resource_link"},
     asks=frozenset({"sampling", "roots", "form"}),
     lowerings={
-        "tools/list": _each("tools", _lower_tool),
+        # A tool's annotations have a title of their own, which is older than the field.
+        "tools/list": _each("tools", _without("title", "_meta", "outputSchema")),
         "tools/call": _lower_content,
         "resources/list": _each("resources", _lower_item),
         "resources/templates/list": _each("resourceTemplates", _lower_item),
