@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from django_mcp.registry import hints
-from django_mcp.registry.injection import Provider, Unavailable
+from django_mcp.registry.signatures import Provider, Unavailable
 
 if TYPE_CHECKING:
     from django_mcp.context import Context

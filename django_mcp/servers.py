@@ -31,7 +31,7 @@ from django_mcp.push.clients import SiteClientMethods
 from django_mcp.push.observer import SignalObserver
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
-from django_mcp.registry.injection import Provider
+from django_mcp.registry.signatures import Provider
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import STORES

@@ -13,9 +13,15 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from django_mcp.registry import hints
-from django_mcp.registry.injection import Injectables, Provider, find_provider
 from django_mcp.registry.problems import RegistrationError, describe_source
-from django_mcp.registry.signatures import EMPTY, Signature, is_async_callable
+from django_mcp.registry.signatures import (
+    EMPTY,
+    Injectables,
+    Provider,
+    Signature,
+    find_provider,
+    is_async_callable,
+)
 
 Permission: TypeAlias = str | Sequence[str] | Callable[..., Any] | None
 """As authors write it: a permission name, names that are all needed, or a function of the user."""

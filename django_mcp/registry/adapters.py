@@ -200,17 +200,6 @@ def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source:
     return schema
 
 
-def adapt_output(annotation: Any) -> tuple[Conversion, JSONObject]:
-    """Return the converter of a tool's data, and its JSON Schema (2020-12).
-
-    Raises:
-        TypeError, AmbiguousUnion: see `adapt`.
-    """
-    plain = plain_schema(annotation)
-    conversion = Conversion(lambda: adapt(annotation), waits=plain is not None)
-    return conversion, plain or schema_of(conversion.adapter, is_output=True)
-
-
 def _complete(schema: JSONObject, parameter: Parameter) -> None:
     if parameter.description is not None:
         schema["description"] = parameter.description

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import OPEN, Access, ObjectCheck
-from django_mcp.registry.injection import Injection
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.reports import (
     MAX_PROBLEMS,
@@ -23,6 +22,7 @@ from django_mcp.registry.reports import (
     in_order,
     show,
 )
+from django_mcp.registry.signatures import Injection
 
 if TYPE_CHECKING:
     from django_mcp.registry.plain_types import Conversion

@@ -15,11 +15,16 @@ from django_mcp.protocol.annotations import Icon, check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
-from django_mcp.registry.injection import Injectables, Provider
 from django_mcp.registry.options import CommonOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ResultConverter
-from django_mcp.registry.signatures import Signature, prepare_function, read_signature
+from django_mcp.registry.signatures import (
+    Injectables,
+    Provider,
+    Signature,
+    prepare_function,
+    read_signature,
+)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

@@ -26,11 +26,11 @@ from django_mcp.registry.entries import (
     TemplateEntry,
     ToolEntry,
 )
-from django_mcp.registry.injection import Provider
 from django_mcp.registry.options import CommonOptions, ResourceOptions, TemplateOptions, ToolOptions
 from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
+from django_mcp.registry.signatures import Provider
 
 F = TypeVar("F", bound=Callable[..., Any])
 
