@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
-from msgspec import Struct
-
 from django_mcp.protocol.header_params import HeaderParam
 
 T = TypeVar("T")
@@ -113,10 +111,8 @@ class Headers:
         self._repeated = frozenset(name for name, values in lines.items() if len(values) > 1)
 
 
-class InvalidHeader(Struct, frozen=True, kw_only=True):
-    """An unreadable header value; `reason` continues the sentence "The header ..."."""
-
-    reason: str
+class InvalidHeader(ValueError):
+    """A header value that cannot be read; the text continues the sentence "The header ..."."""
 
 
 def encode_value(value: str | int) -> str:
@@ -139,7 +135,7 @@ def encode_value(value: str | int) -> str:
     return f"{_SENTINEL_START}{encoded}{_SENTINEL_END}"
 
 
-def decode_value(text: str) -> str | InvalidHeader:
+def decode_value(text: str) -> str:
     """Return the decoded value of a header; the inverse of `encode_value` for strings.
 
     Only a text with the exact marks `=?base64?` and `?=` is decoded. Inside, the Base64 must be
@@ -149,20 +145,20 @@ def decode_value(text: str) -> str | InvalidHeader:
     Source: 2026-07-28 basic/transports, "Header Value Encoding"; RFC 4648 section 4.
     """
     if not _PLAIN.fullmatch(text):
-        return InvalidHeader(reason="holds characters that have to be sent in Base64")
+        raise InvalidHeader("holds characters that have to be sent in Base64")
     if len(text) < len(_SENTINEL_START + _SENTINEL_END) or not _looks_encoded(text):
         return text
     encoded = text[len(_SENTINEL_START) : -len(_SENTINEL_END)]
     try:
         decoded = base64.b64decode(encoded, validate=True)
     except binascii.Error:
-        return InvalidHeader(reason="holds broken Base64")
+        raise InvalidHeader("holds broken Base64") from None
     if base64.b64encode(decoded).decode("ascii") != encoded:
-        return InvalidHeader(reason="holds Base64 that no encoder writes")
+        raise InvalidHeader("holds Base64 that no encoder writes")
     try:
         return decoded.decode()
     except UnicodeDecodeError:
-        return InvalidHeader(reason="holds Base64 of text that is not UTF-8")
+        raise InvalidHeader("holds Base64 of text that is not UTF-8") from None
 
 
 def check_name(expected: str, headers: Headers) -> str | None:
@@ -173,12 +169,13 @@ def check_name(expected: str, headers: Headers) -> str | None:
     if expected.isidentifier() and headers.says(NAME, expected):
         # Nearly every name needs no decoding and contains no comma.
         return None
-    found = _read(NAME, headers)
-    if isinstance(found, str):
-        return None if found == expected else "The header Mcp-Name differs from the body"
+    try:
+        found = _read(NAME, headers)
+    except InvalidHeader as error:
+        return f"The header Mcp-Name {error}"
     if found is None:
         return "The header Mcp-Name is missing"
-    return f"The header Mcp-Name {found.reason}"
+    return None if found == expected else "The header Mcp-Name differs from the body"
 
 
 def check_param_headers(
@@ -193,30 +190,23 @@ def check_param_headers(
     Source: 2026-07-28 basic/transports, "Custom Headers from Tool Parameters".
     """
     for param in params:
-        problem = _check_param(param, _find_argument(param.path, arguments), headers)
-        if problem is not None:
-            return problem
+        argument = _find_argument(param.path, arguments)
+        try:
+            found = _read(param.header.lower(), headers)
+        except InvalidHeader as error:
+            return f"The header {param.header} {error}"
+        if found is None and argument is not None:
+            return f"The header {param.header} is missing; it repeats the argument {param.pointer}"
+        if found is not None and argument is None:
+            return f"The header {param.header} is there but the argument {param.pointer} is not"
+        if found is not None and not _is_same(argument, found):
+            return f"The header {param.header} differs from the argument {param.pointer}"
     return None
 
 
-def _check_param(param: HeaderParam, argument: object, headers: Headers) -> str | None:
-    found = _read(param.header.lower(), headers)
-    if isinstance(found, InvalidHeader):
-        return f"The header {param.header} {found.reason}"
-    if argument is None:
-        if found is None:
-            return None
-        return f"The header {param.header} is there but the argument {param.pointer} is not"
-    if found is None:
-        return f"The header {param.header} is missing; it repeats the argument {param.pointer}"
-    if not _is_same(argument, found):
-        return f"The header {param.header} differs from the argument {param.pointer}"
-    return None
-
-
-def _read(name: str, headers: Headers) -> str | InvalidHeader | None:
+def _read(name: str, headers: Headers) -> str | None:
     if headers.is_repeated(name):
-        return InvalidHeader(reason="is there more than once")
+        raise InvalidHeader("is there more than once")
     text = headers.get(name)
     return None if text is None else decode_value(text)
 

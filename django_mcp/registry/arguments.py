@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import OPEN, Access, ObjectCheck
+from django_mcp.registry.plain_types import Conversion
 from django_mcp.registry.problems import ArgumentErrors, Problem
 from django_mcp.registry.reports import (
     MAX_PROBLEMS,
@@ -23,9 +24,6 @@ from django_mcp.registry.reports import (
     show,
 )
 from django_mcp.registry.signatures import Injection
-
-if TYPE_CHECKING:
-    from django_mcp.registry.plain_types import Conversion
 
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 """Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""

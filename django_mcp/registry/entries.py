@@ -67,12 +67,10 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         source: where its function is defined, for messages.
         access: its access rules.
         handler: its function.
-        mapping: the mapping of a registry that it is in.
-        kind: what it is called in messages.
+        kind: what it is called, and the mapping of a registry that it is in.
     """
 
-    mapping: ClassVar[EntryMapping]
-    kind: ClassVar[str]
+    kind: ClassVar[Kind]
     name: str
     handler: Handler
     source: str
@@ -120,8 +118,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         has_lazy_texts: whether the schemas hold any.
     """
 
-    mapping: ClassVar[EntryMapping] = "tools"
-    kind: ClassVar[str] = "tool"
+    kind: ClassVar[Kind] = TOOLS
     input_schema: JSONObject
     input_validator: Validator
     output_schema: JSONObject | None = None
@@ -176,8 +173,7 @@ class _Readable(Entry, frozen=True, kw_only=True, eq=False):
 class ResourceEntry(_Readable, frozen=True, kw_only=True, eq=False):
     """A resource at one URI; `size` is in bytes."""
 
-    mapping: ClassVar[EntryMapping] = "resources"
-    kind: ClassVar[str] = "resource"
+    kind: ClassVar[Kind] = RESOURCES
     uri: str
     size: int | None = None
 
@@ -193,8 +189,7 @@ class ResourceEntry(_Readable, frozen=True, kw_only=True, eq=False):
 class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
     """Resources at all URIs that match a template, with completers by variable."""
 
-    mapping: ClassVar[EntryMapping] = "templates"
-    kind: ClassVar[str] = "resource template"
+    kind: ClassVar[Kind] = TEMPLATES
     template: UriTemplate
     completers: Mapping[str, Handler] = field(default_factory=dict)
 
@@ -207,10 +202,6 @@ class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
     def argument_names(self) -> tuple[str, ...]:
         """The names of the template's variables."""
         return self.template.variables
-
-    def match(self, uri: str) -> dict[str, Any] | None:
-        """Return the variables of a URI, or None if it does not match."""
-        return self.template.match(uri)
 
     def _members(self) -> JSONObject:
         return {"uriTemplate": self.template.text, **_Readable._members(self)}
@@ -235,8 +226,7 @@ class PromptArgument:
 class PromptEntry(Entry, frozen=True, kw_only=True, eq=False):
     """A prompt, with completers by argument."""
 
-    mapping: ClassVar[EntryMapping] = "prompts"
-    kind: ClassVar[str] = "prompt"
+    kind: ClassVar[Kind] = PROMPTS
     arguments: tuple[PromptArgument, ...] = ()
     completers: Mapping[str, Handler] = field(default_factory=dict)
 

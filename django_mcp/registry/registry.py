@@ -65,22 +65,22 @@ class Registry:
     def add(self, entry: Entry) -> None:
         """Add an entry; raises `RegistrationError` if there is one of its kind with that key."""
         with self._lock:
-            registered = self._registered[entry.mapping]
+            registered = self._registered[entry.kind.mapping]
             other = registered.get(entry.key)
             if other is not None:
                 raise RegistrationError(
-                    f"{entry.source}: there is a {entry.kind} {entry.key!r} already, by "
+                    f"{entry.source}: there is a {entry.kind.word} {entry.key!r} already, by "
                     f"{other.source}. Choose another one, or remove the first."
                 )
-            is_changed = self._show(entry.mapping, {**registered, entry.key: entry})
+            is_changed = self._show(entry.kind.mapping, {**registered, entry.key: entry})
         if is_changed:
-            self._notify(_KINDS[entry.mapping])
+            self._notify(_KINDS[entry.kind.mapping])
 
     def add_completer(
         self, entry: PromptEntry | TemplateEntry, argument: str, handler: Handler
     ) -> None:
         """Add the completer of an argument; raises `RegistrationError` if there is one already."""
-        key = (entry.mapping, entry.key, argument)
+        key = (entry.kind.mapping, entry.key, argument)
         with self._lock:
             other = self._completers.get(key)
             if other is not None:
@@ -158,7 +158,7 @@ class Registry:
         It is the one registered for the argument, else that of the choices of its type, else the one
         for all arguments.
         """
-        own = self._completers.get((entry.mapping, entry.key, argument))
+        own = self._completers.get((entry.kind.mapping, entry.key, argument))
         return own or entry.completers.get(argument) or self.completion_handler
 
     @property

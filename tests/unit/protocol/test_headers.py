@@ -143,12 +143,14 @@ def test_only_both_exact_marks_make_base64(literal):
 )
 def test_broken_base64_is_refused(payload):
     """Alphabet, padding, spare bits, and text that is not UTF-8 (overlong, surrogate)."""
-    assert isinstance(decode_value(f"=?base64?{payload}?="), InvalidHeader)
+    with pytest.raises(InvalidHeader):
+        decode_value(f"=?base64?{payload}?=")
 
 
 @pytest.mark.parametrize("raw", ["a\tb", "a\x01", "\x7f", "caf\xe9", "a\r\nb", "\xa0", "世"])
 def test_raw_control_and_non_ascii_characters_are_refused(raw):
-    assert isinstance(decode_value(raw), InvalidHeader)
+    with pytest.raises(InvalidHeader):
+        decode_value(raw)
 
 
 @given(st.binary())
@@ -157,7 +159,8 @@ def test_canonical_base64_of_text_is_all_that_is_decoded(data):
     try:
         expected = data.decode()
     except UnicodeDecodeError:
-        assert isinstance(decode_value(encoded), InvalidHeader)
+        with pytest.raises(InvalidHeader):
+            decode_value(encoded)
     else:
         assert decode_value(encoded) == expected
 

@@ -368,9 +368,6 @@ def test_an_object_is_described_by_its_call_or_else_by_its_class():
     assert read_docs(Silent())[0] == "The class."
 
 
-# Under names of their own, so that the older spellings are tested as well.
-Maybe: Any = Optional
-
 T = TypeVar("T")
 
 
