@@ -1,7 +1,7 @@
 """Turn type hints into JSON Schemas and converters with pydantic.
 
 pydantic is imported inside the functions, so that a site without typed handlers never loads it.
-`reports.py` describes conversion errors to clients.
+`problems.py` describes conversion errors to clients.
 """
 
 from __future__ import annotations

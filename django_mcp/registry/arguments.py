@@ -15,9 +15,10 @@ from msgspec import Struct
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import OPEN, Access, ObjectCheck
 from django_mcp.registry.plain_types import Conversion
-from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.registry.reports import (
+from django_mcp.registry.problems import (
     MAX_PROBLEMS,
+    ArgumentErrors,
+    Problem,
     conversion_error,
     describe_conversion,
     in_order,

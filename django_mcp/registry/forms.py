@@ -12,8 +12,7 @@ from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
-from django_mcp.registry.problems import Problem, RegistrationError
-from django_mcp.registry.reports import describe_conversion
+from django_mcp.registry.problems import Problem, RegistrationError, describe_conversion
 from django_mcp.registry.validators import TOO_COMPLEX, Validator, compile_schema
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 `jsonschema` writes the whole value into each message, matches patterns with `re` and compares
 items pairwise. This module replaces the keywords for which that matters, and leaves the rest to
-the library. `reports.py` describes the errors.
+the library. `validators.py` describes the errors.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _error(message: str = "", **where: Any) -> ValidationError:
 
 
 def _fails_if(test: Callable[[Any, Any, Any], bool]) -> Callable[..., Any]:
-    """Return a keyword with one possible error, which `reports.py` describes."""
+    """Return a keyword with one possible error, which `validators.py` describes."""
 
     def keyword(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
         if test(validator, value, instance):

@@ -27,9 +27,8 @@ from django_mcp.protocol.json import encode, is_lazy
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, hints
 from django_mcp.registry.plain_types import Conversion, plain_schema
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.reading import compile_reading
-from django_mcp.registry.reports import conversion_error, describe_conversion
 from django_mcp.registry.signatures import EMPTY, Yielded
 from django_mcp.registry.unions import AmbiguousUnion
 
