@@ -16,7 +16,7 @@ from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.process import reset_on
-from django_mcp.registry.atomic import Atomic, read_aliases
+from django_mcp.registry.options import Atomic, read_aliases
 from django_mcp.registry.problems import suggest
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.setting import (

@@ -17,7 +17,7 @@ from django_mcp.auth.credentials import STRIPPED_HEADERS
 from django_mcp.auth.principal import AuthInfo, user_of
 from django_mcp.pages.asking import PageAsking
 from django_mcp.registry import hints
-from django_mcp.registry.injection import Provider, Unavailable
+from django_mcp.registry.signatures import Provider, Unavailable
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

@@ -29,7 +29,7 @@ from django_mcp.protocol.results import CacheHint
 from django_mcp.push.clients import SignalObserver, SiteClientMethods
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
-from django_mcp.registry.injection import Provider
+from django_mcp.registry.signatures import Provider
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.server import STORES

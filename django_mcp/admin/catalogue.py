@@ -22,8 +22,7 @@ from django_mcp.models import CallRecord, DisabledEntry
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.protocol.tasks import NEVER, REQUIRED
-from django_mcp.registry.entries import Entry, PromptEntry, TemplateEntry
-from django_mcp.registry.kinds import KINDS
+from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry
 from django_mcp.servers import MCPServer, all_servers
 
 Kind = DisabledEntry.Kind

@@ -20,7 +20,7 @@ from django_mcp.admin.pages import Page, without_transaction
 from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
 from django_mcp.admin.texts import inert
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.registry.kinds import KINDS
+from django_mcp.registry.entries import KINDS
 from django_mcp.servers import all_servers
 
 BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__startswith"

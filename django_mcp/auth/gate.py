@@ -26,7 +26,7 @@ from django_mcp.execution.threads import lease_for_authentication, run_in_pool, 
 from django_mcp.process import Expiring
 from django_mcp.protocol.errors import INVALID_REQUEST, Refusal
 from django_mcp.protocol.headers import Headers
-from django_mcp.registry.callables import is_async_callable
+from django_mcp.registry.signatures import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange, Reply, refuse
 from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.server import MCPServer

@@ -177,7 +177,7 @@ def _name_at(registry: Registry, uri: Any) -> tuple[str, bool]:
     if entry is not None:
         return clean(entry.name, 200), True
     for each in registry.registered("templates").values():
-        if isinstance(each, TemplateEntry) and each.match(uri) is not None:
+        if isinstance(each, TemplateEntry) and each.template.match(uri) is not None:
             return clean(each.name, 200), True
     scheme = _SCHEME.match(uri)
     return "" if scheme is None else scheme[0], False

@@ -25,7 +25,7 @@ from django_mcp.execution.leases import (
 from django_mcp.execution.outages import Breaker
 from django_mcp.execution.pool import AwaitedWork, LoopPool, PoolState
 from django_mcp.process import PerProcess
-from django_mcp.registry.atomic import Atomic
+from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits

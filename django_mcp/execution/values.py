@@ -172,7 +172,7 @@ def make_django_form(schema: Any) -> Form:
     return make_form(schema)
 
 
-class _DjangoForm:
+class _DjangoForm(Form):
     """A form class of the site, bound to the user's answer."""
 
     needs_thread = True

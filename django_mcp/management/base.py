@@ -18,7 +18,7 @@ from django_mcp.known_servers import find_in_site
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.registry.kinds import Kind
+from django_mcp.registry.entries import Kind
 from django_mcp.servers import MCPServer, all_servers
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable

@@ -77,7 +77,7 @@ class Icon:
 
     def __post_init__(self) -> None:
         _check_icon_source(self.src)
-        check_optional_mime_type(self.mime_type)
+        check_mime_type(self.mime_type)
         sizes = to_tuple("sizes", self.sizes)
         for size in sizes:
             if not _ICON_SIZE.fullmatch(size):
@@ -91,12 +91,12 @@ class Icon:
         return present(src=self.src, mimeType=self.mime_type, sizes=sizes, theme=self.theme)
 
 
-def check_mime_type(mime_type: str) -> None:
-    """Check that a MIME type has the form `type/subtype`; parameters are allowed.
+def check_mime_type(mime_type: str | None) -> None:
+    """Check that a MIME type, if there is one, has the form `type/subtype`; parameters are allowed.
 
     Source: RFC 6838 section 4.2.
     """
-    if not _MIME_TYPE.fullmatch(mime_type):
+    if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
         raise ValueError(f"{mime_type!r} is not a MIME type: write one like 'image/png'")
 
 
@@ -127,12 +127,6 @@ def check_meta(meta: Meta | None) -> None:
 def to_plain(meta: Meta | None) -> JSONObject | None:
     """Return `_meta` as JSON; None if there is nothing in it."""
     return dict(meta) if meta else None
-
-
-def check_optional_mime_type(mime_type: str | None) -> None:
-    """Check a MIME type as `check_mime_type` does, if there is one."""
-    if mime_type is not None:
-        check_mime_type(mime_type)
 
 
 def to_tuple(field: str, values: Iterable[Any], kind: Any = str) -> tuple[Any, ...]:

@@ -200,7 +200,9 @@ def check_sampling(messages: Sequence[Mapping[str, Any]]) -> None:
     """
     due: list[Any] = []
     for place, message in enumerate(messages):
-        blocks = _blocks_of(message)
+        content = message.get("content")
+        listed = content if isinstance(content, list | tuple) else [content]
+        blocks = [each for each in listed if isinstance(each, Mapping)]
         found = [each.get("toolUseId") for each in blocks if each.get("type") == "tool_result"]
         where = f"messages[{place}]"
         if found and (len(found) < len(blocks) or message.get("role") != "user"):
@@ -217,12 +219,6 @@ def check_sampling(messages: Sequence[Mapping[str, Any]]) -> None:
             raise SamplingError(f"{where}: only the assistant uses tools.")
     if due:
         raise SamplingError(f"The uses {due} of tools in the last message have no results.")
-
-
-def _blocks_of(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    content = message.get("content")
-    blocks = content if isinstance(content, list | tuple) else [content]
-    return [each for each in blocks if isinstance(each, Mapping)]
 
 
 def ask_roots() -> Ask:

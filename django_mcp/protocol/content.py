@@ -20,7 +20,6 @@ from django_mcp.protocol.annotations import (
     Meta,
     check_meta,
     check_mime_type,
-    check_optional_mime_type,
     check_uri,
     to_plain,
     to_tuple,
@@ -141,7 +140,7 @@ class ResourceLink(_Block):
 
     def __post_init__(self) -> None:
         check_uri(self.uri)
-        check_optional_mime_type(self.mime_type)
+        check_mime_type(self.mime_type)
         if self.size is not None and self.size < 0:
             raise ValueError(f"size is {self.size}: use a number of bytes")
         object.__setattr__(self, "icons", to_tuple("icons", self.icons, Icon))
@@ -171,7 +170,7 @@ class _Contents:
 
     def _check(self) -> None:
         check_uri(self.uri)
-        check_optional_mime_type(self.mime_type)
+        check_mime_type(self.mime_type)
         check_meta(self.meta)
 
     def _write(self, **data: str) -> JSONObject:
@@ -262,7 +261,7 @@ class File:
     meta: Meta | None = None
 
     def __post_init__(self) -> None:
-        check_optional_mime_type(self.mime_type)
+        check_mime_type(self.mime_type)
 
     def to_content(self) -> Content:
         """Return the block: an Image, an Audio, or else an EmbeddedResource.

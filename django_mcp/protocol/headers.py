@@ -1,7 +1,8 @@
-"""The headers of one request, and the comparison of those that mirror its body.
+"""The headers of one request: which responses they allow, and whether they agree with its body.
 
 A gateway may route by `Mcp-Name` and `Mcp-Param-*`, so they must agree with the body. The server
-responds to a mismatch (-32020, HTTP 400); `header_params` finds the headers of a tool.
+responds to a mismatch (-32020, HTTP 400); `header_params` finds the headers of a tool. `Accept` and
+`Content-Type` exclude only what they exclude with certainty.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TypeVar
 
 from django_mcp.protocol.header_params import HeaderParam
+
+T = TypeVar("T")
 
 PROTOCOL_VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"
@@ -108,10 +111,8 @@ class Headers:
         self._repeated = frozenset(name for name, values in lines.items() if len(values) > 1)
 
 
-class InvalidHeader(Struct, frozen=True, kw_only=True):
-    """An unreadable header value; `reason` continues the sentence "The header ..."."""
-
-    reason: str
+class InvalidHeader(ValueError):
+    """A header value that cannot be read; the text continues the sentence "The header ..."."""
 
 
 def encode_value(value: str | int) -> str:
@@ -134,7 +135,7 @@ def encode_value(value: str | int) -> str:
     return f"{_SENTINEL_START}{encoded}{_SENTINEL_END}"
 
 
-def decode_value(text: str) -> str | InvalidHeader:
+def decode_value(text: str) -> str:
     """Return the decoded value of a header; the inverse of `encode_value` for strings.
 
     Only a text with the exact marks `=?base64?` and `?=` is decoded. Inside, the Base64 must be
@@ -144,20 +145,20 @@ def decode_value(text: str) -> str | InvalidHeader:
     Source: 2026-07-28 basic/transports, "Header Value Encoding"; RFC 4648 section 4.
     """
     if not _PLAIN.fullmatch(text):
-        return InvalidHeader(reason="holds characters that have to be sent in Base64")
+        raise InvalidHeader("holds characters that have to be sent in Base64")
     if len(text) < len(_SENTINEL_START + _SENTINEL_END) or not _looks_encoded(text):
         return text
     encoded = text[len(_SENTINEL_START) : -len(_SENTINEL_END)]
     try:
         decoded = base64.b64decode(encoded, validate=True)
     except binascii.Error:
-        return InvalidHeader(reason="holds broken Base64")
+        raise InvalidHeader("holds broken Base64") from None
     if base64.b64encode(decoded).decode("ascii") != encoded:
-        return InvalidHeader(reason="holds Base64 that no encoder writes")
+        raise InvalidHeader("holds Base64 that no encoder writes")
     try:
         return decoded.decode()
     except UnicodeDecodeError:
-        return InvalidHeader(reason="holds Base64 of text that is not UTF-8")
+        raise InvalidHeader("holds Base64 of text that is not UTF-8") from None
 
 
 def check_name(expected: str, headers: Headers) -> str | None:
@@ -168,12 +169,13 @@ def check_name(expected: str, headers: Headers) -> str | None:
     if expected.isidentifier() and headers.says(NAME, expected):
         # Nearly every name needs no decoding and contains no comma.
         return None
-    found = _read(NAME, headers)
-    if isinstance(found, str):
-        return None if found == expected else "The header Mcp-Name differs from the body"
+    try:
+        found = _read(NAME, headers)
+    except InvalidHeader as error:
+        return f"The header Mcp-Name {error}"
     if found is None:
         return "The header Mcp-Name is missing"
-    return f"The header Mcp-Name {found.reason}"
+    return None if found == expected else "The header Mcp-Name differs from the body"
 
 
 def check_param_headers(
@@ -188,30 +190,23 @@ def check_param_headers(
     Source: 2026-07-28 basic/transports, "Custom Headers from Tool Parameters".
     """
     for param in params:
-        problem = _check_param(param, _find_argument(param.path, arguments), headers)
-        if problem is not None:
-            return problem
+        argument = _find_argument(param.path, arguments)
+        try:
+            found = _read(param.header.lower(), headers)
+        except InvalidHeader as error:
+            return f"The header {param.header} {error}"
+        if found is None and argument is not None:
+            return f"The header {param.header} is missing; it repeats the argument {param.pointer}"
+        if found is not None and argument is None:
+            return f"The header {param.header} is there but the argument {param.pointer} is not"
+        if found is not None and not _is_same(argument, found):
+            return f"The header {param.header} differs from the argument {param.pointer}"
     return None
 
 
-def _check_param(param: HeaderParam, argument: object, headers: Headers) -> str | None:
-    found = _read(param.header.lower(), headers)
-    if isinstance(found, InvalidHeader):
-        return f"The header {param.header} {found.reason}"
-    if argument is None:
-        if found is None:
-            return None
-        return f"The header {param.header} is there but the argument {param.pointer} is not"
-    if found is None:
-        return f"The header {param.header} is missing; it repeats the argument {param.pointer}"
-    if not _is_same(argument, found):
-        return f"The header {param.header} differs from the argument {param.pointer}"
-    return None
-
-
-def _read(name: str, headers: Headers) -> str | InvalidHeader | None:
+def _read(name: str, headers: Headers) -> str | None:
     if headers.is_repeated(name):
-        return InvalidHeader(reason="is there more than once")
+        raise InvalidHeader("is there more than once")
     text = headers.get(name)
     return None if text is None else decode_value(text)
 
@@ -247,3 +242,102 @@ def _to_bytes(text: str) -> bytes:
         return text.encode("latin-1")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
+
+
+# -- Accept and Content-Type
+
+
+_JSON = ("application", "json")
+_EVENT_STREAM = ("text", "event-stream")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_UTF_8_NAMES = frozenset({"utf-8", "utf8"})
+_LONGEST_CACHED_CHARS = 512
+
+
+def admits_json(accept: str | None) -> bool:
+    """Return whether an `Accept` value allows `application/json`.
+
+    An absent or blank header, and `*/*`, allow everything; parameters other than `q` are ignored;
+    the most specific range decides, and `q=0` excludes.
+
+    Source: RFC 9110 section 12.5.1; a violation has no prescribed status (2026-07-28).
+    """
+    return accept is None or _admitted(accept)[0]
+
+
+def admits_event_stream(accept: str | None) -> bool:
+    """Return whether an `Accept` value allows `text/event-stream`; see `admits_json`."""
+    return accept is None or _admitted(accept)[1]
+
+
+def is_json(content_type: str | None) -> bool:
+    """Return whether a `Content-Type` value is JSON in UTF-8.
+
+    That is `application/json` with no charset or `charset=utf-8`; other parameters are ignored. An
+    absent header is not.
+
+    Source: RFC 8259 sections 8.1 and 11.
+    """
+    if content_type == "application/json":
+        return True
+    return content_type is not None and _is_json(content_type)
+
+
+def _cached(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Keep the results for short values, since a client could fill the memory with longer ones."""
+    short = lru_cache(maxsize=256)(read)
+    return lambda value: (short if len(value) <= _LONGEST_CACHED_CHARS else read)(value)
+
+
+@_cached
+def _admitted(accept: str) -> tuple[bool, bool]:
+    ranges = [_media_range(element) for element in _split(accept, ",")]
+    ranges = [found for found in ranges if found[0]]
+    return _is_admitted(_JSON, ranges), _is_admitted(_EVENT_STREAM, ranges)
+
+
+@_cached
+def _is_json(content_type: str) -> bool:
+    media_type, *parameters = _split(content_type, ";")
+    if media_type.strip(" \t").lower() != "application/json":
+        return False
+    return all(
+        value.lower() in _UTF_8_NAMES
+        for name, value in map(_parameter, parameters)
+        if name == "charset"
+    )
+
+
+def _is_admitted(media_type: tuple[str, str], ranges: list[tuple[str, str, bool]]) -> bool:
+    if not ranges:
+        return True
+    main, sub = media_type
+    for wanted in ((main, sub), (main, "*"), ("*", "*")):
+        verdicts = [is_wanted for *found, is_wanted in ranges if tuple(found) == wanted]
+        if verdicts:
+            return any(verdicts)
+    return False
+
+
+def _media_range(element: str) -> tuple[str, str, bool]:
+    """Return main type, subtype and whether `q` is above zero; both types empty for a blank."""
+    name, *parameters = _split(element, ";")
+    main, slash, sub = name.strip(" \t").lower().partition("/")
+    if main == "*" and not slash:
+        # Java's URLConnection has sent a bare star for decades.
+        sub = "*"
+    is_wanted = not any(
+        name == "q" and value and not value.strip("0.")
+        for name, value in map(_parameter, parameters)
+    )
+    return main, sub, is_wanted
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip(" \t").lower(), value.strip(" \t").strip('"')
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at separators outside of quoted strings."""
+    return _QUOTED.sub(lambda quoted: quoted[0].replace(separator, "\0"), text).split(separator)

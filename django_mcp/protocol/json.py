@@ -127,6 +127,16 @@ def is_deeper_than(value: JSONValue, limit: int) -> bool:
     return False
 
 
+def is_lazy(value: object) -> bool:
+    """Return whether a value is a lazily translated text.
+
+    It is recognized by the name of its base class, since this layer does not import Django.
+    """
+    return not isinstance(value, str) and any(
+        base.__name__ == "Promise" for base in type(value).__mro__
+    )
+
+
 def _encode_other(value: object) -> JSONValue:
     if isinstance(value, str):
         # msgspec accepts no subclasses; Django's SafeString is one.
@@ -135,8 +145,7 @@ def _encode_other(value: object) -> JSONValue:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True)
-    # A lazy text is recognized by its base class, since this layer does not import Django.
-    if any(base.__name__ == "Promise" for base in type(value).__mro__):
+    if is_lazy(value):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 

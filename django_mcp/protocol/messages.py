@@ -79,7 +79,11 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
             decoding blocks the event loop.
     """
     if len(data) > _LARGE_BYTES:
-        return _decode_large(data, max_values)
+        if has_more_values(data, max_values):
+            return _malformed(
+                f"The message holds more than {max_values} values. Send less at once", status=413
+            )
+        return _decode_any(data)
     try:
         # Nearly every message is a well-formed request.
         request = _decode_request(data)
@@ -99,18 +103,6 @@ def decode_message(data: bytes, max_values: int) -> Message | Batch:
 
 _LARGE_BYTES = 4096
 """Longer messages are decoded only once, in the general way. Our own limit."""
-
-
-def _decode_large(data: bytes, max_values: int) -> Message | Batch:
-    if has_more_values(data, max_values):
-        return Malformed(
-            Refusal(
-                code=INVALID_REQUEST,
-                message=f"The message holds more than {max_values} values. Send less at once",
-                status=413,
-            )
-        )
-    return _decode_any(data)
 
 
 def _decode_any(data: bytes) -> Message | Batch:
@@ -178,10 +170,9 @@ def is_request_id(value: Any) -> bool:
     return kind is str or kind is int or (kind is float and value.is_integer())
 
 
-def _malformed(message: str, id_: Any = None) -> Malformed:
-    return Malformed(
-        Refusal(code=INVALID_REQUEST, message=message), id_ if is_request_id(id_) else None
-    )
+def _malformed(message: str, id_: Any = None, status: int | None = None) -> Malformed:
+    refusal = Refusal(code=INVALID_REQUEST, message=message, status=status)
+    return Malformed(refusal, id_ if is_request_id(id_) else None)
 
 
 def encode_result(id_: RequestId, result: bytes) -> bytes:

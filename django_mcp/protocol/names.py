@@ -51,7 +51,7 @@ def is_meta_key(key: str) -> bool:
     Source: 2026-07-28 basic, `_meta`.
     """
     prefix, slash, name = key.rpartition("/")
-    if slash and not _is_prefix(prefix):
+    if slash and not all(map(_LABEL.fullmatch, prefix.split("."))):
         return False
     return bool(key) and _META_NAME.fullmatch(name) is not None
 
@@ -96,7 +96,3 @@ def find_hidden_character(text: str) -> str | None:
     character = found.group()
     name = unicodedata.name(character, "control character")
     return f"U+{ord(character):04X} {name} at character {found.start()}"
-
-
-def _is_prefix(prefix: str) -> bool:
-    return all(_LABEL.fullmatch(label) for label in prefix.split("."))

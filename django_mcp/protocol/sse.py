@@ -103,7 +103,8 @@ class Parser:
             chunk = chunk.removeprefix(b"\n")
         if chunk:
             self._was_carriage_return = chunk.endswith(b"\r")
-        first, *others = self._decode(b"\n".join(_lines(chunk))).split("\n")
+        text = self._decode(chunk).replace("\r\n", "\n").replace("\r", "\n")
+        first, *others = text.split("\n")
         *ended, self._line = (self._line + first, *others)
         return [event for line in ended if (event := self._end_line(line)) is not None]
 
@@ -136,10 +137,6 @@ def _one_line(text: str) -> bytes:
     if any(end in text for end in "\r\n\0"):
         raise ValueError(f"A field of an event must be one line without NUL: {text!r}")
     return text.encode()
-
-
-def _lines(data: bytes) -> list[bytes]:
-    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
 def _is_number(value: str) -> bool:

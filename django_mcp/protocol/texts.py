@@ -1,11 +1,14 @@
-"""Make texts from clients safe to store and show: short, and without invisible characters."""
+"""Make what clients say of themselves safe to keep and show: short, and without invisible characters."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
+
+from django_mcp.protocol.errors import Refusal, invalid_params
+from django_mcp.protocol.json import JSONObject, encode
 
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U000e0100-\U000e01ef]"
@@ -14,6 +17,14 @@ _BLANK = re.compile(
 
 _SELECTORS = "\ufe0e\ufe0f"
 """They choose between two forms of a symbol, and are part of many emoji."""
+
+MAX_CLIENT_BYTES = 8 * 1024
+"""Bytes of `clientInfo` and the client's capabilities together, encoded as JSON. Our own limit."""
+
+_INFO = frozenset({"name", "title", "version", "description", "websiteUrl", "icons"})
+_CAPABILITIES = frozenset(
+    {"roots", "sampling", "elicitation", "tasks", "experimental", "extensions"}
+)
 
 
 def mark_invisible(text: str, mark: Callable[[str], str]) -> str:
@@ -51,3 +62,27 @@ def name_and_version(client_info: Any) -> tuple[str, str]:
         clean(name, 100) if isinstance(name, str) else "",
         clean(version, 50) if isinstance(version, str) else "",
     )
+
+
+def limit_client_details(
+    client_info: JSONObject | None, capabilities: JSONObject
+) -> tuple[JSONObject | None, JSONObject] | Refusal:
+    """Return the fields of both that the protocol defines, or a refusal if they are too large.
+
+    Icons are dropped if the rest then fits the limit. Neither argument is changed.
+    """
+    found = _pick(capabilities, _CAPABILITIES)
+    size = 0
+    for names in (_INFO, _INFO - {"icons"}):
+        info = None if client_info is None else _pick(client_info, names)
+        size = len(encode([info, found]))
+        if size <= MAX_CLIENT_BYTES:
+            return info, found
+    return invalid_params(
+        f"clientInfo and the client capabilities have {size} bytes together; at most "
+        f"{MAX_CLIENT_BYTES} are accepted. Shorten them, for example under experimental."
+    )
+
+
+def _pick(value: JSONObject, names: Collection[str]) -> JSONObject:
+    return {name: each for name, each in value.items() if name in names}

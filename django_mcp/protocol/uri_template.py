@@ -34,7 +34,6 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 MAX_URI_CHARS = 8192
 """Longer URIs match nothing. Our own limit."""
@@ -97,7 +96,7 @@ class UriTemplate:
     def __init__(self, text: str) -> None:
         self.text = text
         path, query = _split_query(text)
-        parts = list(_confined(list(_parse_path(path, text)), has_query=bool(query)))
+        parts = list(_parse_path(path, text, has_query=bool(query)))
         self._is_exploded = {each.removesuffix("*"): each.endswith("*") for each in query}
         self.optional_variables = frozenset(self._is_exploded)
         found = [part for part in parts if isinstance(part, _Variable)]
@@ -175,20 +174,19 @@ def _split_query(text: str) -> tuple[str, list[str]]:
     return path, names[:-1].split(",")
 
 
-def _parse_path(path: str, text: str) -> Iterator[_Part]:
+def _parse_path(path: str, text: str, *, has_query: bool) -> Iterator[_Part]:
     # Literals at even places, and the text between braces at odd ones.
     pieces = re.split(r"\{([^{}]*)\}", path)
     before = ""
     for place, piece in enumerate(pieces):
         if place % 2:
-            expression = _parse_expression(piece, text)
             if piece.startswith("/"):
                 before += "/"
             elif place > 1 and not before:
                 raise UriTemplateError(f"nothing separates {piece!r} from the one before it", text)
             if before:
                 yield before
-            yield expression
+            yield _parse_variable(piece, before, text, has_query=has_query)
             continue
         bad = _BAD_LITERAL.search(piece)
         if bad is not None:
@@ -198,38 +196,27 @@ def _parse_path(path: str, text: str) -> Iterator[_Part]:
         yield before
 
 
-def _parse_expression(piece: str, text: str) -> _Variable:
-    if piece.startswith("+"):
-        return _Variable(name=piece[1:], characters=_WHOLE, is_path=True)
-    if piece.startswith("/"):
-        is_list = piece.endswith("*")
-        characters = _SIMPLE | {"/"} if is_list else _SIMPLE
-        name = piece[1:].removesuffix("*")
-        return _Variable(name=name, characters=characters, is_list=is_list)
-    if not piece.isidentifier():
+def _parse_variable(piece: str, before: str, text: str, *, has_query: bool) -> _Variable:
+    """Return a variable that rejects what would lead out of the directory it is joined to."""
+    operator = piece[0] if piece.startswith(("+", "/")) else ""
+    if not operator and not piece.isidentifier():
         raise UriTemplateError(
             f"{{{piece}}} is none of {{x}}, {{+x}}, {{/x}}, {{/x*}} and, at the end, {{?x,y*}}",
             text,
         )
-    return _Variable(name=piece, characters=_SIMPLE)
-
-
-def _confined(parts: Sequence[_Part], *, has_query: bool) -> Iterator[_Part]:
-    """Make each variable reject what would lead out of the directory it is joined to."""
-    before: _Part = ""
-    is_file = bool(parts) and isinstance(parts[0], str) and parts[0].lower().startswith("file:")
-    for part in parts:
-        if isinstance(part, str):
-            yield part
-        else:
-            refused = None
-            if part.is_path or is_file:
-                may_be_absolute = not part.is_path or (is_file and before == "file://")
-                refused = _OUTSIDE if may_be_absolute else _OUTSIDE_OR_ABSOLUTE
-            # Where a query follows, a `{+x}` does not take its start.
-            characters = part.characters - {"?"} if has_query else part.characters
-            yield replace(part, characters=characters, refused=refused)
-        before = part
+    is_path, is_list = operator == "+", operator == "/" and piece.endswith("*")
+    characters = _WHOLE if is_path else _SIMPLE | {"/"} if is_list else _SIMPLE
+    refused = _OUTSIDE if is_path or text.lower().startswith("file:") else None
+    if is_path and before != "file://":
+        refused = _OUTSIDE_OR_ABSOLUTE
+    return _Variable(
+        name=piece[len(operator) :].removesuffix("*" if is_list else ""),
+        # Where a query follows, a `{+x}` does not take its start.
+        characters=characters - {"?"} if has_query else characters,
+        is_list=is_list,
+        is_path=is_path,
+        refused=refused,
+    )
 
 
 def _find_texts(parts: Sequence[_Part], text: str) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Turn type hints into JSON Schemas and converters with pydantic.
 
 pydantic is imported inside the functions, so that a site without typed handlers never loads it.
-`reports.py` describes conversion errors to clients.
+`problems.py` describes conversion errors to clients.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def adapt(annotation: Any) -> TypeAdapter[Any]:
     import pydantic
 
     try:
-        adapter = pydantic.TypeAdapter(hints.replace_old_typed_dicts(annotation))
+        adapter = pydantic.TypeAdapter(annotation)
         check_unions(adapter)
         return adapter
     except (
@@ -103,9 +103,7 @@ def _adapt_all(parameters: Sequence[Parameter], source: str) -> TypeAdapter[Any]
         for each in parameters
     }
     make: Any = TypedDict
-    arguments = make(
-        "Arguments", {name: hints.replace_old_typed_dicts(each) for name, each in fields.items()}
-    )
+    arguments = make("Arguments", fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
         return adapt(arguments)
@@ -200,17 +198,6 @@ def input_schema(arguments: Conversion, parameters: Sequence[Parameter], source:
     if "$defs" in generated:
         schema["$defs"] = generated["$defs"]
     return schema
-
-
-def adapt_output(annotation: Any) -> tuple[Conversion, JSONObject]:
-    """Return the converter of a tool's data, and its JSON Schema (2020-12).
-
-    Raises:
-        TypeError, AmbiguousUnion: see `adapt`.
-    """
-    plain = plain_schema(annotation)
-    conversion = Conversion(lambda: adapt(annotation), waits=plain is not None)
-    return conversion, plain or schema_of(conversion.adapter, is_output=True)
 
 
 def _complete(schema: JSONObject, parameter: Parameter) -> None:

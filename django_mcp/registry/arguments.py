@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from django_mcp.protocol.json import JSONObject, to_pointer
-from django_mcp.registry.access import Access
-from django_mcp.registry.injection import Injection
-from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.registry.reports import (
+from django_mcp.registry.access import OPEN, Access, ObjectCheck
+from django_mcp.registry.plain_types import Conversion
+from django_mcp.registry.problems import (
     MAX_PROBLEMS,
+    ArgumentErrors,
+    Problem,
     conversion_error,
     describe_conversion,
     in_order,
     show,
 )
-
-if TYPE_CHECKING:
-    from django_mcp.registry.object_checks import ObjectCheck
-    from django_mcp.registry.plain_types import Conversion
+from django_mcp.registry.signatures import Injection
 
 Reader: TypeAlias = Callable[[JSONObject], dict[str, Any]]
 """Takes the arguments of a call and returns new keyword arguments, or raises `ArgumentErrors`."""
-
-_OPEN = Access()
 
 
 class Handler(Struct, frozen=True, kw_only=True, eq=False):
@@ -59,7 +55,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
     convert: Callable[..., Any]
     origin: Callable[..., Any]
     source: str
-    access: Access = _OPEN
+    access: Access = OPEN
     check: ObjectCheck | None = None
     aliases: tuple[str, ...] | None = ()
 
@@ -114,20 +110,10 @@ def _first(problems: Iterator[Problem]) -> list[Problem]:
     return in_order(found[:MAX_PROBLEMS], has_more=len(found) > MAX_PROBLEMS)
 
 
-def read_whole(parameter: str) -> Reader:
-    """Return a reader that passes all arguments, unchanged, as one parameter."""
-
-    def read(arguments: JSONObject) -> dict[str, Any]:
-        return {parameter: arguments}
-
-    return read
-
-
 def read_chosen(parameters: Sequence[str]) -> Reader:
     """Return a reader that passes the arguments in `parameters`, unchanged."""
-    names = tuple(parameters)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
-        return {name: arguments[name] for name in names}
+        return {name: arguments[name] for name in parameters}
 
     return read

@@ -16,7 +16,6 @@ from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry import adapters
 from django_mcp.registry.access import read_rate
 from django_mcp.registry.arguments import Reader, read_nothing, read_typed
-from django_mcp.registry.atomic import find_aliases
 from django_mcp.registry.building import (
     Surroundings,
     common_fields,
@@ -26,10 +25,10 @@ from django_mcp.registry.building import (
     whole_reader,
 )
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.options import ToolOptions
+from django_mcp.registry.options import ToolOptions, find_aliases
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import Output, find_output, tool_converter
-from django_mcp.registry.schemas import has_lazy_texts
+from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.signatures import Signature
 from django_mcp.registry.validators import compile_schema
 
@@ -66,6 +65,8 @@ def build_tool(
     handler = make_handler(
         signature, read, convert, fields["access"], surroundings, properties=inner
     )
+    lazy_texts: list[Any] = []
+    resolve_texts([published, published_output], lazy_texts.append)
     is_read_only = options.get("read_only") is True
     aliases = find_aliases(
         options.get("atomic"), source, is_read_only=is_read_only, is_async=handler.is_async
@@ -88,7 +89,7 @@ def build_tool(
         validate_output=options.get("validate_output"),
         task=options.get("task", NEVER),
         record_arguments=options.get("record_arguments", False),
-        has_lazy_texts=has_lazy_texts([published, published_output]),
+        has_lazy_texts=bool(lazy_texts),
         **fields,
     )
 

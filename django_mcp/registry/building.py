@@ -13,16 +13,18 @@ from msgspec import Struct
 
 from django_mcp.protocol.annotations import Icon, check_meta
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
-from django_mcp.registry import adapters
-from django_mcp.registry.access import Access, read_access
-from django_mcp.registry.arguments import Handler, Reader, read_nothing, read_strings, read_whole
-from django_mcp.registry.callables import prepare_function
-from django_mcp.registry.injection import Injectables, Provider
-from django_mcp.registry.object_checks import read_check
+from django_mcp.registry.access import Access, read_access, read_check
+from django_mcp.registry.arguments import Handler, Reader
 from django_mcp.registry.options import CommonOptions
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ResultConverter
-from django_mcp.registry.signatures import Signature, read_signature
+from django_mcp.registry.signatures import (
+    Injectables,
+    Provider,
+    Signature,
+    prepare_function,
+    read_signature,
+)
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -130,14 +132,6 @@ def make_handler(
     )
 
 
-def string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> Reader:
-    """Return a reader of string arguments, which expects lists of strings for `lists`."""
-    if not signature.parameters:
-        return read_nothing
-    conversion = adapters.adapt_strings(signature.parameters, signature.source, lists)
-    return read_strings(conversion, lists)
-
-
 def whole_reader(signature: Signature) -> Reader:
     """Return a reader that passes all arguments as the function's one parameter, if it has one."""
     if len(signature.parameters) > 1:
@@ -145,9 +139,8 @@ def whole_reader(signature: Signature) -> Reader:
             f"{signature.source}: it takes {listed(each.name for each in signature.parameters)}, "
             f"but is given all arguments as one dict. Take one parameter: `arguments`."
         )
-    if not signature.parameters:
-        return lambda _: {}
-    return read_whole(signature.parameters[0].name)
+    names = [each.name for each in signature.parameters]
+    return lambda arguments: dict.fromkeys(names, arguments)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -10,9 +10,13 @@ from typing import Any, TypeVar, Unpack, overload
 
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import Permission, read_access
-from django_mcp.registry.build_completers import GLOBAL_COMPLETER_PARAMETERS, build_completer
-from django_mcp.registry.build_prompts import build_prompt
-from django_mcp.registry.build_resources import build_resource, build_template
+from django_mcp.registry.build_resources_and_prompts import (
+    GLOBAL_COMPLETER_PARAMETERS,
+    build_completer,
+    build_prompt,
+    build_resource,
+    build_template,
+)
 from django_mcp.registry.build_tools import build_tool
 from django_mcp.registry.building import Surroundings
 from django_mcp.registry.entries import (
@@ -22,11 +26,11 @@ from django_mcp.registry.entries import (
     TemplateEntry,
     ToolEntry,
 )
-from django_mcp.registry.injection import Provider
 from django_mcp.registry.options import CommonOptions, ResourceOptions, TemplateOptions, ToolOptions
 from django_mcp.registry.problems import RegistrationError, check_names, describe_source
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
+from django_mcp.registry.signatures import Provider
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -17,14 +17,39 @@ from django_mcp.protocol.json import JSONObject, present
 from django_mcp.protocol.results import CacheHint, PromptResult, ReadResult
 from django_mcp.protocol.tasks import NEVER
 from django_mcp.protocol.uri_template import UriTemplate
-from django_mcp.registry.access import Access, Rate
+from django_mcp.registry.access import OPEN, Access, Rate
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.registry.validators import Validator
 
-_OPEN = Access()
-
 EntryMapping: TypeAlias = Literal["tools", "resources", "templates", "prompts"]
+
+
+class Kind(NamedTuple):
+    """What a kind of entry is called in the registry and on the wire.
+
+    Attributes:
+        key: of the list on the wire.
+        word: what one is called.
+        mapping: the registry's.
+        identity: the field that names an entry.
+        method: of the server, which lists them.
+    """
+
+    key: str
+    word: str
+    mapping: EntryMapping
+    identity: str
+    method: str
+
+
+TOOLS = Kind("tools", "tool", "tools", "name", "list_tools")
+RESOURCES = Kind("resources", "resource", "resources", "uri", "list_resources")
+TEMPLATES = Kind(
+    "resourceTemplates", "resource template", "templates", "uriTemplate", "list_resource_templates"
+)
+PROMPTS = Kind("prompts", "prompt", "prompts", "name", "list_prompts")
+KINDS = (TOOLS, RESOURCES, TEMPLATES, PROMPTS)
 
 
 def _text(text: Any) -> str | None:
@@ -42,12 +67,10 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
         source: where its function is defined, for messages.
         access: its access rules.
         handler: its function.
-        mapping: the mapping of a registry that it is in.
-        kind: what it is called in messages.
+        kind: what it is called, and the mapping of a registry that it is in.
     """
 
-    mapping: ClassVar[EntryMapping]
-    kind: ClassVar[str]
+    kind: ClassVar[Kind]
     name: str
     handler: Handler
     source: str
@@ -55,7 +78,7 @@ class Entry(Struct, frozen=True, kw_only=True, eq=False):
     description: Any = None
     icons: tuple[Icon, ...] = ()
     meta: Mapping[str, Any] | None = None
-    access: Access = _OPEN
+    access: Access = OPEN
 
     @property
     def key(self) -> str:
@@ -95,8 +118,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         has_lazy_texts: whether the schemas hold any.
     """
 
-    mapping: ClassVar[EntryMapping] = "tools"
-    kind: ClassVar[str] = "tool"
+    kind: ClassVar[Kind] = TOOLS
     input_schema: JSONObject
     input_validator: Validator
     output_schema: JSONObject | None = None
@@ -151,8 +173,7 @@ class _Readable(Entry, frozen=True, kw_only=True, eq=False):
 class ResourceEntry(_Readable, frozen=True, kw_only=True, eq=False):
     """A resource at one URI; `size` is in bytes."""
 
-    mapping: ClassVar[EntryMapping] = "resources"
-    kind: ClassVar[str] = "resource"
+    kind: ClassVar[Kind] = RESOURCES
     uri: str
     size: int | None = None
 
@@ -168,8 +189,7 @@ class ResourceEntry(_Readable, frozen=True, kw_only=True, eq=False):
 class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
     """Resources at all URIs that match a template, with completers by variable."""
 
-    mapping: ClassVar[EntryMapping] = "templates"
-    kind: ClassVar[str] = "resource template"
+    kind: ClassVar[Kind] = TEMPLATES
     template: UriTemplate
     completers: Mapping[str, Handler] = field(default_factory=dict)
 
@@ -182,10 +202,6 @@ class TemplateEntry(_Readable, frozen=True, kw_only=True, eq=False):
     def argument_names(self) -> tuple[str, ...]:
         """The names of the template's variables."""
         return self.template.variables
-
-    def match(self, uri: str) -> dict[str, Any] | None:
-        """Return the variables of a URI, or None if it does not match."""
-        return self.template.match(uri)
 
     def _members(self) -> JSONObject:
         return {"uriTemplate": self.template.text, **_Readable._members(self)}
@@ -210,8 +226,7 @@ class PromptArgument:
 class PromptEntry(Entry, frozen=True, kw_only=True, eq=False):
     """A prompt, with completers by argument."""
 
-    mapping: ClassVar[EntryMapping] = "prompts"
-    kind: ClassVar[str] = "prompt"
+    kind: ClassVar[Kind] = PROMPTS
     arguments: tuple[PromptArgument, ...] = ()
     completers: Mapping[str, Handler] = field(default_factory=dict)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
@@ -12,8 +12,7 @@ from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
-from django_mcp.registry.problems import Problem, RegistrationError
-from django_mcp.registry.reports import describe_conversion
+from django_mcp.registry.problems import Problem, RegistrationError, describe_conversion
 from django_mcp.registry.validators import TOO_COMPLEX, Validator, compile_schema
 
 if TYPE_CHECKING:
@@ -29,59 +28,23 @@ class FormAnswer(Struct, frozen=True):
     data: Any
 
 
-class Form(Protocol):
-    """A form to fill in."""
+class Form:
+    """A form to fill in, given as a JSON Schema or made from the fields of a class."""
 
-    @property
-    def needs_thread(self) -> bool:
-        """Whether its schema or its reading may query a database."""
-        ...
+    needs_thread = False
+    """Whether its schema or its reading may query a database."""
+
+    def __init__(self, schema: JSONObject, cls: Any = None) -> None:
+        self._schema = schema
+        self._cls = cls
 
     @property
     def schema(self) -> JSONObject:
         """A flat JSON Schema of its fields."""
-        ...
+        return self._schema
 
     def read(self, content: Any) -> FormAnswer | list[Problem]:
         """Return a client's answer, or the problems with it."""
-        ...
-
-
-FormMaker: TypeAlias = Callable[[Any], Form]
-"""Makes a form from a handler's argument; raises `FormError` if it cannot."""
-
-
-def make_form(schema: Any) -> Form:
-    """Return the form of a class with declared fields, or of a JSON Schema.
-
-    Raises:
-        FormError: it is something else.
-    """
-    if isinstance(schema, Mapping):
-        return _Form(dict(schema))
-    if not hints.is_record(schema):
-        raise FormError(
-            f"{schema!r:.100} is not a form: use a dataclass, a TypedDict, a pydantic model or a "
-            f"JSON Schema."
-        )
-    return _form_of_class(schema)
-
-
-def convert(cls: Any, value: Any) -> Any:
-    """Return a JSON value as an instance of a class."""
-    return _adapter(cls).validate_python(value)
-
-
-class _Form:
-    """A form given as a JSON Schema, or made from the fields of a class."""
-
-    needs_thread = False
-
-    def __init__(self, schema: JSONObject, cls: Any = None) -> None:
-        self.schema = schema
-        self._cls = cls
-
-    def read(self, content: Any) -> FormAnswer | list[Problem]:
         from pydantic import ValidationError
 
         if type(content) is not dict:
@@ -98,9 +61,34 @@ class _Form:
             return describe_conversion(error, content)
 
 
+FormMaker: TypeAlias = Callable[[Any], Form]
+"""Makes a form from a handler's argument; raises `FormError` if it cannot."""
+
+
+def make_form(schema: Any) -> Form:
+    """Return the form of a class with declared fields, or of a JSON Schema.
+
+    Raises:
+        FormError: it is something else.
+    """
+    if isinstance(schema, Mapping):
+        return Form(dict(schema))
+    if not hints.is_record(schema):
+        raise FormError(
+            f"{schema!r:.100} is not a form: use a dataclass, a TypedDict, a pydantic model or a "
+            f"JSON Schema."
+        )
+    return _form_of_class(schema)
+
+
+def convert(cls: Any, value: Any) -> Any:
+    """Return a JSON value as an instance of a class."""
+    return _adapter(cls).validate_python(value)
+
+
 @functools.lru_cache(MAX_FORMS)
-def _form_of_class(cls: Any) -> _Form:
-    return _Form(_schema_of(_adapter(cls)), cls)
+def _form_of_class(cls: Any) -> Form:
+    return Form(_schema_of(_adapter(cls)), cls)
 
 
 @functools.lru_cache(MAX_FORMS)
@@ -130,12 +118,10 @@ def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObje
         return {key: value for key, value in found.items() if (key, value) != ("title", name)}
     branches = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if len(branches) == 1:
-        return {**_plain(branches[0], definitions), **_without_null_default(rest)}
+        if "default" in rest and rest["default"] is None:
+            del rest["default"]
+        return {**_plain(branches[0], definitions), **rest}
     return field
-
-
-def _without_null_default(field: JSONObject) -> JSONObject:
-    return {key: value for key, value in field.items() if key != "default" or value is not None}
 
 
 @functools.lru_cache(MAX_FORMS)

@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from django_mcp.registry.problems import RegistrationError, innermost
 
 _UNIONS = (Union, types.UnionType)
-_REQUIREMENTS: tuple[Any, ...] = (typing.Required, typing.NotRequired)
 
 
 def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
     """Return the type hints of a callable by parameter name, with `Annotated` kept."""
-    target = _hinted(function)
+    target = innermost(function)
+    if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
+        target = type(target).__call__
     try:
         return typing.get_type_hints(target, localns=_closure(target), include_extras=True)
     except NameError as error:
@@ -34,14 +35,6 @@ def resolve_hints(function: Callable[..., Any], source: str) -> dict[str, Any]:
         raise RegistrationError(
             f"{source}: its annotations cannot be read: {error}. Correct them."
         ) from error
-
-
-def _hinted(function: Callable[..., Any]) -> Any:
-    """Return the function whose hints describe how `function` is called."""
-    target = innermost(function)
-    if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
-        target = type(target).__call__
-    return target
 
 
 def _closure(function: Any) -> dict[str, Any] | None:
@@ -102,11 +95,6 @@ def find_optional(annotation: Any) -> Any | None:
     return rest[0] if len(rest) == 1 and len(get_args(inner)) == 2 else None
 
 
-def without_requirement(annotation: Any) -> Any:
-    """Return the type of a TypedDict's field without `Required` or `NotRequired` around it."""
-    return get_args(annotation)[0] if get_origin(annotation) in _REQUIREMENTS else annotation
-
-
 def is_typed_dict(annotation: Any) -> bool:
     """Return whether a type is a TypedDict."""
     return isinstance(annotation, type) and hasattr(annotation, "__required_keys__")
@@ -165,61 +153,3 @@ def _text(value: Any) -> str:
     if isinstance(value, enum.Enum):
         value = value.value
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def is_lazy(value: Any) -> bool:
-    """Return whether a value is a lazily translated text.
-
-    It is recognized by the name of its base class, since this layer does not import Django.
-    """
-    return not isinstance(value, str) and any(
-        base.__name__ == "Promise" for base in type(value).__mro__
-    )
-
-
-def replace_old_typed_dicts(annotation: Any) -> Any:
-    """Return a type in which `typing.TypedDict` classes are `typing_extensions` ones.
-
-    pydantic rejects the former before Python 3.12, where they lose `NotRequired`; a site's author
-    should not have to know this.
-    """
-    if sys.version_info >= (3, 12):
-        return annotation
-    return _replace(annotation, {})
-
-
-def _replace(annotation: Any, seen: dict[Any, Any]) -> Any:
-    if is_typed_dict(annotation) and type(annotation).__module__ == "typing":
-        return _renewed(annotation, seen)
-    arguments = get_args(annotation)
-    if not arguments or get_origin(annotation) is Literal:
-        return annotation
-    if get_origin(annotation) is Annotated:
-        inner = _replace(annotation.__origin__, seen)
-        return Annotated[(inner, *annotation.__metadata__)]
-    replaced = tuple(_replace(arg, seen) if not isinstance(arg, list) else arg for arg in arguments)
-    if replaced == arguments:
-        return annotation
-    if get_origin(annotation) in _UNIONS:
-        return Union[replaced]  # noqa: UP007
-    if hasattr(annotation, "copy_with"):
-        return annotation.copy_with(replaced)
-    return get_origin(annotation)[replaced]
-
-
-def _renewed(old: Any, seen: dict[Any, Any]) -> Any:
-    import typing_extensions
-
-    if old in seen:
-        return seen[old]
-    seen[old] = old  # a recursive one cannot be replaced; pydantic reports it
-    fields = {}
-    for name, hint in typing_extensions.get_type_hints(old, include_extras=True).items():
-        new_hint = _replace(hint, seen)
-        is_settled = name in old.__required_keys__ or get_origin(hint) in _REQUIREMENTS
-        fields[name] = new_hint if is_settled else typing.NotRequired[new_hint]
-    make: Any = typing_extensions.TypedDict
-    new = make(old.__name__, fields)
-    new.__module__, new.__doc__ = old.__module__, old.__doc__
-    seen[old] = new
-    return new

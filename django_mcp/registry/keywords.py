@@ -2,7 +2,7 @@
 
 `jsonschema` writes the whole value into each message, matches patterns with `re` and compares
 items pairwise. This module replaces the keywords for which that matters, and leaves the rest to
-the library. `reports.py` describes the errors.
+the library. `validators.py` describes the errors.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _error(message: str = "", **where: Any) -> ValidationError:
 
 
 def _fails_if(test: Callable[[Any, Any, Any], bool]) -> Callable[..., Any]:
-    """Return a keyword with one possible error, which `reports.py` describes."""
+    """Return a keyword with one possible error, which `validators.py` describes."""
 
     def keyword(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
         if test(validator, value, instance):
@@ -122,10 +122,6 @@ def _fails_if(test: Callable[[Any, Any, Any], bool]) -> Callable[..., Any]:
 def _is_not_of(validator: Any, types: Any, instance: Any) -> bool:
     names = [types] if isinstance(types, str) else types
     return not any(validator.is_type(instance, name) for name in names)
-
-
-def _breaks_pattern(_: Any, pattern: str, instance: Any) -> bool:
-    return isinstance(instance, str) and not _occurs(pattern, instance)
 
 
 def _occurs(pattern: str, text: str) -> bool:
@@ -226,20 +222,17 @@ def _property_names(
         yield from validator.descend(name, inner, path=name)
 
 
-def _any_of(
-    validator: Any, branches: list[Any], instance: Any, _schema: Any
-) -> Iterator[ValidationError]:
-    fitting, failures = _try_branches(validator, branches, instance, most=1)
-    if not fitting:
-        yield _error(context=failures)
+def _fits_one(most: int) -> Callable[..., Any]:
+    """Return a keyword that fails unless one alternative fits, of `most` that are counted."""
 
+    def keyword(
+        validator: Any, branches: list[Any], instance: Any, _schema: Any
+    ) -> Iterator[ValidationError]:
+        fitting, failures = _try_branches(validator, branches, instance, most=most)
+        if fitting != 1:
+            yield _error(context=failures)
 
-def _one_of(
-    validator: Any, branches: list[Any], instance: Any, _schema: Any
-) -> Iterator[ValidationError]:
-    fitting, failures = _try_branches(validator, branches, instance, most=2)
-    if fitting != 1:
-        yield _error(context=failures)
+    return keyword
 
 
 def _try_branches(
@@ -258,8 +251,7 @@ def _try_branches(
     found = (
         index
         for index, branch in enumerate(branches)
-        if not _is_ruled_out(validator, branch, instance)
-        and next(validator.descend(instance, branch), None) is None
+        if not _is_ruled_out(validator, branch, instance) and _fits(validator, branch, instance)
     )
     fitting = len(list(islice(found, most)))
     failures: list[ValidationError] = []
@@ -269,6 +261,10 @@ def _try_branches(
     if isinstance(instance, dict | list) and work.get().root is not None:
         known[key] = (instance, (fitting, failures))
     return fitting, failures
+
+
+def _fits(validator: Any, schema: Any, instance: Any) -> bool:
+    return next(validator.descend(instance, schema), None) is None
 
 
 def _is_ruled_out(validator: Any, branch: Any, instance: Any) -> bool:
@@ -302,18 +298,13 @@ def _find_constants(branch: Any, keywords: set[str]) -> dict[str, list[Any]]:
     }
 
 
-def _not(validator: Any, excluded: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
-    if next(validator.descend(instance, excluded), None) is None:
-        yield _error()
-
-
 _LOOKING_AT_EACH = frozenset(
     {"additionalProperties", "enum", "patternProperties", "propertyNames", "uniqueItems"}
 )
 
 _OURS: dict[str, Callable[..., Any]] = {
     "type": _fails_if(_is_not_of),
-    "pattern": _fails_if(_breaks_pattern),
+    "pattern": _fails_if(lambda _, p, value: isinstance(value, str) and not _occurs(p, value)),
     "multipleOf": _fails_if(_is_no_multiple),
     "uniqueItems": _fails_if(_holds_duplicates),
     "enum": _fails_if(_is_none_of),
@@ -329,7 +320,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "additionalProperties": _additional_properties,
     "patternProperties": _pattern_properties,
     "propertyNames": _property_names,
-    "anyOf": _any_of,
-    "oneOf": _one_of,
-    "not": _not,
+    "anyOf": _fits_one(most=1),
+    "oneOf": _fits_one(most=2),
+    "not": _fails_if(_fits),
 }

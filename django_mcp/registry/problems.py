@@ -1,13 +1,28 @@
-"""Errors of a registration, and problems with the arguments of a call."""
+"""Errors of a registration, and problems with a value: in order, short, and quoting it only in part."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+from django_mcp.protocol.json import encode, to_pointer
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError as ConversionError
+
+
+MAX_PROBLEMS = 50
+"""Problems reported at once; the rest are counted. Our own limit."""
+
+MAX_CONVERSION_ERRORS = 1000
+"""Errors of pydantic that are described, since more would take long. Our own limit."""
+
+MAX_SHOWN_CHARS = 80
+_MAX_MESSAGE_CHARS = 300
 
 
 class RegistrationError(Exception):
@@ -36,6 +51,95 @@ class ArgumentErrors(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(f"{each.pointer}: {each.message}" for each in problems))
         self.problems = list(problems)
+
+
+def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Problem]:
+    """Return up to `MAX_PROBLEMS` problems, ordered by pointer and without duplicates.
+
+    `has_more` says that the search ended before all were found.
+    """
+    found = sorted(set(problems), key=lambda each: (each.pointer, each.message))
+    left = len(found) - MAX_PROBLEMS
+    if left <= 0 and not has_more:
+        return found
+    count = f"{left} or more" if has_more and left > 0 else "perhaps" if has_more else str(left)
+    return [*found[:MAX_PROBLEMS], Problem("", f"and {count} further problems")]
+
+
+def show(value: Any) -> str:
+    """Return a value for a message, as short JSON on one line."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, str):
+        cut = value[:MAX_SHOWN_CHARS].encode("utf-8", "replace").decode()
+        text = encode(cut).decode()
+        return text if len(value) <= MAX_SHOWN_CHARS else f'{text[:-1]}…"'
+    if isinstance(value, int) and abs(value) >= 10**MAX_SHOWN_CHARS:
+        return "a very large number"
+    return encode(value).decode()
+
+
+def clip(text: str) -> str:
+    """Return a message cut to a length that a client will read."""
+    return text if len(text) <= _MAX_MESSAGE_CHARS else text[: _MAX_MESSAGE_CHARS - 1] + "…"
+
+
+# -- errors of pydantic
+
+
+def conversion_error() -> type[ConversionError]:
+    """Return the class of pydantic's error, for `except`: by then a conversion has loaded pydantic."""
+    from pydantic import ValidationError
+
+    return ValidationError
+
+
+def describe_conversion(error: ConversionError, value: Any) -> list[Problem]:
+    """Return the problems of an error of pydantic for the value it was given."""
+    count = error.error_count()
+    if count > MAX_CONVERSION_ERRORS:  # pydantic writes out all of them or none
+        return [Problem("", f"has {count} values that cannot be read; send less at once")]
+    found = [
+        Problem(to_pointer(_path(each, value)), clip(_words(each)))
+        for each in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    return in_order(found)
+
+
+_WORDS = {"missing": "is required", "extra_forbidden": "is unknown"}
+
+
+def _words(error: Any) -> str:
+    message: str = error["msg"]
+    return _WORDS.get(error["type"], message.replace("Input should", "should", 1))
+
+
+def _path(error: Any, value: Any) -> Iterator[str | int]:
+    """Yield the steps of a location that exist in the value; the others name alternatives."""
+    location = error["loc"]
+    absent = len(location) - 1 if error["type"] == "missing" else None
+    for index, step in enumerate(location):
+        found = _step(value, step)
+        if found is not _NOTHING or index == absent:
+            yield step
+            value = found
+
+
+_NOTHING: Any = object()
+
+
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(step, _NOTHING)
+    if isinstance(value, list):
+        return value[step] if isinstance(step, int) and 0 <= step < len(value) else _NOTHING
+    # A handler may have returned an object, whose attributes are read.
+    return getattr(value, step, _NOTHING) if isinstance(step, str) else _NOTHING
+
+
+# -- errors of a registration
 
 
 def innermost(function: Callable[..., Any]) -> Any:

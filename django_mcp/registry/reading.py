@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
+from django_mcp.protocol.json import is_lazy
 from django_mcp.registry import hints
 
 Read: TypeAlias = Callable[[Any], Any]
@@ -28,15 +29,11 @@ def compile_reading(annotation: Any, unfold: Read) -> Read:
         unfold: converts an object that is not iterable where a list is declared; returns others
             unchanged.
     """
-    return _Compiler(unfold).compile(annotation) or _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return _Compiler(unfold).compile(annotation) or (lambda value: value)
 
 
 def _read_text(value: Any) -> Any:
-    return str(value) if hints.is_lazy(value) else value
+    return str(value) if is_lazy(value) else value
 
 
 class _Compiler:
@@ -48,7 +45,8 @@ class _Compiler:
         """Return the rule of a type; None if its values need no preparation."""
         parts = [part for part in hints.members(annotation) if part is not type(None)]
         if len(parts) != 1:
-            return self._compile_union(parts)
+            records = [part for part in parts if hints.is_record(part)]
+            return self._compile_record(records[0]) if len(records) == 1 else None
         plain = parts[0]
         if plain is str:
             return _read_text
@@ -64,12 +62,6 @@ class _Compiler:
             is_plain_list = len(arguments) == 1 or (len(arguments) == 2 and arguments[1] is ...)
             return self._compile_list(arguments[0] if is_plain_list else Any)
         return None
-
-    def _compile_union(self, parts: list[Any]) -> Read | None:
-        records = [part for part in parts if hints.is_record(part) and isinstance(part, type)]
-        if len(records) != 1:
-            return None
-        return self._compile_record(records[0])
 
     def _compile_list(self, item: Any) -> Read:
         read_item, unfold = self.compile(item), self._unfold
@@ -164,7 +156,7 @@ class _View:
 def _field_hints(cls: Any) -> dict[str, Any]:
     if hints.is_model(cls):
         return {name: field.annotation for name, field in cls.model_fields.items()}
-    known = get_type_hints(cls, include_extras=True)
+    known = get_type_hints(cls)
     if hints.is_typed_dict(cls):
-        return {name: hints.without_requirement(hint) for name, hint in known.items()}
+        return known
     return {field.name: known[field.name] for field in dataclasses.fields(cls) if field.init}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import (
@@ -23,8 +23,6 @@ from django_mcp.registry.problems import RegistrationError
 
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 """What a change concerns; templates count as resources."""
-
-V = TypeVar("V")
 
 EntryKey: TypeAlias = tuple[str, str]
 """A mapping of a registry, and the key in it: `("tools", "find_orders")`."""
@@ -48,15 +46,17 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self.tools: Mapping[str, ToolEntry] = _frozen({})
-        self.resources: Mapping[str, ResourceEntry] = _frozen({})
-        self.templates: Mapping[str, TemplateEntry] = _frozen({})
-        self.prompts: Mapping[str, PromptEntry] = _frozen({})
+        self.tools: Mapping[str, ToolEntry] = MappingProxyType({})
+        self.resources: Mapping[str, ResourceEntry] = MappingProxyType({})
+        self.templates: Mapping[str, TemplateEntry] = MappingProxyType({})
+        self.prompts: Mapping[str, PromptEntry] = MappingProxyType({})
         self.version = 0
         self.disabled: frozenset[EntryKey] = frozenset()
-        self._registered: dict[str, Mapping[str, Entry]] = {each: _frozen({}) for each in _KINDS}
+        self._registered: dict[str, Mapping[str, Entry]] = {
+            each: MappingProxyType({}) for each in _KINDS
+        }
         self.completion_handler: Handler | None = None
-        self._completers: Mapping[tuple[str, str, str], Handler] = _frozen({})
+        self._completers: Mapping[tuple[str, str, str], Handler] = MappingProxyType({})
         self._callbacks: tuple[Callable[[ListKind], Any], ...] = ()
         self._lock = threading.RLock()
 
@@ -65,22 +65,22 @@ class Registry:
     def add(self, entry: Entry) -> None:
         """Add an entry; raises `RegistrationError` if there is one of its kind with that key."""
         with self._lock:
-            registered = self._registered[entry.mapping]
+            registered = self._registered[entry.kind.mapping]
             other = registered.get(entry.key)
             if other is not None:
                 raise RegistrationError(
-                    f"{entry.source}: there is a {entry.kind} {entry.key!r} already, by "
+                    f"{entry.source}: there is a {entry.kind.word} {entry.key!r} already, by "
                     f"{other.source}. Choose another one, or remove the first."
                 )
-            is_changed = self._show(entry.mapping, {**registered, entry.key: entry})
+            is_changed = self._show(entry.kind.mapping, {**registered, entry.key: entry})
         if is_changed:
-            self._notify(_KINDS[entry.mapping])
+            self._notify(_KINDS[entry.kind.mapping])
 
     def add_completer(
         self, entry: PromptEntry | TemplateEntry, argument: str, handler: Handler
     ) -> None:
         """Add the completer of an argument; raises `RegistrationError` if there is one already."""
-        key = (entry.mapping, entry.key, argument)
+        key = (entry.kind.mapping, entry.key, argument)
         with self._lock:
             other = self._completers.get(key)
             if other is not None:
@@ -88,7 +88,7 @@ class Registry:
                     f"{handler.source}: {argument!r} of {key[1]!r} is completed by "
                     f"{other.source} already. Remove one of them."
                 )
-            self._completers = _frozen({**self._completers, key: handler})
+            self._completers = MappingProxyType({**self._completers, key: handler})
             self.version += 1
 
     def set_completion_handler(self, handler: Handler | None) -> None:
@@ -110,7 +110,7 @@ class Registry:
                 for each, handler in self._completers.items()
                 if each[:2] != (mapping, key)
             }
-            self._completers = _frozen(kept)
+            self._completers = MappingProxyType(kept)
             others = {each: found for each, found in registered.items() if each != key}
             is_changed = self._show(mapping, others)
         if is_changed:
@@ -119,14 +119,14 @@ class Registry:
 
     def _show(self, attribute: str, registered: dict[str, Entry]) -> bool:
         """Update the mapping of visible entries, and return whether it changed."""
-        self._registered[attribute] = _frozen(registered)
+        self._registered[attribute] = MappingProxyType(registered)
         before: Mapping[str, Entry] = getattr(self, attribute)
         shown = {
             key: entry for key, entry in registered.items() if (attribute, key) not in self.disabled
         }
         if shown.keys() == before.keys():
             return False
-        setattr(self, attribute, _frozen(shown))
+        setattr(self, attribute, MappingProxyType(shown))
         self.version += 1
         return True
 
@@ -158,7 +158,7 @@ class Registry:
         It is the one registered for the argument, else that of the choices of its type, else the one
         for all arguments.
         """
-        own = self._completers.get((entry.mapping, entry.key, argument))
+        own = self._completers.get((entry.kind.mapping, entry.key, argument))
         return own or entry.completers.get(argument) or self.completion_handler
 
     @property
@@ -192,7 +192,3 @@ class Registry:
     def _notify(self, kind: ListKind) -> None:
         for callback in self._callbacks:
             callback(kind)
-
-
-def _frozen(entries: dict[Any, V]) -> Mapping[Any, V]:
-    return MappingProxyType(entries)

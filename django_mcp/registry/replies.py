@@ -18,10 +18,9 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import encode, is_lazy
 from django_mcp.protocol.results import Completion, PromptMessage, PromptResult, ReadResult
 from django_mcp.registry import hints
-from django_mcp.registry.callables import Yielded
 from django_mcp.registry.returns import (
     BINARY,
     BLOCKS,
@@ -29,10 +28,12 @@ from django_mcp.registry.returns import (
     Output,
     ResultConverter,
     ReturnError,
+    is_block,
     promises_data,
     to_json,
     to_text,
 )
+from django_mcp.registry.signatures import Yielded
 
 _TEXT = "text/plain"
 _JSON = "application/json"
@@ -71,7 +72,7 @@ def resource_converter(
                 "a resource returned None: return its contents, or raise an exception that means that it "
                 "does not exist (Http404, DoesNotExist)"
             )
-        if isinstance(value, list | tuple) and any(map(_is_contents, value)):
+        if isinstance(value, list | tuple) and any(map(is_block, value)):
             return ReadResult([_to_contents(each, uri, mime_type, as_json) for each in value])
         to_data = as_json if output is None else output.to_json
         return ReadResult([_to_contents(value, uri, mime_type, to_data)])
@@ -87,16 +88,12 @@ def _to_contents(
 ) -> ResourceContents:
     if isinstance(value, BINARY):
         return BlobContents(uri, bytes(value), mime_type=mime_type or _BYTES)
-    if _is_contents(value):
+    if is_block(value):
         return _at(uri, value, mime_type)
     data = value if isinstance(value, str) else to_data(value)
     if isinstance(data, str):
         return TextContents(uri, data, mime_type=mime_type or _TEXT)
     return TextContents(uri, encode(data).decode(), mime_type=mime_type or _JSON)
-
-
-def _is_contents(value: Any) -> bool:
-    return isinstance(value, (*CONTENTS, *BLOCKS, *BINARY))
 
 
 def _at(uri: str, value: Any, mime_type: str | None) -> ResourceContents:
@@ -122,7 +119,7 @@ def _plainer(value: Any, converter: ResultConverter) -> Any:
     """Return a value with its outermost lazy objects resolved."""
     if isinstance(value, GeneratorType | Yielded):
         return list(value)
-    if hints.is_lazy(value):
+    if is_lazy(value):
         return str(value)
     if (
         value is None

@@ -23,14 +23,13 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import encode, is_lazy
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, hints
-from django_mcp.registry.callables import Yielded
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.plain_types import Conversion, plain_schema
+from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.reading import compile_reading
-from django_mcp.registry.reports import conversion_error, describe_conversion
-from django_mcp.registry.signatures import EMPTY
+from django_mcp.registry.signatures import EMPTY, Yielded
 from django_mcp.registry.unions import AmbiguousUnion
 
 BINARY = (bytes, bytearray, memoryview)
@@ -82,7 +81,7 @@ def to_json(value: Any, converter: ResultConverter) -> Any:
 
 def unfold(value: Any, converter: ResultConverter) -> Any:
     """Return the framework's conversion of an object."""
-    if hints.is_lazy(value):
+    if is_lazy(value):
         return str(value)
     converted = converter.convert(value)
     if converted is not value:
@@ -105,8 +104,10 @@ class Output:
     __slots__ = ("_conversion", "_converter", "_read", "_source", "schema")
 
     def __init__(self, annotation: Any, source: str, converter: ResultConverter) -> None:
-        """Raise what `adapters.adapt_output` raises."""
-        self._conversion, self.schema = adapters.adapt_output(annotation)
+        """Raise what `adapters.adapt` raises."""
+        plain = plain_schema(annotation)
+        self._conversion = Conversion(lambda: adapters.adapt(annotation), waits=plain is not None)
+        self.schema = plain or adapters.schema_of(self._conversion.adapter, is_output=True)
         self._source = source
         self._converter = converter
         self._read = compile_reading(annotation, converter.convert)
@@ -181,7 +182,11 @@ def _find_data(annotation: Any) -> Any | None:
         if issubclass(origin, IteratorABC | AsyncIterable) or origin is Iterable:
             # Text that is yielded is one result in parts.
             return None if _find_data(item) is None else list[item]  # type: ignore[valid-type]
-        if issubclass(origin, Iterable) and not issubclass(origin, Mapping) and _is_mixed(item):
+        may_be_block = any(
+            part is not str and part is not NoneType and _is_free(part)
+            for part in hints.members(item)
+        )
+        if issubclass(origin, Iterable) and not issubclass(origin, Mapping) and may_be_block:
             return None
     if any(_is_free(part) and part is not NoneType for part in hints.members(plain)):
         return None
@@ -193,13 +198,6 @@ def _is_free(plain: Any) -> bool:
     if any(plain is each for each in _FREE):
         return True
     return isinstance(plain, type) and issubclass(plain, (*BLOCKS, *CONTENTS, *BINARY, *_RESULTS))
-
-
-def _is_mixed(item: Any) -> bool:
-    """Return whether items of a type may be blocks."""
-    return any(
-        part is not str and part is not NoneType and _is_free(part) for part in hints.members(item)
-    )
 
 
 def _declares_fields(annotation: Any) -> bool:
@@ -270,7 +268,7 @@ def _by_value(value: Any, converter: ResultConverter) -> ToolResult:
     if isinstance(value, list | tuple) and any(map(is_block, value)):
         return ToolResult([_block(part, converter) for part in value])
     if not isinstance(value, _PLAIN) and not hints.is_record(type(value)):
-        plainer = str(value) if hints.is_lazy(value) else converter.convert(value)
+        plainer = str(value) if is_lazy(value) else converter.convert(value)
         if plainer is not value:
             return _by_value(plainer, converter)
     data = to_json(value, converter)

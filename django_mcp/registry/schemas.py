@@ -13,9 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, to_pointer
+from django_mcp.protocol.json import (
+    JSONDecodeError,
+    JSONObject,
+    decode,
+    encode,
+    is_lazy,
+    to_pointer,
+)
 from django_mcp.protocol.subschemas import REFERENCES, children, walk
-from django_mcp.registry.hints import is_lazy
 from django_mcp.registry.patterns import compile_pattern, surplus_of
 from django_mcp.registry.problems import RegistrationError
 
@@ -84,7 +90,7 @@ def check_schema(schema: Any, source: str, *, is_input: bool) -> CheckedSchema:
     nodes = _walk(plain, what)
     _check_against_dialect(plain, dialect, what)
     graph = _Graph(plain, dialect, what, has_references=any(map(_referring, nodes)))
-    reached = {id(node): node for node in (*nodes, *graph.nodes())}.values()
+    reached = {**{id(node): node for node in nodes}, **graph.seen}.values()
     keywords = frozenset(key for node in reached for key in node)
     if "unevaluatedProperties" in keywords and "patternProperties" in keywords:
         raise RegistrationError(
@@ -114,22 +120,13 @@ def _looks_inside(branch: Any) -> bool:
     return is_reference or any(each.is_applied for each in children(branch))
 
 
-def resolve_texts(value: Any, read: Callable[[Any], str] = str) -> Any:
+def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
     """Return a copy of a schema with its lazy texts in the active language."""
     if isinstance(value, dict):
         return {key: resolve_texts(each, read) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [resolve_texts(each, read) for each in value]
     return read(value) if is_lazy(value) else value
-
-
-def has_lazy_texts(value: Any) -> bool:
-    """Return whether a schema holds lazily translated texts."""
-    if isinstance(value, dict):
-        return any(map(has_lazy_texts, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(has_lazy_texts, value))
-    return is_lazy(value)
 
 
 def _plain(schema: Any, what: str) -> JSONObject:
@@ -198,8 +195,12 @@ def _patterns(node: JSONObject) -> Iterator[str]:
 
 
 def _check_against_dialect(schema: JSONObject, dialect: str, what: str) -> None:
-    if _is_surely_valid(schema):
-        return
+    rust = find_rust_engine()
+    try:
+        if rust is not None and rust.meta.is_valid(schema):
+            return
+    except ValueError:  # a number it cannot read
+        pass
     import jsonschema
 
     try:
@@ -221,15 +222,6 @@ def find_rust_engine() -> ModuleType | Any | None:
     return jsonschema_rs
 
 
-def _is_surely_valid(schema: JSONObject) -> bool:
-    """Return whether the faster engine finds no error."""
-    rust = find_rust_engine()
-    try:
-        return rust is not None and bool(rust.meta.is_valid(schema))
-    except ValueError:  # a number it cannot read
-        return False
-
-
 class _Graph:
     """A schema and its references, followed once to find their expanded size and circles."""
 
@@ -239,7 +231,8 @@ class _Graph:
         self.is_recursive = False
         self._what = what
         self._sizes: dict[int, int] = {}
-        self._seen: dict[int, JSONObject] = {}
+        self.seen: dict[int, JSONObject] = {}
+        """Every object schema that was reached, including targets of references, by its id."""
         self._open: list[int] = []
         # Where in `_open` the value last changed: schemas before it check another value.
         self._same_value_from = 0
@@ -265,10 +258,6 @@ class _Graph:
                 f"{MAX_EXPANDED}. Make it smaller."
             )
 
-    def nodes(self) -> Iterator[JSONObject]:
-        """Yield every object schema that was reached, including targets of references."""
-        yield from self._seen.values()
-
     def _size(self, schema: Any, resolver: Any) -> int:
         """Return the number of schemas in this one with each reference expanded."""
         if not isinstance(schema, dict):
@@ -284,8 +273,8 @@ class _Graph:
             return 1
         if key in self._sizes:
             return self._sizes[key]
-        if key not in self._seen:
-            self._seen[key] = schema
+        if key not in self.seen:
+            self.seen[key] = schema
             # A target may be where no keyword leads, so it has not been checked yet.
             _check_node((), schema, schema, self._what)
         if resolver is not None:
@@ -294,17 +283,13 @@ class _Graph:
         size = 1 + sum(self._size(*self._resolve(schema, k, resolver)) for k in _referring(schema))
         for child in children(schema):
             if child.is_applied:
-                size += self._inner_size(child.schema, resolver, is_beside=child.is_beside)
+                before = self._same_value_from
+                if not child.is_beside:
+                    self._same_value_from = len(self._open)
+                size += self._size(child.schema, resolver)
+                self._same_value_from = before
         self._open.pop()
         self._sizes[key] = size
-        return size
-
-    def _inner_size(self, schema: Any, resolver: Any, *, is_beside: bool) -> int:
-        if is_beside:
-            return self._size(schema, resolver)
-        before, self._same_value_from = self._same_value_from, len(self._open)
-        size = self._size(schema, resolver)
-        self._same_value_from = before
         return size
 
     def _resolve(self, schema: JSONObject, keyword: str, resolver: Any) -> tuple[Any, Any]:

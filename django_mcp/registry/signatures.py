@@ -1,19 +1,27 @@
-"""Read a handler's signature."""
+"""Read how a function of the site is called: its parameters, its docstring, and whether it is asynchronous.
+
+A parameter is an argument of the client, or filled by the server, which defines the types and where
+their values come from (`injectables`).
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial, update_wrapper
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_origin
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from django_mcp.protocol.errors import ToolError
+from django_mcp.protocol.json import is_lazy
 from django_mcp.registry import hints
-from django_mcp.registry.docstrings import read_docs
-from django_mcp.registry.injection import Injectables, Injection, find_provider
-from django_mcp.registry.problems import RegistrationError, describe_source
+from django_mcp.registry.problems import RegistrationError, describe_source, innermost
+
+if TYPE_CHECKING:
+    from docstring_parser import Docstring
 
 EMPTY: Any = inspect.Parameter.empty
 """No default, or no annotation."""
@@ -25,6 +33,32 @@ _REFUSED_KINDS = {
     inspect.Parameter.VAR_KEYWORD: "**{}",
     inspect.Parameter.POSITIONAL_ONLY: "{}, /",
 }
+
+
+Provider: TypeAlias = Callable[[Any], Any]
+"""Takes the context of a request and returns a parameter's value; None: there is no value."""
+
+Injectables: TypeAlias = Callable[[Any], Provider | None]
+"""Takes an annotation and returns its provider; None for an argument of the client."""
+
+
+class Unavailable(ToolError):
+    """A handler needs something this connection does not have, such as an HTTP request on stdio.
+
+    It is a `ToolError`, since clients may read the text.
+    """
+
+
+class Injection(Struct, frozen=True):
+    """One parameter that the server fills.
+
+    Attributes:
+        parameter: its name.
+        provide: returns the value for a request's context, or raises `Unavailable`.
+    """
+
+    parameter: str
+    provide: Provider
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -71,19 +105,23 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
     source = describe_source(function)
     named = _named_parameters(function, source)
     known = hints.resolve_hints(function, source)
-    docs = read_docs(function)
+    text, texts = read_docs(function)
     parameters, injections = [], []
     for each in named:
         if each.name in _CONTEXT_NAMES and each.name not in known:
-            raise _missing_annotation(each.name, source)
+            raise RegistrationError(
+                f"{source}: the parameter `{each.name}` has no annotation, so clients would have to "
+                f"send it. Write `{each.name}: {_CONTEXT_NAMES[each.name]}` to get it from the server, "
+                f"or annotate it with the type that clients send."
+            )
         annotation = known.get(each.name, Any)
         provider = find_provider(annotation, injectables)
         if provider is not None:
             injections.append(Injection(each.name, provide=provider))
         else:
             parameter = _read_parameter(each.name, annotation, each.default, source)
-            if parameter.description is None and each.name in docs.parameters:
-                parameter = replace(parameter, description=docs.parameters[each.name])
+            if parameter.description is None and each.name in texts:
+                parameter = replace(parameter, description=texts[each.name])
             parameters.append(parameter)
     return Signature(
         function=function,
@@ -91,7 +129,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
         parameters=tuple(parameters),
         injections=tuple(injections),
         returns=known.get("return", EMPTY),
-        description=docs.description,
+        description=text,
     )
 
 
@@ -119,15 +157,6 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
     return [each for each in found if each.name not in fixed]
 
 
-def _missing_annotation(name: str, source: str) -> RegistrationError:
-    wanted = _CONTEXT_NAMES[name]
-    return RegistrationError(
-        f"{source}: the parameter `{name}` has no annotation, so clients would have to send it. "
-        f"Write `{name}: {wanted}` to get it from the server, or annotate it with the type that "
-        f"clients send."
-    )
-
-
 def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], source: str) -> None:
     qualified = getattr(function, "__qualname__", "")
     is_in_class = "." in qualified and not qualified.rpartition(".")[0].endswith("<locals>")
@@ -145,7 +174,7 @@ def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Pa
         annotation, default = Annotated[annotation, default], EMPTY
     title, description, has_default = None, None, default is not EMPTY
     for each in _metadata(annotation):
-        if isinstance(each, str) or hints.is_lazy(each):
+        if isinstance(each, str) or is_lazy(each):
             description = each
         elif type(each).__name__ == "Doc" and hasattr(each, "documentation"):
             description = each.documentation
@@ -179,3 +208,136 @@ def _is_field(value: Any) -> bool:
     """Return whether a value is a pydantic `Field(...)`, without importing pydantic."""
     kind = type(value)
     return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic.")
+
+
+# -- parameters that the server fills
+
+
+def find_provider(annotation: Any, injectables: Injectables) -> Provider | None:
+    """Return the provider of a parameter with this annotation; None: it is an ordinary argument.
+
+    The annotation is tried as it is, then without its type arguments. For `Optional[T]`, and for
+    any union whose parts all have providers, the first part's provider is used. If it returns
+    None and the annotation does not allow None, the call fails.
+    """
+    plain = hints.strip(annotation)
+    provider = injectables(plain) or _of_parts(plain, injectables)
+    if provider is None:
+        return None
+    is_nullable = hints.is_nullable(plain)
+    name = getattr(plain, "__name__", str(plain))
+
+    def provide(ctx: Any) -> Any:
+        try:
+            value = provider(ctx)
+        except Unavailable:
+            if not is_nullable:
+                raise
+            return None
+        if value is None and not is_nullable:
+            raise Unavailable(f"This needs a {name}, which this connection does not have.")
+        return value
+
+    return provide
+
+
+def _of_parts(annotation: Any, injectables: Injectables) -> Provider | None:
+    providers = []
+    for part in hints.members(annotation):
+        origin = get_origin(part)
+        if part is not NoneType:
+            providers.append(
+                injectables(part) or (injectables(origin) if isinstance(origin, type) else None)
+            )
+    return providers[0] if providers and all(providers) else None
+
+
+# -- docstrings
+
+
+def read_docs(function: Callable[..., Any]) -> tuple[str | None, Mapping[str, str]]:
+    """Return the description in a callable's docstring, and those of its parameters by name.
+
+    The first is the summary, the body, notes and examples, without the sections on parameters, result
+    and exceptions; None if there is no text.
+    """
+    text = _docstring(function)
+    if text is None or ("\n" not in text and not text.startswith((":", "@"))):
+        return text, {}  # without loading the parser
+    import docstring_parser
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return text, {}
+    paragraphs = [parsed.short_description or "", parsed.long_description or ""]
+    gap = "\n\n" if parsed.blank_after_short_description else "\n"
+    description = gap.join(part.strip() for part in paragraphs if part.strip())
+    parameters = {
+        each.arg_name.lstrip("*"): " ".join(each.description.split())
+        for each in parsed.params
+        if each.description
+    }
+    return "\n\n".join(filter(None, [description, *_further_sections(parsed)])) or None, parameters
+
+
+def _further_sections(parsed: Docstring) -> Iterator[str]:
+    """Yield the notes and examples, which help a model as much as the body does."""
+    from docstring_parser.common import DocstringExample, DocstringMeta
+
+    for each in parsed.meta:
+        if type(each) in (DocstringExample, DocstringMeta) and each.args:
+            parts = (each.description, getattr(each, "snippet", None))
+            text = "\n".join(part for part in parts if part)
+            if text:
+                yield f"{each.args[0].capitalize()}:\n{text}"
+
+
+def _docstring(function: Callable[..., Any]) -> str | None:
+    target = innermost(function)
+    if not inspect.isroutine(target) and "__doc__" not in getattr(target, "__dict__", {}):
+        # A callable object is described at its `__call__`, or at its class.
+        call = inspect.getdoc(type(target).__call__)
+        target = type(target)
+        if call and call != inspect.getdoc(object.__call__):
+            return call
+    text = inspect.getdoc(target)
+    return text.strip() or None if text else None
+
+
+# -- asynchronous functions
+
+
+class Yielded(list[Any]):
+    """The values that an asynchronous generator yielded: the parts of one result."""
+
+
+def prepare_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return the function to call, and whether it is asynchronous.
+
+    An asynchronous generator becomes a coroutine function that returns all it yields.
+    """
+    target = _called(function)
+    if not inspect.isasyncgenfunction(target):
+        return function, is_async_callable(function)
+
+    async def collect(**arguments: Any) -> Yielded:
+        return Yielded([item async for item in function(**arguments)])
+
+    return update_wrapper(collect, function, updated=()), True
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Return whether calling a function, method, partial or object returns an awaitable."""
+    target = _called(function)
+    # asgiref marks functions this way before Python 3.12.
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.iscoroutinefunction(target)
+        or getattr(function, "_is_coroutine", None) is not None
+    )
+
+
+def _called(function: Callable[..., Any]) -> Any:
+    target = innermost(function)
+    return target if inspect.isroutine(target) else type(target).__call__

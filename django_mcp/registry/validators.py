@@ -6,16 +6,25 @@ always `jsonschema`'s. Both are compiled from one checked schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than
-from django_mcp.registry.keywords import TooMuchWork, Work, validator_class, work
+from django_mcp.protocol.json import MAX_DEPTH, is_deeper_than, to_pointer
+from django_mcp.registry.keywords import TooMuchWork, Work, spend, validator_class, work
 from django_mcp.registry.patterns import SMALL_SURPLUS, steps_of_match
-from django_mcp.registry.problems import Problem
-from django_mcp.registry.reports import MAX_PROBLEMS, describe_errors, in_order
+from django_mcp.registry.problems import (
+    MAX_PROBLEMS,
+    MAX_SHOWN_CHARS,
+    Problem,
+    clip,
+    in_order,
+    show,
+)
 from django_mcp.registry.schemas import DIALECTS, CheckedSchema, check_schema, find_rust_engine
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 MAX_STEPS = 100_000
 """Keywords applied to a value before it is too complex: about a second. Our own limit."""
@@ -41,20 +50,19 @@ class Validator:
     not allow it.
     """
 
-    __slots__ = ("_checked", "_fast", "_is_quick", "_max_steps", "_nullable", "_slow")
+    __slots__ = ("_checked", "_fast", "_max_steps", "_nullable", "_slow")
 
     def __init__(self, checked: CheckedSchema, nullable: Collection[str] = ()) -> None:
         self._checked = checked
         self._nullable = nullable
         self._max_steps = MAX_BRANCHING_STEPS if checked.is_branching else MAX_STEPS
         self._fast = _compile_fast(checked)
-        self._is_quick = checked.surplus <= SMALL_SURPLUS
         self._slow: Any = None
 
     def problems(self, value: Any) -> list[Problem]:
         """Return the problems with a value, by pointer; `[]` if it is valid.
 
-        There are at most `reports.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
+        There are at most `problems.MAX_PROBLEMS`, and then one that counts the rest. It may take a second:
         on an event loop, use `check`.
         """
         found = self.check(value, self._max_steps)
@@ -65,7 +73,12 @@ class Validator:
         verdict = None
         if self._nullable and isinstance(value, dict):
             value = {k: v for k, v in value.items() if v is not None or k not in self._nullable}
-        if self._fast is not None and (self._is_quick or self._is_within(value, max_steps)):
+        # The faster engine has no budget, so the texts are measured if a pattern may be slow.
+        surplus = self._checked.surplus
+        if self._fast is not None and (
+            surplus <= SMALL_SURPLUS
+            or steps_of_match(surplus, _count_characters(value)) <= max_steps
+        ):
             try:
                 verdict = self._fast(value)
             except ValueError:  # something it cannot read; the other engine may
@@ -79,10 +92,6 @@ class Validator:
         # The engines may differ on a detail of the standard; the verdict counts.
         return [Problem("", "does not match the schema")] if found == [] else found
 
-    def _is_within(self, value: Any, max_steps: int) -> bool:
-        """Return whether the faster engine, which has no budget, may match a value's texts."""
-        return steps_of_match(self._checked.surplus, _count_characters(value)) <= max_steps
-
     def _find_errors(self, value: Any, steps: int, *, is_all: bool) -> list[Problem] | None:
         """Return the problems found within a number of steps; None if the steps did not suffice.
 
@@ -91,7 +100,10 @@ class Validator:
         if self._checked.is_recursive and is_deeper_than(value, MAX_DEPTH):
             return [TOO_COMPLEX]
         if self._slow is None:
-            self._slow = _compile_slow(self._checked)
+            from referencing import Registry
+
+            make: Any = validator_class(DIALECTS[self._checked.dialect])
+            self._slow = make(self._checked.schema, registry=Registry())
         root = None if self._checked.keywords & {"$id", "id"} else self._checked.schema
         token = work.set(Work(steps, root))
         problems: list[Problem] = []
@@ -137,12 +149,6 @@ def compile_schema(
     return Validator(check_schema(schema, source, is_input=is_input), nullable)
 
 
-def _compile_slow(checked: CheckedSchema) -> Any:
-    from referencing import Registry
-
-    return validator_class(DIALECTS[checked.dialect])(checked.schema, registry=Registry())
-
-
 def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
     """Return the verdict function of the faster engine; None if it must not be used.
 
@@ -169,3 +175,155 @@ def _compile_fast(checked: CheckedSchema) -> Callable[[Any], bool] | None:
 
 def _reject_retrieval(uri: str) -> Any:
     raise ValueError(f"{uri} is not inside of the schema, and nothing is fetched")
+
+
+# -- what is wrong with a value, for a model: completely, in order, and within bounds
+
+
+_MAX_QUOTED_CHARS = 200
+_MAX_NAMES = 20
+_COMPARED_PER_STEP = 100
+"""Pairs of characters compared in one step of a check. Our own limit, measured."""
+_ARTICLED = {
+    "array": "an array",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "null": "null",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
+def describe_errors(errors: Iterable[ValidationError]) -> Iterator[Problem]:
+    """Yield the problems of errors of `jsonschema`; an alternative may yield several.
+
+    The errors come from the validators in `keywords.py`.
+    """
+    for error in errors:
+        if error.validator in ("anyOf", "oneOf") and error.context:
+            yield from _describe_alternatives(error)
+        else:
+            yield Problem(to_pointer(error.absolute_path), clip(_describe(error)))
+
+
+def _describe(error: ValidationError) -> str:
+    keyword: Any = error.validator
+    describe = _MESSAGES.get(keyword)
+    if describe is not None:
+        return describe(error)
+    if keyword is None:
+        return "is not allowed"
+    bound = _BOUNDS.get(keyword)
+    if bound is not None:
+        instance: Any = error.instance
+        unit = bound[1]
+        shown = str(len(instance)) if unit else show(instance)
+        return f"must {bound[0]} {show(error.validator_value)}{unit}, not {shown}"
+    return error.message[:_MAX_QUOTED_CHARS]
+
+
+_BOUNDS = {
+    "minimum": ("be at least", ""),
+    "maximum": ("be at most", ""),
+    "exclusiveMinimum": ("be more than", ""),
+    "exclusiveMaximum": ("be less than", ""),
+    "multipleOf": ("be a multiple of", ""),
+    "minLength": ("have at least", " characters"),
+    "maxLength": ("have at most", " characters"),
+    "minItems": ("have at least", " items"),
+    "maxItems": ("have at most", " items"),
+    "minProperties": ("have at least", " members"),
+    "maxProperties": ("have at most", " members"),
+}
+
+
+def _describe_type(error: ValidationError) -> str:
+    return f"must be {_either(_types(error))}, not {_typed(error)}"
+
+
+def _typed(error: ValidationError) -> str:
+    value = error.instance
+    return f"the string {show(value)}" if isinstance(value, str) else show(value)
+
+
+def _either(types: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(_ARTICLED.get(each, each) for each in types))
+
+
+def _describe_enum(error: ValidationError) -> str:
+    choices: Any = error.validator_value
+    shown = ", ".join(show(choice) for choice in choices[:_MAX_NAMES])
+    more = ", …" if len(choices) > _MAX_NAMES else ""
+    return f"must be one of {shown}{more}; not {show(error.instance)}"
+
+
+def _describe_unknown(error: ValidationError) -> str:
+    schema: Any = error.schema
+    name = str(error.path[-1])
+    known = [str(each) for each in schema.get("properties", {})]
+    if len(name) <= MAX_SHOWN_CHARS:
+        import difflib
+
+        # Comparing two names takes up to the square of their length.
+        spend(min(len(known), 100) * (1 + len(name) ** 2 // _COMPARED_PER_STEP))
+        close = difflib.get_close_matches(name, known[:100], n=1)
+        if close:
+            return f"is unknown; did you mean {show(close[0])}?"
+    if not known:
+        return "is unknown; there are no members here"
+    more = ", …" if len(known) > _MAX_NAMES else ""
+    return f"is unknown; known are {', '.join(map(show, known[:_MAX_NAMES]))}{more}"
+
+
+_MESSAGES: dict[str, Callable[[ValidationError], str]] = {
+    "type": _describe_type,
+    "enum": _describe_enum,
+    "const": lambda error: f"must be {show(error.validator_value)}, not {show(error.instance)}",
+    "required": lambda _: "is required",
+    "dependentRequired": lambda error: f"is required together with {show(error.message)}",
+    "additionalProperties": _describe_unknown,
+    "pattern": lambda error: (
+        f"must match the pattern {show(error.validator_value)}, not {show(error.instance)}"
+    ),
+    "uniqueItems": lambda _: "must not hold an item twice",
+    "not": lambda _: "is of a form that is excluded",
+    "anyOf": lambda _: "fits none of the allowed forms",
+    "oneOf": lambda _: "fits more than one of the allowed forms, and must fit one",
+    "contains": lambda _: "holds too few items of the kind it must hold",
+    "minContains": lambda _: "holds too few items of the kind it must hold",
+    "maxContains": lambda _: "holds too many items of one kind",
+}
+
+
+def _describe_alternatives(error: ValidationError) -> Iterator[Problem]:
+    """Yield the problems of a value in the alternative that it comes nearest to."""
+    branches: dict[Any, list[ValidationError]] = {}
+    for each in error.context or ():
+        branches.setdefault(each.schema_path[0], []).append(each)
+    mistyped = [own[0] for own in branches.values() if _is_mistyped(own)]
+    fitting = [own for own in branches.values() if not _is_mistyped(own)]
+    pointer = to_pointer(error.absolute_path)
+    if not fitting:
+        types = [name for each in mistyped for name in _types(each)]
+        yield Problem(pointer, clip(f"must be {_either(types)}, not {_typed(error)}"))
+        return
+    nearest = min(fitting, key=_distance)
+    if len(fitting) > 1:
+        yield Problem(pointer, f"fits none of the {len(branches)} allowed forms; the nearest fails")
+    yield from describe_errors(nearest)
+
+
+def _is_mistyped(errors: Sequence[ValidationError]) -> bool:
+    return any(error.validator == "type" and not error.path for error in errors)
+
+
+def _types(error: ValidationError) -> list[str]:
+    types: Any = error.validator_value
+    return [types] if isinstance(types, str) else list(types)
+
+
+def _distance(errors: Sequence[ValidationError]) -> tuple[int, int]:
+    """Return how far off an alternative is: a wrong constant means that another was intended."""
+    wrong = sum(error.validator in ("const", "enum") for error in errors)
+    return (wrong, len(errors))

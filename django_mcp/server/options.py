@@ -11,7 +11,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.access import Permission
-from django_mcp.registry.atomic import Atomic
+from django_mcp.registry.options import Atomic
 from django_mcp.server.setting import (
     ATOMIC,
     BOOL,

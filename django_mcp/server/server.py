@@ -15,8 +15,8 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.results import CacheHint
 from django_mcp.registry.decorators import Registration
-from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
+from django_mcp.registry.signatures import Provider
 from django_mcp.server.asking.back_channel import take_answered
 from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.delivery.client_streams import end_session, open_stream

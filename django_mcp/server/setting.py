@@ -8,10 +8,10 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from django_mcp.protocol.annotations import Icon
+from django_mcp.protocol.json import is_lazy
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.access import read_access, read_rates, read_scopes
-from django_mcp.registry.atomic import read_aliases
-from django_mcp.registry.hints import is_lazy
+from django_mcp.registry.options import read_aliases
 from django_mcp.registry.problems import RegistrationError, check_names
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.inprocess.methods import read_pages
 from django_mcp.inprocess.results import MCPError
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.kinds import KINDS
+from django_mcp.registry.entries import KINDS
 from django_mcp.server.setting import LIST_METHODS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def assert_visible(client: BaseClient, names: Iterable[str]) -> None:
         f" {name!r} is a URI of the template {template!r}: name the template."
         for name in missing
         for template, entry in templates.items()
-        if entry.match(name) is not None
+        if entry.template.match(name) is not None
     ]
     _require(not missing, f"Not in the lists: {missing}. In them: {known}.{''.join(hints)}")
 
@@ -77,7 +77,9 @@ def _methods_of(client: BaseClient, name: str) -> list[tuple[str, str]]:
     if name in registry.prompts:
         found.append(("prompts/get", "name"))
     templates = registry.templates.values()
-    if name in registry.resources or any(each.match(name) is not None for each in templates):
+    if name in registry.resources or any(
+        each.template.match(name) is not None for each in templates
+    ):
         found.append(("resources/read", "uri"))
     elif name in registry.templates:
         raise AssertionError(f"{name!r} is a template: name a URI that it matches.")

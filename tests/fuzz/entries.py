@@ -6,10 +6,11 @@ import enum
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from django_mcp import (
     Completion,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django_mcp.registry.decorators import Registration
-from django_mcp.registry.injection import Provider
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.returns import ResultConverter
+from django_mcp.registry.signatures import Provider
 from tests.support.converters import PlainConverter
 from tests.support.registry import bind
 

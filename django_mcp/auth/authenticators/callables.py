@@ -15,7 +15,7 @@ from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.recheck import RECHECK_S, Reasker
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
-from django_mcp.registry.callables import is_async_callable
+from django_mcp.registry.signatures import is_async_callable
 from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:

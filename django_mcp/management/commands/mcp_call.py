@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django_mcp.inprocess.results import CallResult
 from django_mcp.management.base import ServerCommand, parse_json, wrong_use
 from django_mcp.management.terminal import printable, to_text
-from django_mcp.registry.kinds import TOOLS
+from django_mcp.registry.entries import TOOLS
 from django_mcp.servers import MCPServer
 
 

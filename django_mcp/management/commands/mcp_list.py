@@ -17,7 +17,7 @@ from django_mcp.management.base import (
 from django_mcp.management.terminal import printable
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
-from django_mcp.registry.kinds import KINDS, Kind
+from django_mcp.registry.entries import KINDS, Kind
 from django_mcp.servers import MCPServer
 
 CHARS_PER_TOKEN = 4

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from django_mcp.management.base import ServerCommand, wrong_use
 from django_mcp.management.terminal import printable, to_text
-from django_mcp.registry.kinds import PROMPTS
+from django_mcp.registry.entries import PROMPTS
 from django_mcp.servers import MCPServer
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.management.base import ServerCommand, wrong_use
 from django_mcp.management.terminal import printable
-from django_mcp.registry.kinds import RESOURCES, TEMPLATES
+from django_mcp.registry.entries import RESOURCES, TEMPLATES
 from django_mcp.servers import MCPServer
 
 

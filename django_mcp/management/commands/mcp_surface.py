@@ -18,8 +18,7 @@ from django_mcp.protocol.json import (
     encode_sorted,
     present,
 )
-from django_mcp.registry.entries import Entry
-from django_mcp.registry.kinds import KINDS
+from django_mcp.registry.entries import KINDS, Entry
 from django_mcp.servers import MCPServer
 
 

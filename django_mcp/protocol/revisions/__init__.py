@@ -1,7 +1,7 @@
 """The protocol revisions, and the conversion of results to a client's revision.
 
-Handlers write the newest form. Each revision's module converts its form to that of the revision
-before, so a result for an older client passes through that chain. A new revision is one new module
+Handlers write the newest form. Each revision converts its form to that of the revision before, so a
+result for an older client passes through that chain. A new revision is one new record in `known.py`
 and one row in `REVISIONS`.
 """
 
@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.revisions.record import Lowering, MethodRule, Revision
-from django_mcp.protocol.revisions.v2024_11_05 import V2024_11_05
-from django_mcp.protocol.revisions.v2025_03_26 import V2025_03_26
-from django_mcp.protocol.revisions.v2025_06_18 import V2025_06_18
-from django_mcp.protocol.revisions.v2025_11_25 import V2025_11_25
-from django_mcp.protocol.revisions.v2026_07_28 import V2026_07_28
+from django_mcp.protocol.revisions.known import (
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+    Lowering,
+    MethodRule,
+    Revision,
+)
 
 __all__ = ["REVISIONS", "MethodRule", "Revision", "RevisionSet", "lower"]
 

@@ -29,8 +29,7 @@ from django_mcp.protocol.sampling import (
     read_sampling_result,
 )
 from django_mcp.registry.forms import Form, convert
-from django_mcp.registry.problems import ArgumentErrors, Problem
-from django_mcp.registry.reports import describe_conversion
+from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.server.asking.answers import Elicited, Unfit, read_answer, read_elicited
 from django_mcp.server.asking.clients import ClientMethods
 from django_mcp.server.exchange.call import Asked, AskFailed, Call, CannotAsk, OnceDue

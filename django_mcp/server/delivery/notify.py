@@ -321,10 +321,10 @@ def find_matches(registry: Registry, uri: str) -> Iterator[tuple[Readable, Mappi
     resource = registry.resources.get(uri)
     if resource is not None:
         yield resource, {}
-    for template in registry.templates.values():
-        variables = template.match(uri)
+    for entry in registry.templates.values():
+        variables = entry.template.match(uri)
         if variables is not None:
-            yield template, variables
+            yield entry, variables
 
 
 def _is_open_to_all(requirements: Requirements, entries: list[Readable]) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Container
 
 from django_mcp.protocol import meta as keys
-from django_mcp.protocol.client_details import limit_client_details
 from django_mcp.protocol.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -21,10 +20,15 @@ from django_mcp.protocol.errors import (
     invalid_params,
     invalid_request,
 )
-from django_mcp.protocol.headers import METHOD, PROTOCOL_VERSION, Headers, check_name
+from django_mcp.protocol.headers import (
+    METHOD,
+    PROTOCOL_VERSION,
+    Headers,
+    admits_event_stream,
+    check_name,
+)
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, find_requested_level
-from django_mcp.protocol.media import admits_event_stream
 from django_mcp.protocol.messages import Batch, Request
 from django_mcp.protocol.revisions import (
     REVISIONS,
@@ -34,6 +38,7 @@ from django_mcp.protocol.revisions import (
     find_revision,
     has_handshake,
 )
+from django_mcp.protocol.texts import limit_client_details
 from django_mcp.server.exchange.connection import ConnectionState
 
 

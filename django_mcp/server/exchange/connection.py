@@ -16,12 +16,12 @@ from typing import Any
 
 from msgspec import field
 
-from django_mcp.protocol.client_details import limit_client_details
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import RequestId
 from django_mcp.protocol.records import Record
 from django_mcp.protocol.revisions import Revision
+from django_mcp.protocol.texts import limit_client_details
 from django_mcp.server.exchange.session_data import SessionData
 
 logger = logging.getLogger("django_mcp")

@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Container, Hashable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, is_lazy
 from django_mcp.protocol.revisions import RevisionSet
 from django_mcp.protocol.tasks import NEVER
-from django_mcp.registry import hints
 from django_mcp.registry.access import Access, Rule, read_access, read_rates
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import Entry, ToolEntry
@@ -176,7 +175,7 @@ def _has_lazy_texts(registry: Registry, options: Options) -> bool:
     for prompt in registry.prompts.values():
         for argument in prompt.arguments:
             texts += (argument.title, argument.description)
-    return any(map(hints.is_lazy, texts))
+    return any(map(is_lazy, texts))
 
 
 def _by_transport(

@@ -20,11 +20,11 @@ from django_mcp.protocol.errors import (
     ToolError,
 )
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.access import Forbidden, ObjectCheck
 from django_mcp.registry.arguments import Handler
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.injection import Unavailable
-from django_mcp.registry.object_checks import Forbidden, ObjectCheck
 from django_mcp.registry.problems import ArgumentErrors, Problem
+from django_mcp.registry.signatures import Unavailable
 from django_mcp.server.asking.answers import open_answers, seal_state
 from django_mcp.server.asking.back_channel import ask_client, ask_params
 from django_mcp.server.asking.questions import complete_asks, needs_thread_to_ask

@@ -11,7 +11,7 @@ from django_mcp.protocol.errors import INTERNAL_ERROR, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ABSENT, ToolResult
 from django_mcp.protocol.revisions import lower
-from django_mcp.protocol.structured import to_object
+from django_mcp.protocol.subschemas import to_object
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind

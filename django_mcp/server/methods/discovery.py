@@ -10,11 +10,11 @@ import logging
 import uuid
 from collections.abc import Mapping
 
-from django_mcp.protocol import cursor
 from django_mcp.protocol.errors import FAULT, Refusal, invalid_params
 from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS
+from django_mcp.protocol.parts import decode_cursor, encode_cursor
 from django_mcp.protocol.revisions import lower
 from django_mcp.protocol.tasks import NEVER, SUPPORT
 from django_mcp.registry.entries import Entry, ToolEntry
@@ -130,7 +130,7 @@ async def list_entries(ctx: Context) -> bytes | Refusal:
     server = ctx.server
     after = None
     if "cursor" in ctx.params:
-        after = cursor.decode(ctx.params["cursor"], ctx.method, server.sealer.unseal)
+        after = decode_cursor(ctx.params["cursor"], ctx.method, server.sealer.unseal)
         if after is None:
             return INVALID_CURSOR
     key = (
@@ -173,6 +173,6 @@ def _page(ctx: Context, after: str | None) -> JSONObject | Refusal:
             if isinstance(entry, ToolEntry) and entry.task != NEVER:
                 wire["execution"] = {"taskSupport": SUPPORT[entry.task]}
     if start + size < len(visible):
-        result["nextCursor"] = cursor.encode(ctx.method, page[-1][0], server.sealer.seal)
+        result["nextCursor"] = encode_cursor(ctx.method, page[-1][0], server.sealer.seal)
     result = lower(ctx.method, result, ctx.rules)
     return {**result, **server.list_cache_fields(ctx)}

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from django_mcp.protocol.content import TextContents
 from django_mcp.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, Refusal, invalid_params
-from django_mcp.protocol.ranges import ByteRange, find_range
+from django_mcp.protocol.parts import ByteRange, find_range
 from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.server.delivery.notify import Readable, find_matches

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.protocol import cursor
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.asks import Ask
 from django_mcp.protocol.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED, Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject, decode
+from django_mcp.protocol.parts import decode_cursor, encode_cursor
 from django_mcp.protocol.tasks import CANCELLED
 from django_mcp.server.asking.answers import find_malformed
 from django_mcp.server.asking.back_channel import ask_client
@@ -63,7 +63,7 @@ async def list_tasks(ctx: Context) -> bytes | Refusal:
         return Refusal(code=METHOD_NOT_FOUND, message="Authentication is required to list tasks")
     after = None
     if "cursor" in ctx.params:
-        text = cursor.decode(ctx.params["cursor"], "tasks/list", server.sealer.unseal)
+        text = decode_cursor(ctx.params["cursor"], "tasks/list", server.sealer.unseal)
         if text is None:
             return INVALID_CURSOR
         created, _, task_id = text.partition(" ")
@@ -74,7 +74,7 @@ async def list_tasks(ctx: Context) -> bytes | Refusal:
     wire: JSONObject = {"tasks": [to_wire(task) for task in page if rules_of(task) is rules]}
     if len(found) > size:
         place = f"{page[-1].created_s!r} {page[-1].id}"
-        wire["nextCursor"] = cursor.encode("tasks/list", place, server.sealer.seal)
+        wire["nextCursor"] = encode_cursor("tasks/list", place, server.sealer.seal)
     return server.encode_result(wire, ctx.rules)
 
 

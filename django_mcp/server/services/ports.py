@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from django_mcp.protocol.errors import Refusal, try_later
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.atomic import Atomic
+from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call, Failure, Spawned
 from django_mcp.server.exchange.connection import Closing, ConnectionState, Session
 from django_mcp.server.exchange.derived import Requirements, VisibleEntries

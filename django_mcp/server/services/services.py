@@ -11,7 +11,7 @@ from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.meta import SERVER_INFO
 from django_mcp.protocol.names import is_extension_id
-from django_mcp.protocol.ranges import CAPABILITY as READ_CAPABILITY
+from django_mcp.protocol.parts import RANGES_CAPABILITY
 from django_mcp.protocol.results import CacheHint
 from django_mcp.protocol.revisions import Revision, RevisionSet, find_revision, lower
 from django_mcp.protocol.tasks import EXTENSION
@@ -219,7 +219,7 @@ class Services:
         if "resources" in features:
             chunk_bytes = self.options.read_chunk_bytes
             clamp = {} if chunk_bytes is None else {"maxChunkBytes": chunk_bytes}
-            experimental[READ_CAPABILITY] = {"enabled": True, **clamp}
+            experimental[RANGES_CAPABILITY] = {"enabled": True, **clamp}
         # Pings go to the standalone streams of sessions, which a pipe and WSGI do not have.
         can_ping = exchange.headers is not None and can_push and self.keeps_sessions
         if not revision.is_stateless:

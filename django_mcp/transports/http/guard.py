@@ -22,8 +22,7 @@ from django.http.request import split_domain_port, validate_host
 
 from django_mcp.conf import settings
 from django_mcp.process import reset_on
-from django_mcp.protocol.headers import Headers
-from django_mcp.protocol.media import admits_event_stream, admits_json, is_json
+from django_mcp.protocol.headers import Headers, admits_event_stream, admits_json, is_json
 from django_mcp.server.exchange.exchange import Reply
 from django_mcp.transports.http.replies import RawHeaders, error_reply, too_large
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.atomic import Atomic
 from django_mcp.registry.forms import make_form
+from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call, Failure, FailureKind
 from django_mcp.server.exchange.connection import Session
 from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest
 from django.test import RequestFactory, override_settings
+from typing_extensions import TypedDict
 
 from django_mcp import Context, InputRequired, MCPServer, ProtocolError, ToolError, ask_form
 from django_mcp.inprocess import (

@@ -1,8 +1,9 @@
-"""Request headers: holding, encoding, and comparing them with the body."""
+"""Request headers: holding, encoding, comparing them with the body, Accept and Content-Type."""
 
 from __future__ import annotations
 
 import base64
+import time
 
 import pytest
 from hypothesis import example, given
@@ -12,10 +13,13 @@ from django_mcp.protocol.header_params import HeaderParam
 from django_mcp.protocol.headers import (
     Headers,
     InvalidHeader,
+    admits_event_stream,
+    admits_json,
     check_name,
     check_param_headers,
     decode_value,
     encode_value,
+    is_json,
 )
 from tests.unit.protocol.test_json import json_values
 
@@ -139,12 +143,14 @@ def test_only_both_exact_marks_make_base64(literal):
 )
 def test_broken_base64_is_refused(payload):
     """Alphabet, padding, spare bits, and text that is not UTF-8 (overlong, surrogate)."""
-    assert isinstance(decode_value(f"=?base64?{payload}?="), InvalidHeader)
+    with pytest.raises(InvalidHeader):
+        decode_value(f"=?base64?{payload}?=")
 
 
 @pytest.mark.parametrize("raw", ["a\tb", "a\x01", "\x7f", "caf\xe9", "a\r\nb", "\xa0", "世"])
 def test_raw_control_and_non_ascii_characters_are_refused(raw):
-    assert isinstance(decode_value(raw), InvalidHeader)
+    with pytest.raises(InvalidHeader):
+        decode_value(raw)
 
 
 @given(st.binary())
@@ -153,7 +159,8 @@ def test_canonical_base64_of_text_is_all_that_is_decoded(data):
     try:
         expected = data.decode()
     except UnicodeDecodeError:
-        assert isinstance(decode_value(encoded), InvalidHeader)
+        with pytest.raises(InvalidHeader):
+            decode_value(encoded)
     else:
         assert decode_value(encoded) == expected
 
@@ -309,3 +316,98 @@ def test_what_a_client_encodes_always_agrees(value):
     raw = encode_value(value).encode()
 
     assert verdict({"region": value}, ("mcp-param-region", raw), params=[REGION]) is None
+
+
+JSON_ONLY = (True, False)
+STREAM_ONLY = (False, True)
+BOTH = (True, True)
+NEITHER = (False, False)
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        (None, BOTH),
+        ("", BOTH),
+        (" , ,", BOTH),
+        ("*/*", BOTH),
+        ("*", BOTH),
+        ("application/json, text/event-stream", BOTH),
+        ("application/json", JSON_ONLY),
+        ("APPLICATION/Json", JSON_ONLY),
+        ("application/*", JSON_ONLY),
+        ("text/event-stream", STREAM_ONLY),
+        ("text/*", STREAM_ONLY),
+        ("text/html", NEITHER),
+        ("json", NEITHER),
+        ("application/jsonp, text/event-streams", NEITHER),
+        ("application/json;charset=utf-8", JSON_ONLY),
+        ("application/json ; q=0.1 , text/event-stream; q=0.000", JSON_ONLY),
+        ("application/json;q=0, */*", STREAM_ONLY),
+        ("*/*;q=0, text/event-stream", STREAM_ONLY),
+        ("text/*;q=0, text/event-stream", STREAM_ONLY),
+        ("*/*;q=0", NEITHER),
+        ("*/*;Q=0", NEITHER),
+        ("text/html, */*; q=.2", BOTH),
+        ("*/*;q=nonsense", BOTH),
+        ("*/*;q=", BOTH),
+        ('text/html;a="x, application/json;q=0", */*', BOTH),
+        (r'text/html;a="\", application/json", text/event-stream', STREAM_ONLY),
+        ('text/html;a="application/json', NEITHER),
+    ],
+)
+def test_a_type_is_refused_only_when_accept_provably_excludes_it(accept, expected):
+    assert (admits_json(accept), admits_event_stream(accept)) == expected
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "Application/JSON",
+        " application/json ",
+        "application/json; charset=utf-8",
+        'application/json;charset="UTF-8"',
+        "application/json; charset=utf8",
+        "application/json; profile=x",
+        "application/json;",
+    ],
+)
+def test_json_in_utf_8_is_json(content_type):
+    assert is_json(content_type)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None,
+        "",
+        "text/plain",
+        "application/json, application/json",
+        "application/jsonp",
+        "application/vnd.api+json",
+        "application/json; charset=utf-16",
+        "application/json; charset=utf-8; charset=latin-1",
+        "application/json; charset=",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=application/json",
+    ],
+)
+def test_anything_else_is_not(content_type):
+    assert not is_json(content_type)
+
+
+@given(st.text(st.characters(max_codepoint=255)) | st.text('*/;,="\\ q0.1textjson'))
+def test_any_text_gets_a_verdict(text):
+    assert admits_json(text) in (True, False)
+    assert is_json(text) in (True, False)
+
+
+@pytest.mark.parametrize("unit", [",", ";", '"', '",', "*/*;q=0,", "\\", '\\"', "a/b;c=d;"])
+def test_a_long_header_is_judged_in_no_time(unit):
+    start = time.process_time()
+
+    admits_json(unit * 20_000)
+    is_json("application/json;" + unit * 20_000)
+
+    assert time.process_time() - start < 1

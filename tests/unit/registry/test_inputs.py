@@ -2,13 +2,14 @@
 
 import enum
 import functools
+import sys
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NotRequired, Optional, Union
 from uuid import UUID
 
 import annotated_types
@@ -39,7 +40,7 @@ class Size(enum.IntEnum):
     LARGE = 2
 
 
-class Line(TypedDict):
+class Line(typing_extensions.TypedDict):
     sku: Annotated[str, Field(description="The article.")]
     quantity: NotRequired[int]
 
@@ -195,8 +196,19 @@ def test_a_typed_dict_knows_what_is_required(cls: Any):
     "annotation",
     [Line, list[Line], dict[str, Line], Maybe[Line], Annotated[Line, "x"], int | list[Line]],
 )
-def test_a_typed_dict_of_the_standard_library_will_do_anywhere(annotation: Any):
+def test_a_typed_dict_will_do_anywhere(annotation: Any):
     assert "Line" in schema_for(annotation)["$defs"]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there the two are the same")
+def test_before_python_3_12_the_typed_dict_of_typing_is_refused_with_the_remedy():
+    """It would lose which keys are not required."""
+
+    class Old(typing.TypedDict):
+        sku: str
+
+    with pytest.raises(RegistrationError, match=r"use `typing_extensions\.TypedDict` instead"):
+        schema_for(list[Old])
 
 
 def test_fields_keep_their_descriptions():

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, NotRequired, Optional, TypedDict, Union
+from typing import Any, NotRequired, Optional, Union
 
 import pytest
 from pydantic import BaseModel, field_validator
-from typing_extensions import TypedDict as ModernTypedDict
+from typing_extensions import TypedDict
 
 from django_mcp.registry.returns import ReturnError
 from tests.support.registry_site import Lazy, Site
@@ -58,7 +58,7 @@ class OrderDict(TypedDict):
     lines: NotRequired[list[LineDict]]
 
 
-class ModernDict(ModernTypedDict):
+class ModernDict(TypedDict):
     number: str
     next: NotRequired["ModernDict"]
 

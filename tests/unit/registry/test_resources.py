@@ -63,7 +63,7 @@ def contents(value: Any, annotation: Any = EMPTY, **options: Any) -> list[Any]:
 def read(site: Site, uri: str, ctx: Any = None) -> Any:
     """Read a URI as a server does, and return what the handler returned."""
     (entry,) = site.registry.templates.values()
-    variables = entry.match(uri)
+    variables = entry.template.match(uri)
     assert variables is not None
     return entry.handler.function(**bind(entry.handler, variables, ctx or Ctx()))
 
@@ -306,7 +306,7 @@ def test_paths_that_climb_match_nothing(site: Site, uri: str):
     def file(path: str) -> str:
         return path
 
-    assert site.registry.templates["file://{+path}"].match(uri) is None
+    assert site.registry.templates["file://{+path}"].template.match(uri) is None
 
 
 @pytest.mark.parametrize(

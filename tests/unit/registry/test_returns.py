@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field, computed_field
+from typing_extensions import TypedDict
 
 from django_mcp.protocol.asks import InputRequired
 from django_mcp.protocol.content import (

@@ -8,7 +8,7 @@ from hypothesis import given
 from django_mcp.protocol.subschemas import children
 from django_mcp.registry import schemas
 from django_mcp.registry.problems import RegistrationError
-from django_mcp.registry.schemas import DIALECTS, check_schema, has_lazy_texts, resolve_texts
+from django_mcp.registry.schemas import DIALECTS, check_schema, resolve_texts
 from tests.support.registry_site import Lazy
 from tests.unit.protocol.test_json import json_values
 
@@ -233,8 +233,9 @@ def test_lazy_texts_stay_lazy_and_are_not_read():
     schema = objects(title=Lazy(en="Find", de="Suchen"))
 
     assert check(schema).schema == objects(title="")
-    assert has_lazy_texts(schema)
-    assert not has_lazy_texts(objects())
+    found: list[Any] = []
+    resolve_texts(schema, found.append)
+    assert found == [schema["title"]]
     assert resolve_texts(schema) == objects(title="Find")
 
 

@@ -1,14 +1,23 @@
-"""Reading signatures: what the client passes, what the server fills, what is refused."""
+"""Reading signatures and docstrings: what the client passes, what the server fills, what is refused."""
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Optional, TypeVar
 
 import pytest
 from pydantic import Field
 from typing_extensions import Doc
 
+from django_mcp.protocol.errors import ToolError
+from django_mcp.registry.decorators import Registration
 from django_mcp.registry.problems import RegistrationError, describe_source
-from django_mcp.registry.signatures import EMPTY, read_signature
+from django_mcp.registry.signatures import (
+    EMPTY,
+    Unavailable,
+    find_provider,
+    read_docs,
+    read_signature,
+)
+from tests.support.registry_site import Ctx, HttpRequest, Site, User
 
 # Under names of their own, so that the older spellings are tested as well.
 Maybe: Any = Optional
@@ -228,3 +237,228 @@ def test_an_alias_is_refused():
 
     with pytest.raises(RegistrationError, match="has an alias"):
         read(handle)
+
+
+def google(query, limit):
+    """Search orders.
+
+    Newest first:
+    at most 100.
+
+    Args:
+        query (str): What to
+            look for.
+        limit (int, optional): How many. Defaults to 3.
+
+    Returns:
+        list: Orders.
+
+    Raises:
+        ValueError: Never.
+    """
+
+
+def numpy(query, limit):
+    """Search orders.
+
+    Newest first:
+    at most 100.
+
+    Parameters
+    ----------
+    query : str
+        What to
+        look for.
+    limit : int, optional
+        How many. Defaults to 3.
+
+    Returns
+    -------
+    list
+        Orders.
+    """
+
+
+def sphinx(query, limit):
+    """Search orders.
+
+    Newest first:
+    at most 100.
+
+    :param str query: What to
+        look for.
+    :param limit: How many. Defaults to 3.
+    :type limit: int
+    :returns: Orders.
+    :raises ValueError: Never.
+    """
+
+
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
+def test_the_description_is_all_but_the_sections_on_the_signature(function):
+    assert read_docs(function)[0] == "Search orders.\n\nNewest first:\nat most 100."
+
+
+@pytest.mark.parametrize("function", [google, numpy, sphinx])
+def test_parameters_are_described(function):
+    assert read_docs(function)[1] == {
+        "query": "What to look for.",
+        "limit": "How many. Defaults to 3.",
+    }
+
+
+def test_a_plain_docstring_is_the_description():
+    def plain():
+        """One line
+        and another.
+        """
+
+    assert read_docs(plain)[0] == "One line\nand another."
+
+
+def test_no_docstring_is_no_description():
+    assert read_docs(lambda: None)[0] is None
+
+
+def test_an_empty_docstring_is_no_description():
+    def empty():
+        """ """
+
+    assert read_docs(empty)[0] is None
+
+
+def test_examples_and_notes_stay_with_the_description():
+    def noted(x):
+        """Do it.
+
+        Parameters
+        ----------
+        x : int
+            A number.
+
+        Notes
+        -----
+        Be careful.
+
+        Examples
+        --------
+        >>> noted(1)
+        """
+
+    assert read_docs(noted)[0] == "Do it.\n\nNotes:\nBe careful.\n\nExamples:\n>>> noted(1)"
+
+
+def test_a_partial_has_the_docstring_of_its_function():
+    assert read_docs(functools.partial(google, "x")) == read_docs(google)
+
+
+def test_an_object_is_described_by_its_call_or_else_by_its_class():
+    class Both:
+        """The class."""
+
+        def __call__(self):
+            """The call."""
+
+    class Silent:
+        """The class."""
+
+        def __call__(self): ...
+
+    assert read_docs(Both())[0] == "The call."
+    assert read_docs(Silent())[0] == "The class."
+
+
+T = TypeVar("T")
+
+
+class Typed(Generic[T]): ...
+
+
+def test_what_is_injected_is_hidden_from_the_schema(site: Site):
+    @site.tool
+    def whoami(ctx: Ctx, user: User, polite: bool = True) -> str:
+        return f"{user} {polite} {ctx.user}"
+
+    assert list(site.tool_input_schema("whoami")["properties"]) == ["polite"]
+    assert site.call("whoami", ctx=Ctx(user="ann")).content[0].text == "ann True ann"
+
+
+def test_a_client_cannot_pass_what_is_injected(site: Site):
+    @site.tool
+    def whoami(user: User) -> str:
+        return user
+
+    problems = site.registry.tools["whoami"].input_validator.problems({"user": "root"})
+
+    assert [problem.pointer for problem in problems] == ["/user"]
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [User, Annotated[User, "The user."], Maybe[User], User | None, Annotated[User | None, "x"]],
+)
+def test_wrappings_of_a_type_are_seen_through(site: Site, annotation):
+    provide = find_provider(annotation, site._injectables)
+
+    assert provide is not None
+    assert provide(Ctx(user="ann")) == "ann"
+
+
+def test_a_union_is_injected_when_each_part_is(site: Site):
+    assert find_provider(User | Ctx, site._injectables) is not None
+    assert find_provider(User | int, site._injectables) is None
+
+
+def test_a_server_may_know_a_whole_union():
+    asked = []
+
+    def injectables(annotation):
+        asked.append(annotation)
+        return (lambda ctx: 1) if annotation == User | None else None
+
+    assert find_provider(User | None, injectables) is not None
+    assert asked == [User | None]
+
+
+def test_a_generic_type_is_known_by_its_origin():
+    def injectables(annotation):
+        return (lambda ctx: 1) if annotation is Typed else None
+
+    assert find_provider(Typed[int], injectables) is not None
+
+
+def test_what_is_not_there_is_none_where_that_is_allowed(site: Site):
+    provide = find_provider(HttpRequest | None, site._injectables)
+
+    assert provide is not None
+    assert provide(Ctx(request=None)) is None
+
+
+def test_what_is_not_there_refuses_the_call_otherwise(site: Site):
+    provide = find_provider(HttpRequest, site._injectables)
+
+    assert provide is not None
+    with pytest.raises(Unavailable, match="needs a HttpRequest, which this connection does not"):
+        provide(Ctx(request=None))
+
+
+def test_a_server_need_not_inject_anything():
+    assert Registration()._injectables(User) is None
+
+
+def test_the_refusal_may_be_told_to_the_model():
+    assert issubclass(Unavailable, ToolError)
+
+
+def test_a_provider_may_say_itself_that_nothing_is_there():
+    def provider(ctx):
+        raise Unavailable("no")
+
+    optional = find_provider(User | None, lambda a: provider if a is User else None)
+    required = find_provider(User, lambda a: provider if a is User else None)
+
+    assert optional is not None
+    assert optional(None) is None
+    assert required is not None
+    with pytest.raises(Unavailable):
+        required(None)

@@ -7,8 +7,7 @@ import pytest
 
 from django_mcp.registry import schemas, validators
 from django_mcp.registry.patterns import surplus_of
-from django_mcp.registry.problems import Problem
-from django_mcp.registry.reports import MAX_PROBLEMS
+from django_mcp.registry.problems import MAX_PROBLEMS, Problem
 from django_mcp.registry.validators import compile_schema
 
 SCHEMA = {

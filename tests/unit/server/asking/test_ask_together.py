@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
+from typing_extensions import TypedDict
 
 from django_mcp.protocol.asks import InputRequired, ask_form, ask_roots, ask_sampling, ask_url
 from django_mcp.server.handlers.context import Context

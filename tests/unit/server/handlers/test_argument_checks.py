@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from django_mcp.protocol.json import encode
 from django_mcp.registry import validators
-from django_mcp.registry.atomic import Atomic
+from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call
 from tests.support.server.plain import MCPServer, ThreadScope
 from tests.support.wire import R5, WireClient, headers_for, message

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter
 
-from django_mcp.protocol.structured import describes_objects, to_object, to_object_schema
+from django_mcp.protocol.subschemas import describes_objects, to_object, to_object_schema
 
 
 class Node(BaseModel):

@@ -1,0 +1,258 @@
+"""Build resources, resource templates, prompts, and the completers of their arguments from functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+
+from django_mcp.protocol.annotations import Annotations, check_mime_type, check_uri
+from django_mcp.protocol.results import Completion
+from django_mcp.protocol.uri_template import UriTemplate
+from django_mcp.registry import adapters, hints
+from django_mcp.registry.access import OPEN, Access
+from django_mcp.registry.arguments import (
+    Handler,
+    Reader,
+    read_chosen,
+    read_nothing,
+    read_strings,
+)
+from django_mcp.registry.building import (
+    Surroundings,
+    common_fields,
+    listed,
+    make_handler,
+    registration_errors,
+    whole_reader,
+)
+from django_mcp.registry.entries import PromptArgument, PromptEntry, ResourceEntry, TemplateEntry
+from django_mcp.registry.options import CommonOptions, TemplateOptions
+from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.replies import (
+    completion_converter,
+    guess_mime_type,
+    prompt_converter,
+    resource_converter,
+)
+from django_mcp.registry.returns import find_output
+from django_mcp.registry.signatures import Parameter, Signature
+
+COMPLETER_PARAMETERS = ("value", "arguments")
+"""Parameters of a completer of one argument: the text so far, and the other arguments."""
+
+GLOBAL_COMPLETER_PARAMETERS = ("ref", "argument", *COMPLETER_PARAMETERS)
+"""Parameters of the global completer, which also gets the reference and the argument's name."""
+
+
+# -- resources
+
+
+def build_resource(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    uri: str,
+    *,
+    size: int | None = None,
+    **options: Unpack[TemplateOptions],
+) -> ResourceEntry:
+    """Return a resource at one URI."""
+    signature = surroundings.read(function)
+    source = signature.source
+    if signature.parameters:
+        given = ", ".join(f"`{each.name}`" for each in signature.parameters)
+        raise RegistrationError(
+            f"{source}: the URI {uri!r} has no variables, so nothing gives {given}. "
+            f"Put {{{signature.parameters[0].name}}} into the URI, or drop the parameter."
+        )
+    with registration_errors(source):
+        check_uri(uri)
+        if not uri.isascii():
+            raise ValueError(f"{uri!r} is not a URI: percent-encode what is not ASCII")
+        if size is not None and (type(size) is not int or size < 0):
+            raise ValueError(f"size is {size!r}: use a number of bytes")
+    return ResourceEntry(
+        uri=uri,
+        size=size,
+        **_readable(surroundings, signature, read_nothing, options),
+    )
+
+
+def build_template(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    uri_template: str,
+    **options: Unpack[TemplateOptions],
+) -> TemplateEntry:
+    """Return a resource template, whose variables are the function's parameters."""
+    signature = surroundings.read(function)
+    source = signature.source
+    with registration_errors(source):
+        template = UriTemplate(uri_template)
+        check_uri(re.sub(r"\{.*?\}", "", template.text))
+    _check_variables(template, signature)
+    read = _string_reader(signature, template.list_variables)
+    return TemplateEntry(
+        template=template,
+        **_readable(surroundings, signature, read, options),
+        completers=_choice_completers(signature),
+    )
+
+
+def _string_reader(signature: Signature, lists: frozenset[str] = frozenset()) -> Reader:
+    """Return a reader of string arguments, which expects lists of strings for `lists`."""
+    if not signature.parameters:
+        return read_nothing
+    conversion = adapters.adapt_strings(signature.parameters, signature.source, lists)
+    return read_strings(conversion, lists)
+
+
+def _readable(
+    surroundings: Surroundings, signature: Signature, read: Reader, options: TemplateOptions
+) -> dict[str, Any]:
+    fields = common_fields(signature, options)
+    mime_type, annotations = options.get("mime_type"), options.get("annotations")
+    with registration_errors(signature.source):
+        check_mime_type(mime_type)
+    if annotations is not None and not isinstance(annotations, Annotations):
+        raise RegistrationError(f"{signature.source}: annotations= takes Annotations(...).")
+    converter = surroundings.converter
+    output = find_output(signature.returns, signature.source, converter)
+    convert = resource_converter(converter, mime_type, output)
+    return {
+        **fields,
+        "handler": make_handler(signature, read, convert, fields["access"], surroundings),
+        "mime_type": mime_type or guess_mime_type(signature.returns),
+        "annotations": annotations,
+        "cache": options.get("cache"),
+    }
+
+
+def _check_variables(template: UriTemplate, signature: Signature) -> None:
+    source, variables = signature.source, template.variables
+    parameters = {each.name: each for each in signature.parameters}
+    missing = [name for name in variables if name not in parameters]
+    extra = [name for name in parameters if name not in variables]
+    if missing or extra:
+        raise RegistrationError(
+            f"{source}: the variables of {template.text!r} are {listed(variables)}, but its "
+            f"parameters are {listed(parameters)}. Give both the same names."
+        )
+    for name, parameter in parameters.items():
+        if name in template.optional_variables and parameter.is_required:
+            raise RegistrationError(
+                f"{source}: a URI may leave out {{{name}}} of {template.text!r}. "
+                f"Give the parameter `{name}` a default."
+            )
+        is_list = name in template.list_variables
+        annotation = hints.strip(parameter.annotation)
+        if is_list and annotation is not Any and not hints.is_structured(annotation):
+            raise RegistrationError(
+                f"{source}: {{{name}*}} of {template.text!r} is a list of strings. "
+                f"Annotate the parameter as one: `{name}: list[str]`."
+            )
+
+
+# -- prompts
+
+
+def build_prompt(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    *,
+    arguments: Sequence[PromptArgument] | None = None,
+    **options: Unpack[CommonOptions],
+) -> PromptEntry:
+    """Return a prompt, whose arguments are the function's parameters unless they are given.
+
+    With `arguments` the function takes all of them as one dict of strings, as its only parameter.
+    """
+    signature = surroundings.read(function)
+    if arguments is None:
+        published = tuple(
+            PromptArgument(
+                name=each.name,
+                title=each.title,
+                description=each.description,
+                required=each.is_required,
+            )
+            for each in signature.parameters
+        )
+        read = _string_reader(signature)
+        completers = _choice_completers(signature)
+    else:
+        published = tuple(arguments)
+        read = _reader_of(signature, published)
+        completers = {}
+    fields = common_fields(signature, options)
+    convert = prompt_converter(surroundings.converter)
+    return PromptEntry(
+        arguments=published,
+        handler=make_handler(signature, read, convert, fields["access"], surroundings),
+        completers=completers,
+        **fields,
+    )
+
+
+def _reader_of(signature: Signature, arguments: Sequence[PromptArgument]) -> Reader:
+    if not all(isinstance(each, PromptArgument) for each in arguments):
+        raise RegistrationError(
+            f"{signature.source}: arguments= takes a list of PromptArgument(name=...)."
+        )
+    as_parameters = [
+        Parameter(name=each.name, annotation=str, is_required=each.required) for each in arguments
+    ]
+    strings: Reader = read_nothing
+    if as_parameters:
+        conversion = adapters.adapt_strings(as_parameters, signature.source)
+        strings = read_strings(conversion)
+    whole = whole_reader(signature)
+    return lambda given: whole(strings(given))
+
+
+# -- completers
+
+
+def build_completer(
+    function: Callable[..., Any],
+    surroundings: Surroundings,
+    known: Sequence[str] = COMPLETER_PARAMETERS,
+    access: Access = OPEN,
+) -> Handler:
+    """Return a completer from a function that takes any of the known parameters."""
+    signature = surroundings.read(function)
+    names = [each.name for each in signature.parameters]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise RegistrationError(
+            f"{signature.source}: a completer does not receive {listed(unknown)}. "
+            f"It may take {listed(known)}, and what is injected by its type."
+        )
+    convert = completion_converter(surroundings.converter)
+    return make_handler(signature, read_chosen(names), convert, access, surroundings)
+
+
+def _choice_completers(signature: Signature) -> dict[str, Handler]:
+    """Return completers for the parameters whose types list their values."""
+    completers = {}
+    for parameter in signature.parameters:
+        choices = hints.find_choices(parameter.annotation)
+        if choices is not None:
+            completers[parameter.name] = _complete_from(list(choices), signature.source)
+    return completers
+
+
+def _complete_from(choices: list[str], source: str) -> Handler:
+    # Asynchronous, so that it does not need a thread.
+    async def propose(value: str) -> Completion:
+        return Completion.matching(value, choices)
+
+    return Handler(
+        function=propose,
+        is_async=True,
+        injections=(),
+        read=read_chosen(["value"]),
+        convert=lambda completion: completion,
+        origin=propose,
+        source=source,
+    )
