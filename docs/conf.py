@@ -34,22 +34,14 @@ from django.http import HttpRequest  # noqa: E402
 import django_mcp  # noqa: E402
 from django_mcp import context  # noqa: E402
 from django_mcp.auth.principal import AuthInfo  # noqa: E402
-from django_mcp.protocol.revisions import Revision  # noqa: E402
-from django_mcp.registry.entries import Entry  # noqa: E402
-from django_mcp.server.asking import questions  # noqa: E402
-from django_mcp.server.asking.clients import ClientMethods  # noqa: E402
-from django_mcp.server.exchange import call  # noqa: E402
-from django_mcp.server.options import Options  # noqa: E402
 
-# Sphinx evaluates annotations, and these modules import these names for type checkers only.
-vars(call).update(Entry=Entry, Options=Options, Revision=Revision)
+# Sphinx evaluates annotations, and this module imports these names for type checkers only.
 vars(context).update(
     AbstractBaseUser=AbstractBaseUser,
     AnonymousUser=AnonymousUser,
     AuthInfo=AuthInfo,
     HttpRequest=HttpRequest,
 )
-vars(questions).update(ClientMethods=ClientMethods)
 
 MODULES = [
     "django_mcp",

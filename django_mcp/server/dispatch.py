@@ -182,7 +182,6 @@ async def _run_observed(
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = ctx.server.find_observer() if ctx.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
-    exchange = ctx.exchange
     outcome: bytes | Refusal | None = None
     try:
         if derived.options.strict:
@@ -191,7 +190,8 @@ async def _run_observed(
         else:
             outcome = await _run(ctx, derived)
     except asyncio.CancelledError:
-        timers, is_gone = ctx.task, exchange.is_disconnected and exchange.cancels_on_disconnect
+        timers, exchange = ctx.task, ctx.exchange
+        is_gone = exchange.is_disconnected and exchange.cancels_on_disconnect
         if not isinstance(timers, TaskTimers) or not ctx.is_cancelled or is_gone:
             # Not only the call was cancelled, but its asyncio task.
             raise

@@ -267,5 +267,4 @@ class _FunctionSink(Record):
     _function: TextSink
 
     async def send(self, message: bytes) -> None:
-        """Pass the message as text."""
         await self._function(message.decode())

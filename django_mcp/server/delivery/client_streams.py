@@ -42,7 +42,6 @@ LOOK_S = 0.5
 GRACE_S = 1.5
 """How long the end of a stream may take to be recorded after its call has ended. Our own limit."""
 
-MAX_ID = 300
 _ID = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})(?:-(.{1,200}))?", re.DOTALL)
 
 
@@ -198,7 +197,7 @@ async def resume(
 
 def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
     """Return the stream, the number and the request of an event id; None: it is not of this session."""
-    match = _ID.fullmatch(last_id) if len(last_id) <= MAX_ID else None
+    match = _ID.fullmatch(last_id)
     # An id without a request may be of a standalone stream, which cannot be resumed.
     if match is None or (match[3] is not None and match[1][16:] != _mark(match[1][:16], session)):
         return None

@@ -116,7 +116,6 @@ class Session(ConnectionState, weakref=True, kw_only=True):
             has another, secret id.
         principal_key: the principal that opened it and alone may use it.
         is_ended: it has ended, even if this object is still in use.
-        state: for the use of its store.
     """
 
     key: str

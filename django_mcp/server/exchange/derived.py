@@ -1,8 +1,7 @@
 """What follows from the registry and the options of a server: features, capabilities, and who can see what.
 
 Only this module decides which entries a principal can see: lists, calls, reads, completions and
-notifications look into the `VisibleEntries` of their exchange. They are found before a method runs,
-since that may take a query.
+notifications look into the `VisibleEntries` of their exchange, which are found before a method runs.
 """
 
 from __future__ import annotations
