@@ -23,6 +23,14 @@ from django_mcp.servers import MCPServer, all_servers
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
+T = TypeVar("T")
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as in shells."""
+
+_FROM_VERBOSITY = {0: None, 1: "info"}
+"""The lowest level of log messages that are shown."""
+
 
 def take_token(option: str | None) -> str | None:
     """Return the token that the option or the environment holds, and None if neither does.
@@ -32,15 +40,6 @@ def take_token(option: str | None) -> str | None:
     in_environment = os.environ.pop(TOKEN_VARIABLE, None)
     # An empty option is a wrong token, and not the lack of one.
     return (in_environment or None) if option is None else option
-
-
-T = TypeVar("T")
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in shells."""
-
-_FROM_VERBOSITY = {0: None, 1: "info"}
-"""The lowest level of log messages that are shown."""
 
 
 def wrong_use(text: str) -> CommandError:
