@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from django_mcp.auth.credentials import STRIPPED_HEADERS
 from django_mcp.auth.principal import AuthInfo, user_of
-from django_mcp.pages.asking import PageAsking
+from django_mcp.pages.asking import NEEDS_USER, PageAsking
 from django_mcp.registry import hints
 from django_mcp.registry.signatures import Provider, Unavailable
 
@@ -153,7 +153,7 @@ def _is_a(annotation: type, module_name: str, class_name: str) -> bool:
 def _provide_user(wanted: tuple[type, ...], ctx: Context) -> Any:
     if isinstance(ctx.user, wanted):
         return ctx.user
-    raise Unavailable(_("This needs a user who is signed in."))
+    raise Unavailable(str(NEEDS_USER))
 
 
 def _provide_request(wanted: type, ctx: Context) -> Any:

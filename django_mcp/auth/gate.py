@@ -112,7 +112,8 @@ class Gate:
         if has_authorization(headers):
             return await self._refuse(exchange, self._reject_unknown(exchange, headers))
         if not self.is_public:
-            return unauthorized(exchange)
+            hint = f": {_SEND_BEARER}" if self._takes_bearer(exchange) else ""
+            return unauthorized(exchange, f"Authentication is needed{hint}")
         _forget_credentials(headers)
         return None
 
@@ -124,11 +125,12 @@ class Gate:
         return refuse(refusal, 403)
 
     def _reject_unknown(self, exchange: Exchange, headers: Headers) -> Rejection:
-        takes_bearer = any(
-            (each.challenge(exchange) or "").startswith("Bearer") for each in self.authenticators
-        )
         is_bearer = find_bearer_token(headers) is not None
-        return _NOT_BEARER if takes_bearer and not is_bearer else _UNKNOWN_KIND
+        return _NOT_BEARER if self._takes_bearer(exchange) and not is_bearer else _UNKNOWN_KIND
+
+    def _takes_bearer(self, exchange: Exchange) -> bool:
+        challenges = (each.challenge(exchange) for each in self.authenticators)
+        return any((text or "").startswith("Bearer") for text in challenges)
 
     async def _refuse(self, exchange: Exchange, rejection: Rejection) -> Reply:
         # If credentials cannot be checked, that is not the client's fault.
@@ -170,9 +172,8 @@ _DEACTIVATED = Rejection(reason="The account was deactivated")
 _UNREADABLE = Rejection(reason="Credentials cannot be checked now", error=None, status=503)
 _UNMIGRATED = Rejection(reason=Unmigrated.message, error=None, status=503)
 _UNKNOWN_KIND = Rejection(reason="No such credentials are accepted here")
-_NOT_BEARER = Rejection(
-    reason="This scheme is not accepted here: send Authorization: Bearer, followed by the key or token"
-)
+_SEND_BEARER = "send Authorization: Bearer, followed by a key or token"
+_NOT_BEARER = Rejection(reason=f"This scheme is not accepted here: {_SEND_BEARER}")
 
 
 def _forget_credentials(headers: Headers) -> None:

@@ -16,6 +16,7 @@ from django.core.exceptions import (
     NON_FIELD_ERRORS,
     ObjectDoesNotExist,
     PermissionDenied,
+    SynchronousOnlyOperation,
     ValidationError,
 )
 from django.utils.translation import gettext as _
@@ -127,6 +128,12 @@ class DjangoExceptions:
             )
         if isinstance(error, ObjectDoesNotExist):
             return Failure(kind=FailureKind.MISSING, message=_missing_text(error))
+        if isinstance(error, SynchronousOnlyOperation):
+            # The log shows it below the traceback.
+            error.add_note(
+                "This handler is asynchronous: use the asynchronous methods of the ORM (aget(), acount(), "
+                "async for), or write it with def."
+            )
         if _is_of(error, "django.http.response", "Http404"):
             return Failure(kind=FailureKind.MISSING, message=_own_text(error) or _("Not found."))
         return None

@@ -147,7 +147,7 @@ def _describe(key: str, question: JSONObject, given: Mapping[str, Any]) -> str:
 
 def _message_of(question: JSONObject) -> str:
     message = question.get("params", {}).get("message")
-    return f": {message!r:.500}" if message else ""
+    return f": {' '.join(message.split())[:500]}" if message else ""
 
 
 class Surroundings(TypedDict, total=False):

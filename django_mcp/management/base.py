@@ -18,7 +18,7 @@ from django_mcp.known_servers import find_in_site
 from django_mcp.management.terminal import Interrupted, ProgressBar, Terminal, printable
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode_pretty
 from django_mcp.protocol.levels import LOG_LEVELS
-from django_mcp.registry.entries import Kind
+from django_mcp.registry.entries import TEMPLATES, Kind
 from django_mcp.servers import MCPServer, all_servers
 
 TOKEN_VARIABLE = "DJANGO_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -129,7 +129,7 @@ class ServerCommand(SiteCommand):
                     f"({error.message})"
                 ) from error
             except Unanswered as error:
-                raise CommandError(f"{error.message} Give it in --answers.") from error
+                raise CommandError(f"{error.message} Answers are given in --answers.") from error
             except LookupError as error:
                 text = self._explain(error, str(args[0]), server, keywords["user"])
                 raise wrong_use(text) from error
@@ -150,6 +150,15 @@ class ServerCommand(SiteCommand):
         of_kind = [getattr(server.registry, kind.mapping) for kind in self.kinds]
         if user is None and any(name in entries for entries in of_kind):
             return f"{error}. Anonymous users cannot use it: name a user with --user."
+        templates = server.registry.templates if TEMPLATES in self.kinds else {}
+        for template, entry in templates.items():
+            if entry.template.match(name) is not None:
+                hint = (
+                    " Anonymous users may not read it: name a user with --user."
+                    if user is None
+                    else ""
+                )
+                return f"{error}. The template {template} has no such object for this user.{hint}"
         close = [each for each in get_close_matches(name, known, n=4) if each != name][:3]
         if close:
             return f"{error}. Did you mean {' or '.join(close)}?"

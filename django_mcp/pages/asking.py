@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from django_mcp.conf import settings
 from django_mcp.execution.threads import run_in_pool
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from django_mcp.models.calls import PageVisit
 
 logger = logging.getLogger("django_mcp")
+
+NEEDS_USER = gettext_lazy("This needs a user who is signed in.")
+"""The text for anonymous callers of what needs a user."""
 
 PARAMETER = "elicitation"
 """The name of the token in a page's URL."""
@@ -122,7 +126,7 @@ class PageAsking(Context[Any]):
         # Before anything is written: check the client and the user.
         check_asks(self, {"": ask_url("", self._origin() + path)}, may_be_told=False)
         if self.user.is_anonymous or self.user.pk is None:
-            raise ToolError(_("This needs a user who is signed in."))
+            raise ToolError(str(NEEDS_USER))
         return path
 
     def _origin(self) -> str:

@@ -61,6 +61,12 @@ class ResultConverter(Protocol):
         ...
 
 
+_NOT_AWAITED = (
+    "returned a coroutine that it did not await: write `return await ...` in a handler with `async def`, "
+    "or call the synchronous method, such as `count()` for `acount()`"
+)
+
+
 def to_json(value: Any, converter: ResultConverter) -> Any:
     """Return a value as plain JSON; mappings, records, dates, enums and iterables are supported."""
     if type(value) in (str, int, bool, NoneType):
@@ -87,7 +93,7 @@ def unfold(value: Any, converter: ResultConverter) -> Any:
     if converted is not value:
         return converted
     if inspect.isawaitable(value):
-        raise ReturnError("returned an awaitable: define the handler with `async def`")
+        raise ReturnError(_NOT_AWAITED)
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     raise ReturnError(
         f"a {name} cannot be represented in JSON: return its fields, or declare them in the return "
@@ -124,6 +130,8 @@ class Output:
         try:
             typed = adapter.validate_python(prepared, from_attributes=True)
         except conversion_error() as error:
+            if inspect.isawaitable(value):
+                raise ReturnError(f"{self._source} {_NOT_AWAITED}") from None
             problems = "; ".join(
                 f"{each.pointer or 'the value'} {each.message}"
                 for each in describe_conversion(error, prepared)

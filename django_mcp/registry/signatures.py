@@ -141,6 +141,10 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
     try:
         found = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
+        if isinstance(function, str):
+            raise RegistrationError(
+                f"A decorator takes no name by position: write name={function!r}."
+            ) from None
         raise RegistrationError(
             f"{source}: its signature cannot be read ({error}). Wrap it in a plain function."
         ) from error

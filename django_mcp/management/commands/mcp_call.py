@@ -10,6 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django_mcp.inprocess.results import CallResult
 from django_mcp.management.base import ServerCommand, parse_json, wrong_use
 from django_mcp.management.terminal import printable, to_text
+from django_mcp.pages.asking import NEEDS_USER
 from django_mcp.registry.entries import TOOLS
 from django_mcp.servers import MCPServer
 
@@ -38,7 +39,7 @@ class Command(ServerCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         arguments = self._arguments(options)
         result = self.attempt(MCPServer.call_tool, options, options["name"], arguments)
-        self._print(result, as_json=options["json"])
+        self._print(result, as_json=options["json"], is_anonymous=options["user"] is None)
 
     def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
         text = options["arguments"]
@@ -50,11 +51,12 @@ class Command(ServerCommand):
             raise wrong_use('The tool\'s arguments must be one object, such as \'{"query": "x"}\'.')
         return found
 
-    def _print(self, result: CallResult, *, as_json: bool) -> None:
+    def _print(self, result: CallResult, *, as_json: bool, is_anonymous: bool) -> None:
         if as_json:
             self.print_json(result.raw)
         text = "\n".join(map(to_text, result.content))
         if result.is_error:
-            raise CommandError(printable(text) or "The tool failed.")
+            hint = " Name one with --user." if is_anonymous and text == str(NEEDS_USER) else ""
+            raise CommandError((printable(text) or "The tool failed.") + hint)
         if not as_json:
             self.stdout.write(printable(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
+from django_mcp.execution.outages import Unmigrated
 from django_mcp.management.doctor.finding import Finding, bad, good, judge
 from django_mcp.management.doctor.http import Answer, Unreachable, ask, open_stream
 from django_mcp.protocol import meta as keys
@@ -98,7 +99,15 @@ def _check_endpoint(answer: Answer) -> Iterator[Finding]:
         )
     else:
         text = str(_error_of(answer).get("message", ""))[:300]
-        yield bad(f"The endpoint refuses with {answer.status}: {text}", "Do what the text says.")
+        fix = (
+            _MIGRATE
+            if text == Unmigrated.message
+            else "The text says why; the site's log may say more."
+        )
+        yield bad(f"The endpoint refuses with {answer.status}: {text}", fix)
+
+
+_MIGRATE = "Run manage.py migrate, then start the site again."
 
 
 def _slashes(url: str, headers: Mapping[str, str]) -> Iterator[Finding]:
@@ -181,7 +190,7 @@ def _without_handshake(answer: Answer) -> Finding:
             "is up. The site's log says more."
         )
     else:
-        fix = "Do what the text says; the site's log may say more."
+        fix = "The text says why; the site's log may say more."
     return bad(f"A handshake fails with {answer.status}: {text[:300]}", fix)
 
 

@@ -297,7 +297,9 @@ def _unsupported(requested: str, revisions: RevisionSet) -> Refusal:
         # A code that stateless revisions do not have makes clients of both kinds initialize.
         return _needs_handshake(revisions, INVALID_REQUEST)
     data = _versions(requested, revisions)
-    return _refuse(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
+    older = ", ".join(each.name for each in revisions.handshake)
+    hint = f" ({older} begin with initialize)" if older else ""
+    return _refuse(UNSUPPORTED_PROTOCOL_VERSION, f"Unsupported protocol version{hint}", data)
 
 
 def _versions(requested: object, revisions: RevisionSet) -> JSONObject:

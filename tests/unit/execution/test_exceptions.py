@@ -24,6 +24,19 @@ from tests.support.wire import R5, WireClient
 
 map_error = DjangoExceptions().map
 
+
+async def test_the_log_names_the_remedy_for_synchronous_queries(caplog: pytest.LogCaptureFixture):
+    server = MCPServer("synchronous")
+
+    @server.tool
+    async def count() -> int:
+        """Count the products."""
+        return Product.objects.count()
+
+    assert (await WireClient(server, R5).call("count"))["isError"] is True
+    assert "use the asynchronous methods of the ORM" in caplog.text
+
+
 TOLD = [
     (PermissionDenied(), FailureKind.DENIED, "Permission denied."),
     (PermissionDenied("Staff only."), FailureKind.DENIED, "Staff only."),

@@ -336,16 +336,14 @@ def test_nobody_to_ask_is_told_by_the_server(server: MCPServer):
 
 
 def test_a_question_without_an_answer_is_told_with_the_question(server: MCPServer):
-    with pytest.raises(Unanswered, match=r"'question-1': 'Which\?'.*answers to 'other'") as raised:
+    with pytest.raises(Unanswered, match=r"'question-1': Which\?.*answers to 'other'") as raised:
         server.call_tool("wish", answers={"other": {}})
 
     assert list(raised.value.questions) == ["question-1"]
 
 
 def test_an_answer_that_does_not_fit_is_not_given_for_ever(server: MCPServer):
-    with pytest.raises(
-        Unanswered, match=r"asked again, because the answer .* does not fit: 'Which"
-    ):
+    with pytest.raises(Unanswered, match=r"asked again, because the answer .* does not fit: Which"):
         server.call_tool("wish", answers={"question-1": {"colour": ["red"]}})
     with pytest.raises(TypeError, match="not an answer"):
         server.call_tool("wish", answers=["red"])

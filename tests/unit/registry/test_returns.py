@@ -352,8 +352,9 @@ def test_a_coroutine_that_nobody_awaited_is_refused():
         return ""
 
     coroutine = inner()
-    with pytest.raises(ReturnError, match="async def"):
-        result(coroutine)
+    for annotation in (EMPTY, int):
+        with pytest.raises(ReturnError, match=r"write `return await \.\.\.` .* `count\(\)`"):
+            result(coroutine, annotation)
     coroutine.close()
 
 

@@ -184,6 +184,8 @@ def test_what_a_partial_fixes_is_not_the_clients_to_change():
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(RegistrationError, match="signature cannot be read"):
         read(5)
+    with pytest.raises(RegistrationError, match="write name='find'"):
+        read("find")
 
 
 def test_a_decorated_function_has_the_signature_of_the_inner_one():

@@ -92,7 +92,7 @@ def test_another_scheme_is_told_the_right_one(server: MCPServer, user: Any):
 
     refusal = refuse(server, {"authorization": f"Token {text}"})
 
-    assert b"send Authorization: Bearer, followed by the key or token" in (refusal.body or b"")
+    assert b"send Authorization: Bearer, followed by a key or token" in (refusal.body or b"")
 
 
 def test_a_key_without_restriction_may_use_every_tool(server: MCPServer, user: Any):

@@ -356,6 +356,9 @@ def test_a_resource_is_read(run: Run, tmp_path: Path):
             run, "mcp_read", "product://lamp/photo", "--output", str(tmp_path / "no" / "x")
         )[0]
     )
+    text, _ = error_of(run, "mcp_read", "product://nothing/stock")
+    assert "The template product://{sku}/stock has no such object for this user." in text
+    assert "--user" in text
     text, status = error_of(run, "mcp_read", "shop://term")
     assert (
         text == "Resource not found: shop://term. Did you mean shop://terms or shop://categories?"

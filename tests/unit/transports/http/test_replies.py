@@ -68,7 +68,8 @@ def modern(method: str, version: str = "2026-07-28", **more: str) -> dict[str, s
         ),
         (
             OPEN, "POST", modern("tools/list", "1999-01-01"), call("tools/list", None, "1999-01-01"),
-            "400: Unsupported protocol version: 1999-01-01",
+            ("400: Unsupported protocol version (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 begin with "
+            "initialize): 1999-01-01"),
         ),
         (
             STATEFUL, "POST", modern("tools/list"), call("tools/list"),
