@@ -43,8 +43,6 @@ class SessionData(MutableMapping[str, Any]):
 
     __slots__ = ()
 
-    # -- for stores
-
     @abstractmethod
     def _read(self, key: str | None) -> dict[str, Any]:
         """Return the item with a key, if there is one; without a key, all items."""
@@ -60,8 +58,6 @@ class SessionData(MutableMapping[str, Any]):
     @abstractmethod
     async def _run(self, function: Callable[[], T]) -> T:
         """Run `function` where it may block."""
-
-    # -- for synchronous handlers
 
     def __getitem__(self, key: str) -> Any:
         return self._read(key)[key]
@@ -113,8 +109,6 @@ class SessionData(MutableMapping[str, Any]):
 
     def clear(self) -> None:
         self._remove(None)
-
-    # -- for asynchronous handlers
 
     aget = _awaitable("get")
     aset = _awaitable("__setitem__")
