@@ -26,10 +26,6 @@ HeaderParamType: TypeAlias = Literal["string", "integer", "boolean"]
 _TYPES = get_args(HeaderParamType)
 
 
-class InvalidHeaderName(ValueError):
-    """An `x-mcp-header` annotation that would make clients reject the tool."""
-
-
 class HeaderParam(Struct, frozen=True, kw_only=True):
     """One argument that is repeated in a header.
 
@@ -92,7 +88,7 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
         schema: a tool's input schema; any JSON value is accepted.
 
     Raises:
-        InvalidHeaderName: an annotation is in a place that the protocol does not allow, its name is
+        ValueError: an annotation is in a place that the protocol does not allow, its name is
             taken or not valid, or a header cannot hold its property's type. The text says where,
             and what to do.
 
@@ -101,7 +97,7 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
     found: dict[str, HeaderParam] = {}
     for path, place, node in _annotated(schema):
         if path is None:
-            raise InvalidHeaderName(
+            raise ValueError(
                 f"{ANNOTATION} at {place} is not on a property of the arguments: it may only be "
                 "reached through `properties`, not through $ref, $defs, items or a combination. "
                 "Write the property's schema in place"
@@ -109,7 +105,7 @@ def header_params(schema: object) -> tuple[HeaderParam, ...]:
         param = _to_param(path, node)
         other = found.setdefault(param.header.lower(), param)
         if other is not param:
-            raise InvalidHeaderName(
+            raise ValueError(
                 f"{ANNOTATION} {node[ANNOTATION]!r} at {param.pointer} is used at {other.pointer} "
                 "already, and header names do not differ by case. Choose another name"
             )
@@ -120,17 +116,17 @@ def _to_param(path: tuple[str, ...], node: Mapping[str, Any]) -> HeaderParam:
     name = node[ANNOTATION]
     where = f"{ANNOTATION} {name!r} at {to_pointer(path)}"
     if not isinstance(name, str) or not is_token(name):
-        raise InvalidHeaderName(
+        raise ValueError(
             f"{where} is not a header name. Use letters, digits and hyphens, such as 'Region'"
         )
     if "_" in name:
         # Web servers drop such headers, or treat `_` and `-` as the same.
-        raise InvalidHeaderName(
+        raise ValueError(
             f"{where} has an underscore, and web servers drop such headers. "
             f"Write {name.replace('_', '-')!r}"
         )
     if node.get("type") not in _TYPES:
-        raise InvalidHeaderName(
+        raise ValueError(
             f"{where} is on a property of type {node.get('type')!r}. Only a string, integer or "
             "boolean fits into a header: give the property that one type (an optional one as "
             "Annotated[str | None, McpHeader(...)]), or drop the annotation"

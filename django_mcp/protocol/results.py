@@ -86,7 +86,7 @@ class ToolResult:
         check_meta(self.meta)
 
     def to_wire(self) -> JSONObject:
-        wire: JSONObject = {"content": [_to_wire(block) for block in self.content]}
+        wire: JSONObject = {"content": [_to_block(block).to_wire() for block in self.content]}
         if self.structured is not ABSENT:
             wire["structuredContent"] = self.structured
         if self.is_error:
@@ -112,7 +112,7 @@ class PromptMessage:
             raise ValueError(f"role is {self.role!r}: use 'user' or 'assistant'")
 
     def to_wire(self) -> JSONObject:
-        return {"role": self.role, "content": _to_wire(self.content)}
+        return {"role": self.role, "content": _to_block(self.content).to_wire()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,3 @@ def _to_block(value: object) -> Content:
         f"Content is made of Text, Image, Audio, ResourceLink, EmbeddedResource, File or str, "
         f"not of {type(value).__name__}"
     )
-
-
-def _to_wire(block: Content | File | str) -> JSONObject:
-    # Only blocks remain after __post_init__, which the field's type cannot express.
-    return _to_block(block).to_wire()

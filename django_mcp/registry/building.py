@@ -60,7 +60,11 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
     if description is None:
         description = signature.description
     for text in (title, description, *(each.description for each in signature.parameters)):
-        _check_text(text, source)
+        found = find_hidden_character(text) if isinstance(text, str) else None
+        if found is not None:
+            raise RegistrationError(
+                f"{source}: a title or description holds {found}, which is invisible. Remove it."
+            )
     with registration_errors(source):
         check_meta(meta)
         icons = options.get("icons", ())
@@ -86,14 +90,6 @@ def common_fields(signature: Signature, options: CommonOptions) -> dict[str, Any
             listed_if=options.get("listed_if"),
         ),
     }
-
-
-def _check_text(text: Any, source: str) -> None:
-    found = find_hidden_character(text) if isinstance(text, str) else None
-    if found is not None:
-        raise RegistrationError(
-            f"{source}: a title or description holds {found}, which is invisible. Remove it."
-        )
 
 
 def make_handler(

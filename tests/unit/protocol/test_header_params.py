@@ -15,7 +15,6 @@ from typing_extensions import TypedDict
 
 from django_mcp.protocol.header_params import (
     HeaderParam,
-    InvalidHeaderName,
     McpHeader,
     header_params,
 )
@@ -50,17 +49,17 @@ def test_annotated_properties_are_found_in_order_at_any_depth():
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "é", "a\n", 5, None, ["a"], {}, True])
 def test_a_name_that_is_no_header_name_is_refused_with_its_place(name):
-    with pytest.raises(InvalidHeaderName, match=r"at /region is not a header name\. Use"):
+    with pytest.raises(ValueError, match=r"at /region is not a header name\. Use"):
         header_params(schema(region=string(name)))
 
 
 def test_an_underscore_is_refused_since_servers_drop_such_headers():
-    with pytest.raises(InvalidHeaderName, match="Write 'user-id'"):
+    with pytest.raises(ValueError, match="Write 'user-id'"):
         header_params(schema(user=string("user_id")))
 
 
 def test_names_that_differ_by_case_only_are_refused():
-    with pytest.raises(InvalidHeaderName, match=r"at /b is used at /a already"):
+    with pytest.raises(ValueError, match=r"at /b is used at /a already"):
         header_params(schema(a=string("Region"), b=string("REGION")))
 
 
@@ -68,7 +67,7 @@ def test_names_that_differ_by_case_only_are_refused():
     "kind", ["number", "array", "object", "null", ["string"], ["string", "null"], None]
 )
 def test_only_strings_integers_and_booleans_fit(kind):
-    with pytest.raises(InvalidHeaderName, match="Only a string, integer or boolean"):
+    with pytest.raises(ValueError, match="Only a string, integer or boolean"):
         header_params(schema(a={"type": kind, "x-mcp-header": "A"}))
 
 
@@ -90,7 +89,7 @@ def test_only_strings_integers_and_booleans_fit(kind):
     ],
 )
 def test_only_properties_may_lead_to_an_annotation(bad):
-    with pytest.raises(InvalidHeaderName, match="may only be reached through `properties`"):
+    with pytest.raises(ValueError, match="may only be reached through `properties`"):
         header_params(bad)
 
 
@@ -116,7 +115,7 @@ def test_data_and_property_names_are_no_annotations(good):
     json_values | st.dictionaries(st.sampled_from(["properties", "items", "anyOf"]), json_values)
 )
 def test_any_value_is_judged(value):
-    with suppress(InvalidHeaderName):
+    with suppress(ValueError):
         assert isinstance(header_params(value), tuple)
 
 
@@ -219,10 +218,10 @@ def test_the_annotation_works_in_models_and_typed_dicts(kind):
     ],
 )
 def test_what_fits_in_no_header_is_refused_when_the_schema_is_judged(annotation):
-    with pytest.raises(InvalidHeaderName):
+    with pytest.raises(ValueError):
         header_params(published(annotation))
 
 
 def test_an_annotation_inside_an_optional_is_refused_with_the_remedy():
-    with pytest.raises(InvalidHeaderName, match="reached through"):
+    with pytest.raises(ValueError, match="reached through"):
         header_params(published(Annotated[str, McpHeader("Region")] | None))
