@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from django_mcp.execution import outages
 from tests.support.backends import is_answering, postgres_address, redis_address, require
 from tests.support.background import wait_for_pools
 
@@ -118,3 +119,11 @@ def redis_url() -> str:
     host, port = redis_address()
     require(is_answering(host, port), f"Redis does not answer on {host}:{port}")
     return f"redis://{host}:{port}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient() -> Iterator[None]:
+    """Let a busy machine not look like a database that does not answer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outages, "TIMEOUT_S", 60.0)
+        yield

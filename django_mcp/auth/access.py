@@ -32,9 +32,6 @@ MAX_AGE_S = 2.0
 MAX_KEPT = 10_000
 """Principals whose permissions a process caches for each server."""
 
-TIMEOUT_S = 5.0
-"""How long a request waits for the permissions of its user. Our own limit."""
-
 MAX_CLAIMS_BYTES = 16 * 1024
 """Size of the claims stored with a task, as JSON; larger claims are left out. Our own limit."""
 
@@ -55,7 +52,7 @@ class DjangoAccess:
         # With the primary key of each principal's user.
         self._kept: Expiring[tuple[VisibleEntries, Any]] = Expiring(MAX_KEPT, clock)
         self._loading: Sharing[VisibleEntries] = Sharing()
-        self._breaker = Breaker("The database of the permissions", timeout_s=TIMEOUT_S)
+        self._breaker = Breaker("The database of the permissions")
         self._changes = 0
         self._lock = threading.Lock()
         _policies.add(self)

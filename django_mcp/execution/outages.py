@@ -15,6 +15,9 @@ logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
+TIMEOUT_S = 5.0
+"""How long a request waits for a database, unless its breaker has a limit of its own. Our own limit."""
+
 PAUSE_S = 1.0
 """How long requests are refused after a failure, until one tries again. Our own limit."""
 
@@ -85,7 +88,7 @@ def is_outage(error: object) -> bool:
 class Breaker:
     """Remembers that a database is down, and lets one request at a time try it."""
 
-    def __init__(self, subject: str, *, timeout_s: float) -> None:
+    def __init__(self, subject: str, *, timeout_s: float | None = None) -> None:
         self._subject = subject
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
@@ -118,7 +121,7 @@ class Breaker:
                 raise
 
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s or TIMEOUT_S):
                 found = await runner(ask)
         except StoreUnavailable:
             raise

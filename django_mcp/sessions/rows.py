@@ -30,9 +30,6 @@ from django_mcp.sessions.writer import session_writer
 
 T = TypeVar("T")
 
-TIMEOUT_S = 5.0
-"""How long a request waits for a session's queries. Our own limit."""
-
 YOUNG_S = 10.0
 """How long after its start a session may have a stream without a row. Our own limit."""
 
@@ -80,7 +77,7 @@ class Known:
             session_writer.get().note_seen(key, now_s)
 
 
-_breaker = Breaker("The database of the sessions", timeout_s=TIMEOUT_S)
+_breaker = Breaker("The database of the sessions")
 
 
 async def ask_database(function: Callable[[], T]) -> T:

@@ -33,9 +33,6 @@ PRUNE_EVERY_S = 10.0
 MAX_KEPT_BYTES = 1024 * 1024 * 1024
 """Bytes of all tasks, finished ones included. Our own limit."""
 
-TIMEOUT_S = 5.0
-"""How long a request waits for the database. Our own choice."""
-
 _CHANGING = (
     "status",
     "status_message",
@@ -55,7 +52,7 @@ class DatabaseTasks:
 
     def __init__(self) -> None:
         self._pruner = Pruner(PRUNE_EVERY_S)
-        self._breaker = Breaker("The database of the tasks", timeout_s=TIMEOUT_S)
+        self._breaker = Breaker("The database of the tasks")
 
     async def insert(self, task: Task, limits: CountLimits) -> bool:
         def write() -> bool:

@@ -50,7 +50,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         {"default": {}, "broken": wrong}
     )["broken"]
     monkeypatch.setattr(ToBroken, "asked", 0)
-    breaker = Breaker("The database", timeout_s=5.0)
+    breaker = Breaker("The database")
     monkeypatch.setattr("django_mcp.sessions.rows._breaker", breaker)
     yield
     del connections.settings["broken"]
