@@ -134,7 +134,10 @@ def test_what_stays_open_ends_with_what_the_function_goes_by(user: Any, function
     assert async_to_sync(recheck)(opened.values()) == set()
     del WHO["1"]
     WHO["2"] = other
-    assert recheck_until(bool, list(opened.values())) == {opened["1"], opened["2"]}
+    assert recheck_until(lambda ended: len(ended) == 2, list(opened.values())) == {
+        opened["1"],
+        opened["2"],
+    }
 
 
 @pytest.mark.parametrize("fault", [LookupError(), Rejection(reason="busy", status=503)])
