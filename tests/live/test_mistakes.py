@@ -109,6 +109,7 @@ def test_the_asgi_application_is_not_wrapped(project: Project):
         "(django_mcp.W014) mysite.asgi.application does not use django_mcp_application" in checked
     )
     assert "Write application = django_mcp_application(get_asgi_application()) there" in checked
+    assert "with from django_mcp.asgi import django_mcp_application at the top" in checked
 
     project.write("mysite/asgi.py", IN_ANOTHER_MODULE)
     assert "W014" not in project.check()
