@@ -73,11 +73,11 @@ def test_the_app_is_not_installed(project: Project):
     checked = project.check()
 
     assert "(django_mcp.E013) 'django_mcp' is not in INSTALLED_APPS" in checked
-    assert "Add 'channels' and 'django_mcp' to INSTALLED_APPS" in checked
+    assert "Add 'django_mcp' to INSTALLED_APPS" in checked
     assert "Traceback" not in checked
     assert last_line(project.post()).endswith(
         "ImproperlyConfigured: 'django_mcp' is not in INSTALLED_APPS, so no MCP server can be served. "
-        "Add 'channels' and 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
+        "Add 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
     )
     assert "'django_mcp' is not in INSTALLED_APPS" in last_line(
         project.python("-c", "import mysite.asgi").stdout
