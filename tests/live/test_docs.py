@@ -94,12 +94,13 @@ def site(shop: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
         yield address, shop
 
 
-def output_of(command: list[str], cwd: Path, env: dict[str, str]) -> str:
+def output_of(command: list[str], cwd: Path, env: dict[str, str], *, fails: bool = False) -> str:
+    """Return what a command prints; what it prints on its error output if it has to fail."""
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert done.returncode == int(fails), f"{done.stdout}\n{done.stderr}"
+    return done.stderr if fails else done.stdout
 
 
 def require_its_tools(block: Block) -> None:
@@ -225,6 +226,9 @@ def test_a_pages_project_from_its_first_block_to_its_last(page: Path, tmp_path: 
                     write(tmp_path / block.file, text, is_addition=block.is_addition)
                 case "bash project":
                     answers_in(block, output_of(bash, tmp_path, environment()), address)
+                case "bash project-fails":
+                    output = output_of(bash, tmp_path, environment(), fails=True)
+                    answers_in(block, output, address)
                 case "python project":
                     script = [sys.executable, "-c", text]
                     answers_in(block, output_of(script, tmp_path, environment()), address)
