@@ -13,7 +13,7 @@ from django.urls.resolvers import RoutePattern
 from django_mcp.server.server import MCPServer
 
 NOT_INSTALLED = "'django_mcp' is not in INSTALLED_APPS, so no MCP server can be served."
-REMEDY = "Add 'channels' and 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
+REMEDY = "Add 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
 
 
 @runtime_checkable

@@ -22,7 +22,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
-    "channels",
     "rest_framework",
     "django_mcp",
     "example_project.shop",

@@ -4,9 +4,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from django_mcp.asgi import django_mcp_application
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
-django_application = get_asgi_application()
-
-from django_mcp.asgi import django_mcp_application  # noqa: E402  (needs the apps loaded)
-
-application = django_mcp_application(django_application)
+application = django_mcp_application(get_asgi_application())

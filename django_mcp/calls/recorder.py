@@ -47,6 +47,9 @@ class _Writer(BackgroundWriter[list[_Item]]):
         elif queued >= BATCH:
             self._is_due.set()
 
+    def forget(self) -> None:
+        self._queue.clear()
+
     def _take(self) -> list[_Item]:
         queue = self._queue
         return [queue.popleft() for _ in range(min(len(queue), BATCH))]
@@ -85,6 +88,12 @@ def flush_calls() -> None:
     otherwise the thread does it every second.
     """
     _writer.get().flush()
+
+
+def forget_calls() -> None:
+    """Drop the calls that are queued in this process: those of one test are not for the next."""
+    if _writer.current is not None:
+        _writer.current.forget()
 
 
 atexit.register(flush_calls)

@@ -49,9 +49,9 @@ def check_asgi() -> Iterator[CheckMessage]:
         yield checks.Warning(
             f"{path} does not use django_mcp_application, so Django's request handling serves the MCP "
             "endpoints: each call takes longer, and the site's MIDDLEWARE runs for it.",
-            hint="Write application = django_mcp_application(get_asgi_application()) there, after from "
-            "django_mcp.asgi import django_mcp_application. Silence this if the MIDDLEWARE is meant to "
-            "run.",
+            hint="Write application = django_mcp_application(get_asgi_application()) there, with from "
+            "django_mcp.asgi import django_mcp_application at the top. Silence this if the MIDDLEWARE is "
+            "meant to run.",
         )
 
 

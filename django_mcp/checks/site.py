@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -19,10 +20,13 @@ from django_mcp.conf import find_aliases, find_problems, server_settings, settin
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import load_middleware
 from django_mcp.registry import hints
-from django_mcp.registry.entries import Entry
+from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.servers import MCPServer, all_servers
 from django_mcp.tasks.runners import load_runner
+
+_DESCRIBING = {"title", "description", "default"}
+"""The keywords of a schema that accepts everything."""
 
 
 @check()
@@ -140,6 +144,33 @@ def check_descriptions() -> Iterator[CheckMessage]:
                     f"{tool.source} has no description, so models do not know when to call {tool.name}.",
                     hint="Write a docstring, or description='...'.",
                 )
+
+
+@check(id="django_mcp.I008")
+def check_annotations() -> Iterator[CheckMessage]:
+    """I008: nothing says what a parameter of a tool is."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            for name in _find_unannotated(tool):
+                yield Info(
+                    f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
+                    "anything.",
+                    hint=f"Annotate it, as in {name}: str.",
+                )
+
+
+def _find_unannotated(tool: ToolEntry) -> Iterator[str]:
+    """Yield the arguments of a tool that neither its function nor its schema restricts."""
+    published = tool.input_schema.get("properties", {})
+    try:
+        parameters = inspect.signature(tool.handler.origin).parameters.values()
+    except (TypeError, ValueError):
+        return
+    for each in parameters:
+        schema = published.get(each.name)
+        is_free = isinstance(schema, dict) and schema.keys() <= _DESCRIBING
+        if is_free and each.annotation is inspect.Parameter.empty:
+            yield each.name
 
 
 @check(id="django_mcp.E004")

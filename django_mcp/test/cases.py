@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.test import TestCase, TransactionTestCase
 
+from django_mcp.calls.recorder import forget_calls
 from django_mcp.test.client import AsyncMCPClient, MCPClient
 
 if TYPE_CHECKING:
+    from unittest import TestResult
+
     from django_mcp.servers import MCPServer
 
 
@@ -35,6 +38,15 @@ class WithClients:
     @cached_property
     def async_mcp(self) -> AsyncMCPClient:
         return AsyncMCPClient(**self._options())
+
+    def run(self, result: TestResult | None = None) -> TestResult | None:
+        """Run the test. Calls that are queued to be recorded are not carried from one to the next."""
+        forget_calls()
+        try:
+            return super().run(result)  # type: ignore[misc,no-any-return]
+        finally:
+            # What is left at the end of the process would be written to the site's own database.
+            forget_calls()
 
     def _options(self) -> dict[str, Any]:
         return {

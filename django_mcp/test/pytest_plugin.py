@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,21 +12,27 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def mcp_client(request: pytest.FixtureRequest) -> MCPClient:
+def mcp_client(request: pytest.FixtureRequest) -> Iterator[MCPClient]:
     """Return a client of the default server; see `django_mcp.test.MCPClient`."""
     _require_pytest_django(request)
+    from django_mcp.calls.recorder import forget_calls
     from django_mcp.test import MCPClient
 
-    return MCPClient()
+    forget_calls()
+    yield MCPClient()
+    forget_calls()
 
 
 @pytest.fixture
-def async_mcp_client(request: pytest.FixtureRequest) -> AsyncMCPClient:
+def async_mcp_client(request: pytest.FixtureRequest) -> Iterator[AsyncMCPClient]:
     """Return a client of the default server for asynchronous tests."""
     _require_pytest_django(request)
+    from django_mcp.calls.recorder import forget_calls
     from django_mcp.test import AsyncMCPClient
 
-    return AsyncMCPClient()
+    forget_calls()
+    yield AsyncMCPClient()
+    forget_calls()
 
 
 def _require_pytest_django(request: pytest.FixtureRequest) -> None:

@@ -17,7 +17,6 @@ WSGI_APPLICATION = "tests.conformance.wsgi.application"
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
-    "channels",
     "django_mcp",
     "tests.conformance",
 ]

@@ -73,11 +73,11 @@ def test_the_app_is_not_installed(project: Project):
     checked = project.check()
 
     assert "(django_mcp.E013) 'django_mcp' is not in INSTALLED_APPS" in checked
-    assert "Add 'channels' and 'django_mcp' to INSTALLED_APPS" in checked
+    assert "Add 'django_mcp' to INSTALLED_APPS" in checked
     assert "Traceback" not in checked
     assert last_line(project.post()).endswith(
         "ImproperlyConfigured: 'django_mcp' is not in INSTALLED_APPS, so no MCP server can be served. "
-        "Add 'channels' and 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
+        "Add 'django_mcp' to INSTALLED_APPS, then run manage.py migrate."
     )
     assert "'django_mcp' is not in INSTALLED_APPS" in last_line(
         project.python("-c", "import mysite.asgi").stdout
@@ -109,6 +109,7 @@ def test_the_asgi_application_is_not_wrapped(project: Project):
         "(django_mcp.W014) mysite.asgi.application does not use django_mcp_application" in checked
     )
     assert "Write application = django_mcp_application(get_asgi_application()) there" in checked
+    assert "with from django_mcp.asgi import django_mcp_application at the top" in checked
 
     project.write("mysite/asgi.py", IN_ANOTHER_MODULE)
     assert "W014" not in project.check()

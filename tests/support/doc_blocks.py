@@ -7,6 +7,7 @@ The word after the language says how a block is run:
     python site        the same, as a script
     bash serve         starts a server of the example site, which then has to answer
     bash project       in the page's own project, an empty folder at first, in the page's order
+    bash project-fails the same, but it has to end with 1; its answer is what it prints on its error output
     bash project-serve the same, but it serves until the page's end
     python project     the same, as a script
     python FILE        that file of the page's project, whole; +FILE: added to its end
@@ -78,6 +79,7 @@ KINDS = {
     "python site",
     "bash serve",
     "bash project",
+    "bash project-fails",
     "bash project-serve",
     "python project",
     "python FILE",

@@ -50,7 +50,6 @@ settings.configure(
         "django.contrib.contenttypes",
         "django.contrib.messages",
         "django.contrib.sessions",
-        "channels",
         "django_mcp",
     ],
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},

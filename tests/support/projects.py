@@ -30,7 +30,6 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
-    "channels",
     "django_mcp",
     "shop",
 ]
@@ -67,10 +66,9 @@ urlpatterns = [path("", include("django_mcp.urls")), path("admin/", admin.site.u
     "mysite/asgi.py": """
 import os
 from django.core.asgi import get_asgi_application
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
-django_application = get_asgi_application()
 from django_mcp.asgi import django_mcp_application
-application = django_mcp_application(django_application)
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
+application = django_mcp_application(get_asgi_application())
 """,
     "mysite/wsgi.py": """
 import os

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
     ServerCommand,
@@ -18,7 +19,7 @@ from django_mcp.management.terminal import printable
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS, Kind
-from django_mcp.servers import MCPServer
+from django_mcp.servers import MCPServer, all_servers
 
 CHARS_PER_TOKEN = 4
 """The average length of a token in English or JSON; models differ by a quarter either way."""
@@ -27,7 +28,7 @@ CHARS_PER_TOKEN = 4
 class Command(ServerCommand):
     """List what a user sees: tools, resources, resource templates and prompts."""
 
-    help = "Lists what a user sees of a server."
+    help = "Lists what a user sees of a server, after its name and its path in the URLconf."
 
     def add_arguments(self, parser: CommandParser) -> None:
         self.add_options(parser)
@@ -52,12 +53,26 @@ class Command(ServerCommand):
                 found["tokens"] = {**tokens, "total": sum(tokens.values())}
             self.print_json(found)
             return
+        self._print_servers(server)
         if not any(lists.values()):
             self.stdout.write(_nothing(server))
         for kind in KINDS:
             self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
         if options["tokens"]:
             self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
+
+    def _print_servers(self, server: MCPServer) -> None:
+        """Print the server and its paths, and which others there are."""
+        # Each is in the URLconf with and without a slash at its end.
+        paths = dict.fromkeys(
+            mount.path.rstrip("/") or "/" for mount in find_mounts() if mount.server is server
+        )
+        place = f"at {' and '.join(paths)}" if paths else "no URL leads to it"
+        self.stdout.write(printable(f'Server "{server.name}", {place}'))
+        # After the URLconf is loaded, which may create servers.
+        others = [each.name for each in all_servers() if each is not server]
+        if others:
+            self.stdout.write(printable(f"Other servers: {', '.join(others)} (--server NAME)"))
 
     def _print_list(self, kind: Kind, entries: list[JSONObject], *, with_tokens: bool) -> None:
         if not entries:

@@ -2,8 +2,6 @@
 
 from django.core.asgi import get_asgi_application
 
-django_application = get_asgi_application()
+from django_mcp.asgi import django_mcp_application
 
-from django_mcp.asgi import django_mcp_application  # noqa: E402  (needs the apps loaded)
-
-application = django_mcp_application(django_application)
+application = django_mcp_application(get_asgi_application())

@@ -11,7 +11,6 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
-    "channels",
     "django_mcp",
     "oauth2_provider",
     "django_mcp.contrib.oauth",

@@ -106,3 +106,43 @@ def test_a_tool_without_a_description_is_named():
     assert message.msg.startswith("tests.unit.checks.test_entries.silent (")
     assert message.msg.endswith("has no description, so models do not know when to call silent.")
     assert message.hint == "Write a docstring, or description='...'."
+
+
+def bare(a, b: Any, c: int = 1, d=2):
+    """Take anything."""
+
+
+def bare_with_docs(a):
+    """Take anything.
+
+    Args:
+        a: whatever it is.
+    """
+
+
+def test_a_parameter_without_an_annotation_is_named():
+    server = MCPServer("bare")
+    server.tool(bare)
+    server.tool(bare_with_docs)
+
+    first, second, third = found(server, "I008")
+
+    assert first.level == INFO
+    assert first.msg.endswith(
+        ": the parameter `a` has no annotation, so clients may send anything."
+    )
+    assert "`d`" in second.msg
+    assert "bare_with_docs" in third.msg
+    assert first.hint == "Annotate it, as in a: str."
+
+
+def typed_by_schema(a):
+    """Take an integer."""
+
+
+def test_a_schema_of_its_own_says_what_a_parameter_is():
+    server = MCPServer("bare")
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    server.register_tool(typed_by_schema, input_schema=schema)
+
+    assert found(server, "I008") == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import translation
 
 from django_mcp import default_server
@@ -62,6 +63,19 @@ def test_the_demo_prepares_the_database(capsys: pytest.CaptureFixture[str]):
     call_command("demo", "--prepare")
 
     assert Order.objects.count() == len(sample.ORDERS)
+
+
+@pytest.mark.parametrize("form", ["127.0.0.1:{}", "{}"])
+def test_the_demo_says_that_its_port_is_busy(form: str, capsys: pytest.CaptureFixture[str]):
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        address = form.format(busy.getsockname()[1])
+
+        with pytest.raises(
+            CommandError, match=r"already in use.*manage\.py demo 127\.0\.0\.1:8137"
+        ):
+            call_command("demo", address)
+
+    assert "answers at" not in capsys.readouterr().out
 
 
 def test_it_offers_what_it_registers(visitor: WireClient):

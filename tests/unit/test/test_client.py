@@ -17,6 +17,7 @@ from django.urls import path
 from django_mcp import McpHeader, MCPServer, ToolError
 from django_mcp.auth.authenticators import Authenticator
 from django_mcp.auth.principal import Principal
+from django_mcp.calls import flush_calls
 from django_mcp.inprocess import (
     MCPError,
     Unanswered,
@@ -25,6 +26,7 @@ from django_mcp.inprocess import (
     UnknownResource,
     UnknownTool,
 )
+from django_mcp.models import CallRecord
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.exchange.derived import ALL_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.exchange.exchange import Exchange, Reply
@@ -456,6 +458,26 @@ def public_methods(kind: type) -> set[str]:
 def test_the_two_clients_differ_in_listening_only():
     only_asynchronous = {"listen", "subscribe"}
     assert public_methods(MCPClient) | only_asynchronous == public_methods(AsyncMCPClient)
+
+
+@override_settings(DJANGO_MCP={"RECORD_CALLS": True, "SYNC_THREADS": 0})
+class Recorded(MCPTestCase):
+    """Whichever test is the second finds nothing of the first."""
+
+    mcp_server = SERVER
+
+    def test_one_call_is_recorded(self) -> None:
+        self.record_one()
+
+    def test_one_call_is_recorded_in_the_next_test(self) -> None:
+        self.record_one()
+
+    def record_one(self) -> None:
+        self.mcp.call("count")
+        flush_calls()
+        self.mcp.call("count")
+
+        assert CallRecord.objects.count() == 1
 
 
 class InATransaction(MCPTestCase):

@@ -1,7 +1,8 @@
+import socket
 from typing import Any
 
 from django.conf import settings
-from django.core.management import BaseCommand, CommandParser, call_command
+from django.core.management import BaseCommand, CommandError, CommandParser, call_command
 from django.test import override_settings
 
 from example_project.shop import sample
@@ -13,10 +14,19 @@ class Command(BaseCommand):
     help = "Migrate, add the sample data that is missing, and serve the shop."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("address", nargs="?", default=ADDRESS)
+        parser.add_argument(
+            "address",
+            nargs="?",
+            default=ADDRESS,
+            help=f"address and port to serve at, such as 127.0.0.1:8137; by default {ADDRESS}",
+        )
         parser.add_argument("--prepare", action="store_true", help="do all that but serve")
 
     def handle(self, *, address: str, prepare: bool, **options: Any) -> None:
+        if ":" not in address:
+            address = f"127.0.0.1:{address}"
+        if not prepare:
+            require_free(address)
         call_command("migrate", verbosity=0)
         sample.load()
         if prepare:
@@ -29,3 +39,20 @@ class Command(BaseCommand):
         # runserver prints the name of the settings, which overridden ones do not have.
         with override_settings(**changes, SETTINGS_MODULE=settings.SETTINGS_MODULE):
             call_command("runserver", address, use_reloader=False)
+
+
+def require_free(address: str) -> None:
+    """Raise CommandError if no server can listen there: runserver would say so after the greeting."""
+    host, _, port = address.rpartition(":")
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+    except OSError as error:
+        raise CommandError(
+            f"Nothing can be served at {address}: {error.strerror}. Name another address and port: "
+            "manage.py demo 127.0.0.1:8137"
+        ) from error

@@ -77,7 +77,7 @@ def project(tmp_path: Path) -> Path:
     for command in (["startproject", "library", "."], ["startapp", "books"]):
         assert run_project(tmp_path, "-m", "django", *command).returncode == 0
     with (tmp_path / "library" / "settings.py").open("a") as settings:
-        settings.write('INSTALLED_APPS = [*INSTALLED_APPS, "channels", "django_mcp", "books"]\n')
+        settings.write('INSTALLED_APPS = [*INSTALLED_APPS, "django_mcp", "books"]\n')
     return tmp_path
 
 

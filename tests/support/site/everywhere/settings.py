@@ -13,7 +13,6 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
-    "channels",
     "oauth2_provider",
     "rest_framework",
     "rest_framework.authtoken",

@@ -14,7 +14,6 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "channels",
     "django_mcp",
     "tests.support.site.execution",
 ]

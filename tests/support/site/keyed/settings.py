@@ -7,7 +7,6 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
-    "channels",
     "django_mcp",
 ]
 MIDDLEWARE: list[str] = []

@@ -3,7 +3,7 @@ import os
 SECRET_KEY = "only-for-tests"
 DEBUG = False
 ALLOWED_HOSTS = ["127.0.0.1"]
-INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "channels", "django_mcp"]
+INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "django_mcp"]
 MIDDLEWARE: list[str] = []
 ROOT_URLCONF = "tests.support.site.legacy_sse.urls"
 USE_TZ = True

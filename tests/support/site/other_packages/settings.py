@@ -12,7 +12,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.sites",
-    "channels",
     "rest_framework",
     "helpdesk",
     "push_notifications",

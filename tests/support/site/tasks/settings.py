@@ -7,7 +7,6 @@ USE_TZ = True
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "channels",
     "django_mcp",
     "tests.support.site.tasks",
 ]

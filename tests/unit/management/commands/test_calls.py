@@ -85,8 +85,29 @@ def test_a_list_names_what_a_visitor_sees(run: Run):
     assert "best_sellers" not in out
 
 
+def test_a_list_begins_with_its_server_and_the_others(run: Run):
+    first, second, *_ = run("mcp_list")[0].splitlines()
+
+    assert first == 'Server "example-shop", at /mcp'
+    assert second.startswith("Other servers: ")
+    assert "shop-staff" in second
+    assert "example-shop" not in second
+    assert second.endswith(" (--server NAME)")
+
+
 def test_another_server_is_named(run: Run):
-    assert "find_products" not in run("mcp_list", "--server", "shop-staff")[0]
+    out = run("mcp_list", "--server", "shop-staff")[0]
+
+    assert out.startswith('Server "shop-staff", at /staff/mcp\nOther servers: example-shop, ')
+    assert "find_products" not in out
+
+
+def test_a_server_without_a_url_is_told(run: Run):
+    server = MCPServer("unmounted")
+
+    out = run("mcp_list", "--server", server.name)[0]
+
+    assert out.startswith('Server "unmounted", no URL leads to it\n')
 
 
 @pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
