@@ -48,6 +48,8 @@ MODULES = [
     "django_mcp.asgi",
     "django_mcp.auth.authenticators",
     "django_mcp.auth.principal",
+    "django_mcp.contrib.introspection",
+    "django_mcp.contrib.jwt",
     "django_mcp.inprocess",
     "django_mcp.middleware",
     "django_mcp.models",

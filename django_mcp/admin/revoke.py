@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from itertools import chain
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from django.apps import apps
@@ -16,10 +15,22 @@ from django.utils.translation import gettext as _t
 
 from django_mcp.admin.pages import note_action
 from django_mcp.admin.permissions import has_object_backend, may, may_any, permission_for
-from django_mcp.auth.principal import make_key
-from django_mcp.auth.users import revoke_tokens
 from django_mcp.models import APIKey, Session, Stream
 from django_mcp.push.access import announce_key
+
+
+@runtime_checkable
+class RevokingApp(Protocol):
+    """An installed app that issues tokens, such as `django_mcp.contrib.oauth`: its `AppConfig` has these.
+
+    Attributes:
+        principal_kind: the `kind` of the authenticator of its tokens, with which the keys of principals start.
+    """
+
+    principal_kind: str
+
+    def revoke_tokens(self, principal_key: str, user_id: Any) -> bool | None:
+        """Revoke the tokens of a principal; return whether there were any, None for an unknown one."""
 
 
 class Outcome(Enum):
@@ -56,11 +67,11 @@ def revoke_key(key: APIKey, request: HttpRequest) -> bool:
 def can_revoke(principal_key: str) -> bool:
     """Return whether a session or stream with this key may have something to revoke."""
     kind = unquote(principal_key.partition(":")[0]).partition("#")[0]
-    return kind == "api-key" or (kind == "oauth" and apps.is_installed("oauth2_provider"))
+    return kind == "api-key" or _find_app(kind) is not None
 
 
 def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
-    """Revoke the API key, or the user's OAuth tokens of the client, of a session or stream.
+    """Revoke the API key, or the tokens of an app, of a session or stream.
 
     Credentials from other issuers cannot be revoked here.
 
@@ -77,23 +88,18 @@ def revoke(request: HttpRequest, row: Session | Stream) -> Outcome:
         if not may_act_on_key(request.user, "change", key):
             raise PermissionDenied
         return Outcome.DONE if revoke_key(key, request) else Outcome.ALREADY
-    if kind.partition("#")[0] == "oauth" and apps.is_installed("oauth2_provider"):
-        # Tokens have no permissions for single objects.
-        if not may(request.user, "change", APIKey):
-            raise PermissionDenied
-        return _revoke_tokens(row.principal_key, row.user_id)
-    return Outcome.NOTHING
+    app = _find_app(kind.partition("#")[0])
+    if app is None:
+        return Outcome.NOTHING
+    # Tokens have no permissions for single objects.
+    if not may(request.user, "change", APIKey):
+        raise PermissionDenied
+    had_any = app.revoke_tokens(row.principal_key, row.user_id)
+    if had_any is None:
+        return Outcome.NOTHING
+    return Outcome.DONE if had_any else Outcome.ALREADY
 
 
-def _revoke_tokens(principal_key: str, user_id: Any) -> Outcome:
-    from oauth2_provider.models import get_access_token_model, get_refresh_token_model
-
-    models = (get_access_token_model(), get_refresh_token_model())
-    tokens = (model.objects.filter(user_id=user_id) for model in models)
-    names = (each.values_list("application__client_id", flat=True) for each in tokens)
-    clients = set(chain.from_iterable(names))
-    # A long key is stored as a digest, so the client is searched for.
-    for client in clients - {None}:
-        if make_key("oauth", client if user_id is None else user_id, client) == principal_key:
-            return Outcome.DONE if revoke_tokens(user_id, client) else Outcome.ALREADY
-    return Outcome.NOTHING
+def _find_app(kind: str) -> RevokingApp | None:
+    configs = (each for each in apps.get_app_configs() if isinstance(each, RevokingApp))
+    return next((each for each in configs if each.principal_kind == kind), None)

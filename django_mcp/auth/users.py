@@ -1,4 +1,4 @@
-"""Find active users by their keys, and end what users have allowed OAuth clients."""
+"""Find active users by their keys."""
 
 from __future__ import annotations
 
@@ -36,23 +36,3 @@ def find_without_active_user(principals: Collection[Principal]) -> set[Principal
     wanted = {each: each.user.pk for each in principals if each.user.pk is not None}
     found = find_users(set(wanted.values())) if wanted else {}
     return {each for each, pk in wanted.items() if pk not in found}
-
-
-def revoke_tokens(user_id: Any, client_id: str) -> bool:
-    """End all that a user has allowed a client, or the client's own; return whether there was any."""
-    from oauth2_provider.models import (
-        get_access_token_model,
-        get_grant_model,
-        get_refresh_token_model,
-    )
-
-    theirs = {"user_id": user_id, "application__client_id": client_id}
-    access = get_access_token_model().objects.filter(**theirs)
-    # With a refresh token there would be a new access token within the hour.
-    renewing = get_refresh_token_model().objects.filter(revoked=None, **theirs)
-    had_any: bool = renewing.exists() or access.exists()
-    for token in renewing:
-        token.revoke()
-    get_grant_model().objects.filter(**theirs).delete()
-    access.delete()
-    return had_any

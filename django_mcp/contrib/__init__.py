@@ -1,1 +1,1 @@
-"""Integrations that need another package; a site names those that it uses."""
+"""Integrations with other packages and services; a site names those that it uses."""

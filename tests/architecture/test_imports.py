@@ -1,7 +1,8 @@
-"""What importing a part of the package loads; each case in a fresh interpreter."""
+"""What a part of the package imports, and what importing it loads; these in a fresh interpreter each."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import PACKAGE, ROOT
+from tests.architecture.sources import PACKAGE, ROOT, shown, source_files, tree_of
 from tests.benchmarks.startup import write_site
 
 SLOW = {"channels", "daphne", "jsonschema", "jsonschema_rs", "pydantic", "django.db", "uvicorn"}
@@ -36,6 +37,19 @@ LATE = {
     "urllib.request",
 }
 """What a site with the app needs for its first request, for its checks or in a page of the admin."""
+
+INTEGRATED = {
+    "celery",
+    "django_filters",
+    "django_tasks",
+    "drf_spectacular",
+    "jwt",
+    "ninja",
+    "oauth2_provider",
+    "oauthlib",
+    "rest_framework",
+}
+"""The packages that `django_mcp.contrib` integrates."""
 
 FRAMEWORKS = {"asgiref", "channels", "daphne", "django", "oauth2_provider", "rest_framework"}
 
@@ -124,3 +138,18 @@ def test_the_lower_layers_run_without_django(layer: str):
     loaded = loaded_by("\n".join(f"import {module}" for module in modules))
 
     assert loaded & FRAMEWORKS == set()
+
+
+def test_only_contrib_imports_the_packages_that_it_integrates():
+    """Imports in functions and for types count as well."""
+    importing = set()
+    for path in source_files():
+        for node in ast.walk(tree_of(path)):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            if {(name or "").partition(".")[0] for name in names} & INTEGRATED:
+                importing.add(shown(path))
+
+    assert "django_mcp/contrib/oauth/revocation.py" in importing
+    assert {each for each in importing if not each.startswith("django_mcp/contrib/")} == set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from django_mcp.auth.authenticator import Authenticator, BearerAuthenticator
 from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator
 from django_mcp.auth.authenticators.callables import CallableAuthenticator
-from django_mcp.auth.authenticators.introspection import IntrospectionAuthenticator
 from django_mcp.auth.authenticators.sessions import SessionAuthenticator
 
 __all__ = [
@@ -16,6 +15,5 @@ __all__ = [
     "Authenticator",
     "BearerAuthenticator",
     "CallableAuthenticator",
-    "IntrospectionAuthenticator",
     "SessionAuthenticator",
 ]

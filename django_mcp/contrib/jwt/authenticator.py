@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.auth.authenticator import BearerAuthenticator
-from django_mcp.auth.authenticators.issuers import (
+from django_mcp.auth.principal import Principal, Rejection
+from django_mcp.auth.verdicts import MAX_AGE_S
+from django_mcp.contrib.issuers import (
     FetchError,
     FindUser,
     UserFinder,
@@ -18,8 +20,6 @@ from django_mcp.auth.authenticators.issuers import (
     check_url,
     to_auth_info,
 )
-from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.contrib.jwt.keys import KEY_TYPES, KeySet
 from django_mcp.execution.outages import Warner
 from django_mcp.server.exchange.exchange import Exchange

@@ -8,15 +8,18 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
-from django_mcp.auth.authenticators.issuers import FETCHERS, FetchError, check_url, fetch_json
+from django_mcp.contrib.issuers import FetchError, check_url, fetch_json
 
 if TYPE_CHECKING:
     from jwt import PyJWK
 
 logger = logging.getLogger("django_mcp")
+
+FETCHERS: Final = ThreadPoolExecutor(4, thread_name_prefix="django-mcp-fetch")
+"""Threads that fetch the keys of issuers, each at most once at a time, and nothing else."""
 
 KEY_TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
@@ -20,6 +20,7 @@ class OAuthConfig(AppConfig):
     label = "django_mcp_oauth"
     verbose_name = _("OAuth for MCP clients")
     default_auto_field = "django.db.models.BigAutoField"
+    principal_kind = "oauth"
 
     def ready(self) -> None:
         """Register the checks, and the hasher of generated client secrets."""
@@ -35,6 +36,12 @@ class OAuthConfig(AppConfig):
         from django.urls import include, path
 
         return [path("", include("django_mcp.contrib.oauth.urls"))]
+
+    def revoke_tokens(self, principal_key: str, user_id: Any) -> bool | None:
+        """See `RevokingApp.revoke_tokens`."""
+        from django_mcp.contrib.oauth.revocation import revoke_tokens_of_principal
+
+        return revoke_tokens_of_principal(principal_key, user_id)
 
     def examine_oauth(
         self, url: str, person: Person | None, examine: Examination | None

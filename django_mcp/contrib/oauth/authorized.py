@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods
 from oauth2_provider.models import get_access_token_model, get_refresh_token_model
 from oauth2_provider.settings import oauth2_settings
 
-from django_mcp.auth.users import revoke_tokens
 from django_mcp.contrib.oauth.names import describe_client
+from django_mcp.contrib.oauth.revocation import revoke_tokens
 from django_mcp.pages.policy import protect_public_page
 from django_mcp.pages.views import is_switch, switch_account
 

@@ -10,12 +10,11 @@ from html.parser import HTMLParser
 from importlib import import_module
 from typing import Any, cast
 from urllib.parse import urlencode
-from urllib.request import Request
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, Request
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
-from django_mcp.auth.authenticators.issuers import make_opener
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode
 
 TIMEOUT_S = 10
@@ -89,9 +88,13 @@ def _open(
 ) -> Iterator[http.client.HTTPResponse]:
     if not url.startswith(("http://", "https://")):
         raise Unreachable(f"{url} is not an http URL")
+    # It follows no redirects, and returns every status.
+    opener = OpenerDirector()
+    opener.add_handler(HTTPHandler())
+    opener.add_handler(HTTPSHandler())
     try:
         request = Request(url, body, dict(headers), method=method)  # noqa: S310  (checked above)
-        response = make_opener().open(request, timeout=timeout_s)
+        response = opener.open(request, timeout=timeout_s)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise Unreachable(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
     with response:

@@ -10,8 +10,9 @@ from pathlib import Path
 from tests.support.sites import ROOT
 
 SETTINGS = """
-from django_mcp.auth.authenticators import APIKeyAuthenticator, CallableAuthenticator, IntrospectionAuthenticator, SessionAuthenticator
+from django_mcp.auth.authenticators import APIKeyAuthenticator, CallableAuthenticator, SessionAuthenticator
 from django_mcp.contrib.drf import DRFAuthenticator
+from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.jwt import JWTAuthenticator
 
 ISSUER = "https://login.example.com"

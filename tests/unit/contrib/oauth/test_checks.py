@@ -13,12 +13,8 @@ from django.test import Client, override_settings
 from django.urls import include, path
 
 from django_mcp.asgi import django_mcp_application
-from django_mcp.auth.authenticators import (
-    APIKeyAuthenticator,
-    Authenticator,
-    BearerAuthenticator,
-    IntrospectionAuthenticator,
-)
+from django_mcp.auth.authenticators import APIKeyAuthenticator, Authenticator, BearerAuthenticator
+from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from django_mcp.servers import MCPServer, default_server
 from django_mcp.urls import urlpatterns as ours

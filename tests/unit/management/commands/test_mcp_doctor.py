@@ -14,12 +14,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer
-from django_mcp.auth.authenticators import (
-    APIKeyAuthenticator,
-    Authenticator,
-    IntrospectionAuthenticator,
-    SessionAuthenticator,
-)
+from django_mcp.auth.authenticators import APIKeyAuthenticator, Authenticator, SessionAuthenticator
+from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.oauth.authenticator import OAuthAuthenticator
 from django_mcp.management.commands.mcp_doctor import find_busy_threads
 from django_mcp.management.doctor.finding import Finding

@@ -14,9 +14,9 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 
 from django_mcp import MCPServer
-from django_mcp.auth.authenticators import IntrospectionAuthenticator
 from django_mcp.auth.principal import Principal
 from django_mcp.auth.recheck import recheck
+from django_mcp.contrib.introspection import IntrospectionAuthenticator
 from django_mcp.contrib.jwt import JWTAuthenticator
 from tests.support.auth.asking import (
     LIMIT_S,

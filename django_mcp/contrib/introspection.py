@@ -15,7 +15,10 @@ from functools import partial
 from typing import Any, Final
 
 from django_mcp.auth.authenticator import BearerAuthenticator
-from django_mcp.auth.authenticators.issuers import (
+from django_mcp.auth.principal import Principal, Rejection
+from django_mcp.auth.recheck import RECHECK_S, Reasker
+from django_mcp.auth.verdicts import MAX_AGE_S
+from django_mcp.contrib.issuers import (
     FetchError,
     FindUser,
     UserFinder,
@@ -25,13 +28,14 @@ from django_mcp.auth.authenticators.issuers import (
     fetch_json,
     to_auth_info,
 )
-from django_mcp.auth.principal import Principal, Rejection
-from django_mcp.auth.recheck import RECHECK_S, Reasker
-from django_mcp.auth.verdicts import MAX_AGE_S
 from django_mcp.execution.outages import Warner
 from django_mcp.process import Expiring
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import network_of
+
+__all__ = ["IntrospectionAuthenticator"]
+
+logger = logging.getLogger("django_mcp")
 
 THREADS: Final = 8
 """Questions that are asked at the same time."""
@@ -163,8 +167,6 @@ class QuestionQueue:
         settle()
         self._start()
 
-
-logger = logging.getLogger("django_mcp")
 
 INACTIVE_CACHE_S: Final = 10.0
 """An inactive token does not become active, but an issuer's replica may learn of a new one late."""

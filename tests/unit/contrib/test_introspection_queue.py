@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from django_mcp.auth.authenticators import introspection as questions
-from django_mcp.auth.authenticators.introspection import QuestionQueue, QueueFull
+from django_mcp.contrib import introspection as questions
+from django_mcp.contrib.introspection import QuestionQueue, QueueFull
 from tests.support.auth.asking import LIMIT_S
 
 

@@ -7,7 +7,6 @@ import math
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPException, HTTPResponse
 from types import MappingProxyType
@@ -17,9 +16,6 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.json import decode
-
-FETCHERS: Final = ThreadPoolExecutor(4, thread_name_prefix="django-mcp-fetch")
-"""Threads that fetch the keys of issuers, each at most once at a time, and nothing else."""
 
 MAX_BYTES: Final = 256 * 1024
 MAX_BLOCK_BYTES: Final = 16 * 1024
@@ -73,9 +69,7 @@ def fetch_json(
         request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
     deadline = time.monotonic() + timeout_s
     try:
-        # The site's proxies as its environment has them.
-        opener = make_opener(urllib.request.ProxyHandler())
-        with opener.open(request, timeout=timeout_s) as response:
+        with _make_opener().open(request, timeout=timeout_s) as response:
             body = _read(response, deadline)
             status = response.status
     except (OSError, HTTPException, ValueError) as error:
@@ -102,11 +96,13 @@ def _read(response: HTTPResponse, deadline: float) -> bytes:
             raise TimeoutError
 
 
-def make_opener(*handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+def _make_opener() -> urllib.request.OpenerDirector:
     """Return an opener of HTTP URLs alone, which follows no redirects and returns every status."""
     opener = urllib.request.OpenerDirector()
-    for handler in (*handlers, urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
-        opener.add_handler(handler)
+    # The site's proxies as its environment has them.
+    opener.add_handler(urllib.request.ProxyHandler())
+    opener.add_handler(urllib.request.HTTPHandler())
+    opener.add_handler(urllib.request.HTTPSHandler())
     return opener
 
 
