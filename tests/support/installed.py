@@ -41,7 +41,7 @@ missing = [file for file in files if not (installed / file).exists() and file.su
 if missing:
     sys.exit(f"not installed: {sorted(map(str, missing))}")
 
-NEEDS_AN_EXTRA = {"django_mcp.test.pytest_plugin"}
+NEEDS_AN_EXTRA = {"django_mcp.pytest_plugin"}
 
 settings.configure(
     INSTALLED_APPS=[

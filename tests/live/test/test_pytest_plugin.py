@@ -21,7 +21,7 @@ def test_it_asynchronously(async_mcp_client):
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(FIXTURE_TEST)
-    plugin = ["-p", "no:django_mcp", "-p", "django_mcp.test.pytest_plugin"]
+    plugin = ["-p", "no:django_mcp", "-p", "django_mcp.pytest_plugin"]
     plain = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={folder}"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *plain, *plugin, *options, str(folder / "test_it.py")],
@@ -49,8 +49,8 @@ def test_the_plugin_is_found_and_costs_nothing_unless_used():
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["pytest11"] == {"django_mcp": "django_mcp.test.pytest_plugin"}
-    code = "import pytest, sys; before = set(sys.modules); import django_mcp.test.pytest_plugin; "
+    assert project["entry-points"]["pytest11"] == {"django_mcp": "django_mcp.pytest_plugin"}
+    code = "import pytest, sys; before = set(sys.modules); import django_mcp.pytest_plugin; "
     code += "print(*sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["django_mcp", "django_mcp.test", "django_mcp.test.pytest_plugin"]
+    assert done.stdout.split() == ["django_mcp", "django_mcp.pytest_plugin"]
